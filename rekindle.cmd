@@ -1,0 +1,22 @@
+@echo off
+rem Rekindle from a clone: sets up its own environment on first use, then starts at once.
+setlocal
+set "HERE=%~dp0"
+set "VPY=%HERE%.venv\Scripts\python.exe"
+if not exist "%VPY%" goto setup
+fc /b "%HERE%pyproject.toml" "%HERE%.venv\ready.use" >nul 2>nul
+if errorlevel 1 goto setup
+goto start
+:setup
+set "PY="
+py -3 -c "import sys; sys.exit(sys.version_info < (3, 11))" >nul 2>nul && set "PY=py -3"
+if not defined PY python -c "import sys; sys.exit(sys.version_info < (3, 11))" >nul 2>nul && set "PY=python"
+if not defined PY (
+  echo rekindle: no Python 3.11 or newer found. Run: winget install Python.Python.3.13 1>&2
+  exit /b 2
+)
+%PY% "%HERE%tools\bootstrap.py" || exit /b 2
+copy /y "%HERE%pyproject.toml" "%HERE%.venv\ready.use" >nul
+:start
+"%VPY%" -m rekindle %*
+exit /b %ERRORLEVEL%

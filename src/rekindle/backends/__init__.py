@@ -1,0 +1,1 @@
+"""cpu, cuda and rocm: one module each, one protocol, one dict."""

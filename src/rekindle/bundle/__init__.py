@@ -1,0 +1,1 @@
+"""Puts the runtime libraries into a wheel so that it runs alone."""

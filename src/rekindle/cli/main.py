@@ -1,0 +1,164 @@
+"""The front door: picks the verb, prints its answer, turns every ending into its exit code.
+
+Only the chosen verb's file is imported, so ``rekindle --help`` starts in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from rekindle import __version__
+from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.errors import BadInput, Exit, RekindleError
+
+# verb -> what it does, in the words of --help. Each has a file of the same name in this room.
+VERBS = {
+    "demo": "the whole way on a miniature tree, in under a minute",
+    "up": "the whole way for this machine: from nothing to a torch that provably runs",
+    "doctor": "what this machine is, what is missing, and what mends it",
+    "plan": "which torch can run here (or on another machine), how to get it, and why",
+    "source": "a PyTorch tree that is ready to build: fetch, patch, unpatch, status",
+    "build": "a plan and a tree into a wheel, without running out of memory",
+    "inspect": "what a wheel or library really contains, read from its bytes",
+    "bundle": "a fat wheel that brings its CUDA or ROCm libraries along",
+    "verify": "prove that a torch works, also on an emulated older CPU",
+    "explain": "a build log or an error into cause and fix",
+    "index": "a wheelhouse that pip and uv read, and the page that finds the torch for a card",
+    "export": "the plan as a .bat, .sh, Dockerfile or GitHub workflow",
+    "facts": "the tables behind every answer, with their sources",
+    "matrix": "many wheels from one table",
+}
+
+_EXAMPLES = """examples:
+  rekindle demo                               see the whole way once, on a miniature
+  rekindle plan                               which torch runs on this machine
+  rekindle plan --gpu "Tesla K40c" --os windows
+  rekindle inspect torch==2.6.0 --quick       what a published wheel really contains
+  rekindle explain build.log                  why it failed
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in VERBS.items())
+    parser = argparse.ArgumentParser(
+        prog="rekindle",
+        usage="rekindle VERB [options]",
+        description="PyTorch for the machine you have.\n\nverbs:\n" + verbs,
+        epilog=_EXAMPLES + "\n'rekindle VERB --help' tells more about each.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"rekindle {__version__}")
+    parser.add_argument("verb", nargs="?", help=argparse.SUPPRESS)
+    return parser
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    try:
+        return _dispatch(list(argv))
+    except KeyboardInterrupt:
+        _complain("interrupted; the same command continues where this one stopped")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader went away (``| head``). Python would complain again while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.YES
+    except RekindleError as error:
+        _complain(error.message, error.remedy)
+        return error.exit_code
+    except Exception as error:  # noqa: BLE001 (the one front door)
+        from rekindle.cli.crash import write_crash_report
+
+        where = write_crash_report(error, argv)
+        _complain(f"this is a bug in rekindle ({type(error).__name__}: {error})", f"please report it with {where}")
+        return Exit.BUG
+
+
+def _dispatch(argv: list[str]) -> int:
+    if argv[:1] and argv[0] in VERBS:
+        return _run_verb(argv[0], argv[1:])
+    parser = build_parser()
+    if not argv:
+        parser.print_help()
+        return Exit.USAGE
+    known, _ = parser.parse_known_args(argv)
+    raise _unknown_verb(known.verb) if known.verb else BadInput("name a verb first", remedy="rekindle --help")
+
+
+def _unknown_verb(name: str) -> BadInput:
+    import difflib
+
+    near = difflib.get_close_matches(name, VERBS, n=1)
+    hint = f"did you mean 'rekindle {near[0]}'?" if near else "'rekindle --help' lists them"
+    return BadInput(f"there is no verb {name!r}", remedy=hint)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, like every other error here."""
+
+    def error(self, message: str) -> Any:
+        raise BadInput(message, remedy=f"{self.prog} --help")
+
+
+def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog=f"rekindle {name}",
+        description=(module.__doc__ or "").strip(),
+        epilog=getattr(module, "EXAMPLES", None),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    add_common(parser)
+    return parser
+
+
+def _run_verb(name: str, argv: list[str]) -> int:
+    module = importlib.import_module(f"rekindle.cli.{name}")
+    args = verb_parser(name, module).parse_args(argv)
+    session = Session(
+        json=args.json,
+        quiet=args.quiet,
+        verbosity=args.verbose,
+        color=args.color,
+        yes=getattr(args, "yes", False),
+    )
+    try:
+        answer: Answer = module.run(args, session)
+    finally:
+        session.close()
+    _print(answer, session)
+    return answer.exit_code
+
+
+def _print(answer: Answer, session: Session) -> None:
+    if session.json:
+        from rekindle.model.document import encode
+
+        sys.stdout.buffer.write(encode(answer.document))
+        sys.stdout.buffer.flush()
+        return
+    from rekindle.render.screen import Screen
+
+    answer.view(answer.document, Screen(sys.stdout, color=session.color, verbosity=session.verbosity))
+    sys.stdout.flush()
+
+
+def _complain(message: str, remedy: str | None = None) -> None:
+    from rekindle.render.screen import printable
+
+    text = f"rekindle: {message}" + (f"\n  → {remedy}" if remedy else "")
+    encoding = sys.stderr.encoding or "utf-8"
+    sys.stderr.write(printable(text).encode(encoding, "replace").decode(encoding) + "\n")

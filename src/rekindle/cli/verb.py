@@ -1,0 +1,77 @@
+"""What a verb's file holds: ``add_arguments(parser)`` and ``run(args, session) -> Answer``.
+
+A verb parses, calls :mod:`rekindle.api` and picks a view; it has no logic of its own and imports what is
+heavy inside ``run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.errors import Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A finished document, the view that renders it for people, and the exit code it means."""
+
+    document: Any
+    view: Callable[[Any, Any], None]
+    exit_code: Exit = Exit.YES
+
+
+@dataclass(kw_only=True)
+class Session:
+    """What every verb gets: how to speak to the user."""
+
+    json: bool = False
+    quiet: bool = False
+    verbosity: int = 0
+    color: str = "auto"
+    yes: bool = False
+    _progress: Any = field(default=None, repr=False)
+
+    @property
+    def progress(self) -> Any:
+        if self._progress is None:
+            from rekindle.render.progress import LineProgress
+
+            self._progress = LineProgress(sys.stderr, color=self.color, quiet=self.quiet)
+        return self._progress
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.close()
+
+    def confirm(self, question: str) -> bool:
+        """Ask before anything long. Without a terminal nothing is asked: only ``--yes`` is a yes."""
+        if self.yes:
+            return True
+        if not sys.stdin.isatty():
+            return False
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options that work everywhere."""
+    group = parser.add_argument_group("everywhere")
+    group.add_argument("--json", action="store_true", help="print one JSON document on stdout and nothing else")
+    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour (default: auto)")
+    group.add_argument("-q", "--quiet", action="store_true", help="no progress")
+    group.add_argument("-v", "--verbose", action="count", default=0, help="more detail; twice for more")
+
+
+def add_workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--workspace", metavar="DIR", help="where everything is kept (default: the user's data directory)"
+    )
+
+
+def add_yes(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")

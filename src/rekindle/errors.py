@@ -1,0 +1,72 @@
+"""Every exception Rekindle raises on purpose, with the exit code it leads to.
+
+A library raises; only ``cli/main.py`` prints and exits. A "no" that is an answer (a refusal, a failed
+verification) is a value, not one of these.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+
+class Exit(enum.IntEnum):
+    """Process exit codes; other programs rely on them."""
+
+    YES = 0
+    NO = 1
+    USAGE = 2
+    INTERRUPTED = 3
+    BUG = 4
+
+
+class RekindleError(Exception):
+    """A fact, its reason and the next step, in the user's terms."""
+
+    exit_code = Exit.USAGE
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class BadInput(RekindleError):
+    """Usage is wrong or an input cannot be read."""
+
+
+class NotYet(RekindleError):
+    """A verb or option that does not exist yet; says so instead of pretending."""
+
+
+class MissingTool(RekindleError):
+    """A program that this step needs is not on the machine."""
+
+
+class WorkspaceBusy(RekindleError):
+    """Another process holds the workspace."""
+
+
+class Interrupted(RekindleError):
+    """Cut short; the same command continues."""
+
+    exit_code = Exit.INTERRUPTED
+
+
+class StageFailed(RekindleError):
+    """A stage was carried out and the answer is no (a build failed, a patch conflicts)."""
+
+    exit_code = Exit.NO
+
+
+class CommandFailed(StageFailed):
+    """An external command failed; keeps its argv, exit code and last lines."""
+
+    def __init__(
+        self, argv: Sequence[str], code: int | None, last_lines: Sequence[str], *, remedy: str | None = None
+    ) -> None:
+        tail = f": {last_lines[-1].strip()}" if last_lines else ""
+        super().__init__(f"{argv[0]} ended with exit code {code}{tail}", remedy=remedy)
+        self.argv = tuple(argv)
+        self.code = code
+        self.last_lines = tuple(last_lines)

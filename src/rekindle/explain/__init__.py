@@ -1,0 +1,1 @@
+"""Finds the cause in a log and says what mends it."""

@@ -1,0 +1,1 @@
+"""A plan as a script for machines on which Rekindle does not run."""

@@ -1,0 +1,1 @@
+"""What the world allows, as sourced tables."""

@@ -1,0 +1,1 @@
+"""Bytes to structs: ELF, PE, fat binaries, wheels, Ninja logs, CMake caches."""

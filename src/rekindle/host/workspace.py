@@ -1,0 +1,111 @@
+"""The workspace: the one directory in which a run keeps its plan, source, build tree, logs, wheels, reports.
+
+A workspace is locked while a run works in it. The lock is the operating system's, so it dies with its
+process; the file beside it only says who holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rekindle.errors import BadInput, WorkspaceBusy
+from rekindle.host.files import write_atomically
+
+
+@dataclass(frozen=True)
+class Workspace:
+    root: Path
+
+    @property
+    def plan(self) -> Path:
+        return self.root / "plan.json"
+
+    @property
+    def machine(self) -> Path:
+        return self.root / "machine.json"
+
+    @property
+    def source(self) -> Path:
+        return self.root / "source"
+
+    @property
+    def build(self) -> Path:
+        return self.root / "build"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def wheels(self) -> Path:
+        return self.root / "wheels"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
+
+    @property
+    def cache(self) -> Path:
+        return self.root / "cache"
+
+    def new_log(self, name: str) -> Path:
+        """A log file named by time, so that no run overwrites another's."""
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        self.logs.mkdir(parents=True, exist_ok=True)
+        return self.logs / f"{stamp}-{os.getpid()}-{name}.log"
+
+    @contextlib.contextmanager
+    def lock(self, purpose: str, *, wait: float = 0.0, say: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Hold the workspace for ``purpose``; after ``wait`` seconds say who has it and give up."""
+        import filelock
+
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            held = filelock.FileLock(self.root / ".lock")
+            holder = self.root / ".lock.holder"
+            deadline = time.monotonic() + wait
+            told = False
+            while True:
+                try:
+                    held.acquire(timeout=min(1.0, wait))
+                    break
+                except filelock.Timeout:
+                    if time.monotonic() >= deadline:
+                        raise WorkspaceBusy(
+                            f"the workspace {self.root} is in use by {_holder(holder)}",
+                            remedy="wait for it to end, or give another one with --workspace DIR",
+                        ) from None
+                    if say and not told:
+                        say(f"waiting for {_holder(holder)} to let go of {self.root}")
+                        told = True
+        except OSError as error:
+            raise BadInput(
+                f"cannot use {self.root} as a workspace: {error.strerror or error}",
+                remedy="give a writable directory with --workspace DIR",
+            ) from error
+        try:
+            write_atomically(holder, f"process {os.getpid()} ({purpose})\n")
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
+            held.release()
+
+
+def _holder(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()[:200] or "another process"
+    except OSError:
+        return "another process"
+
+
+def default_workspace(name: str = "default") -> Workspace:
+    """Where things lie when ``--workspace`` is not given."""
+    import platformdirs
+
+    return Workspace(Path(platformdirs.user_data_dir("rekindle", appauthor=False)) / name)

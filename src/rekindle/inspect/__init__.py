@@ -1,0 +1,1 @@
+"""Reads what a wheel really contains, from its bytes."""

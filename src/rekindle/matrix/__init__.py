@@ -1,0 +1,1 @@
+"""Many wheels from one table, here or on a Dask cluster."""

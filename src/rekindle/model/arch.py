@@ -1,0 +1,143 @@
+"""GPU architectures as types, so that 8.9 can never stand for a 12.0 card.
+
+``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``).
+The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+
+class GpuArch:
+    """Either an :class:`Sm` or a :class:`Gfx`. No dataclasses: msgspec would write those as objects."""
+
+    __slots__ = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and isinstance(other, GpuArch) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@functools.total_ordering
+class Sm(GpuArch):
+    """An NVIDIA compute capability, with ``a`` (this chip only) or ``f`` (this family only) if specific."""
+
+    __slots__ = ("major", "minor", "suffix")
+
+    def __init__(self, major: int, minor: int, suffix: str = "") -> None:
+        self.major = major
+        self.minor = minor
+        self.suffix = suffix
+
+    def _key(self) -> tuple[int, int, str]:
+        return self.major, self.minor, self.suffix
+
+    def __str__(self) -> str:
+        return f"sm_{self.major}{self.minor}{self.suffix}"
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Sm):
+            return NotImplemented
+        return self._key() < other._key()
+
+    @property
+    def dotted(self) -> str:
+        """The spelling of ``TORCH_CUDA_ARCH_LIST``: ``3.5``, ``9.0a``."""
+        return f"{self.major}.{self.minor}{self.suffix}"
+
+    @property
+    def compute(self) -> str:
+        """The PTX spelling: ``compute_35``."""
+        return f"compute_{self.major}{self.minor}{self.suffix}"
+
+    @property
+    def number(self) -> int:
+        """The integer fat binaries store: 35, 120."""
+        return self.major * 10 + self.minor
+
+    @classmethod
+    def from_number(cls, number: int, suffix: str = "") -> Sm:
+        return cls(number // 10, number % 10, suffix)
+
+
+@functools.total_ordering
+class Gfx(GpuArch):
+    """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``."""
+
+    __slots__ = ("features", "name")
+
+    def __init__(self, name: str, features: tuple[str, ...] = ()) -> None:
+        self.name = name
+        self.features = features
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.order, self.features
+
+    def __str__(self) -> str:
+        return ":".join((self.name, *self.features))
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, Gfx):
+            return NotImplemented
+        return self._key() < other._key()
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal)."""
+        return int(self.name[3:-2]), self.name[-2:]
+
+
+_SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
+_DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
+_GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
+
+
+def parse_sm(text: str) -> Sm:
+    """``sm_35``, ``compute_90``, ``12.0`` or ``9.0a``; anything else is a ValueError."""
+    if match := _SM.fullmatch(text):
+        return Sm.from_number(int(match[1]), match[2])
+    if match := _DOTTED.fullmatch(text):
+        return Sm(int(match[1]), int(match[2]), match[3])
+    raise ValueError(f"{text!r} is no NVIDIA architecture (write sm_86 or 8.6)")
+
+
+def parse_gfx(text: str) -> Gfx:
+    """``gfx1100`` or ``gfx90a:sramecc+:xnack-``; anything else is a ValueError."""
+    if match := _GFX.fullmatch(text):
+        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+    raise ValueError(f"{text!r} is no AMD architecture (write gfx1030)")
+
+
+def parse_gpu_arch(text: Any) -> GpuArch:
+    if not isinstance(text, str):
+        raise ValueError(f"an architecture is a string, not {type(text).__name__}")
+    return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)
+
+
+def sass_runs_on(code: Sm, device: Sm) -> bool:
+    """Does machine code for ``code`` load on ``device``?
+
+    Same major, equal or lower minor; ``a`` code only on exactly that chip; ``f`` code on its family, which
+    is the same major with equal or higher minor (CUDA programming guide, binary compatibility).
+    """
+    if code.suffix == "a":
+        return (code.major, code.minor) == (device.major, device.minor)
+    return code.major == device.major and code.minor <= device.minor
+
+
+def ptx_runs_on(code: Sm, device: Sm) -> bool:
+    """Can the driver compile PTX for ``code`` to ``device``? Not newer than the card; ``a``/``f`` as SASS."""
+    if code.suffix:
+        return sass_runs_on(code, device)
+    return (code.major, code.minor) <= (device.major, device.minor)

@@ -1,0 +1,71 @@
+"""What every document shares: strictness, the schema number, and its JSON form.
+
+``Document`` is the base of every value that is written to disk or printed with ``--json``; ``Part`` is the
+base of the values inside one. Custom types (architectures, versions) are strings in JSON.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.model.arch import GpuArch, parse_gpu_arch
+
+SCHEMA = 1
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value inside a document."""
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value that stands alone as JSON."""
+
+    schema: int = SCHEMA
+
+
+D = TypeVar("D")
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, (GpuArch, Path)):
+        return str(value)
+    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+
+
+def _from_json(kind: type, value: Any) -> Any:
+    if issubclass(kind, GpuArch):
+        return parse_gpu_arch(value)
+    if issubclass(kind, Path):
+        return Path(value)
+    raise NotImplementedError(f"no JSON form for {kind.__name__}")
+
+
+def encode(document: Any, *, indent: int = 2) -> bytes:
+    """The JSON form of a document, ending in a newline."""
+    raw = msgspec.json.encode(document, enc_hook=_to_json)
+    return msgspec.json.format(raw, indent=indent) + b"\n"
+
+
+def decode(raw: bytes, kind: type[D], *, origin: str = "input") -> D:
+    """Read a document; anything wrong with it is a :class:`BadInput` that names the place."""
+    try:
+        return msgspec.json.decode(raw, type=kind, dec_hook=_from_json)
+    except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
+        raise BadInput(f"{origin} is not a valid {kind.__name__.lower()} document: {error}") from error
+
+
+def load(path: Path, kind: type[D]) -> D:
+    """Read a document from a file of bounded size."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise BadInput(f"{path} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB, so it is no document of ours")
+    return decode(raw, kind, origin=str(path))

@@ -1,0 +1,103 @@
+"""A machine as the doctor found it, or as the user described it. Unknown is None, never a guess."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.arch import GpuArch
+from rekindle.model.document import Document, Part
+
+System = Literal["linux", "windows", "macos"]
+Vendor = Literal["nvidia", "amd", "intel"]
+CheckStatus = Literal["ok", "warn", "fail", "skip"]
+
+
+class Os(Part, frozen=True, kw_only=True):
+    system: System
+    distro: str | None = None
+    glibc: str | None = None
+    arch: str | None = None
+    kernel: str | None = None
+    wsl: bool | None = None
+    container: str | None = None
+    virtual_machine: str | None = None
+
+
+class Cpu(Part, frozen=True, kw_only=True):
+    name: str | None = None
+    microarchitecture: str | None = None
+    features: tuple[str, ...] = ()
+    cores: int | None = None
+    threads: int | None = None
+
+
+class Gpu(Part, frozen=True, kw_only=True):
+    vendor: Vendor
+    name: str | None = None
+    arch: GpuArch | None = None
+    memory_gib: float | None = None
+    how: str = "given"
+    pci_id: str | None = None
+
+
+class Drivers(Part, frozen=True, kw_only=True):
+    nvidia: str | None = None
+    amdgpu: str | None = None
+
+
+class Toolkit(Part, frozen=True, kw_only=True):
+    kind: str
+    version: str | None = None
+    path: str | None = None
+    note: str | None = None
+
+
+class Compiler(Part, frozen=True, kw_only=True):
+    kind: Literal["gcc", "clang", "msvc"]
+    version: str
+    path: str | None = None
+    note: str | None = None
+
+
+class Python(Part, frozen=True, kw_only=True):
+    version: str
+    path: str | None = None
+    abi: str | None = None
+    kind: str | None = None
+
+
+class Machine(Document, frozen=True, kw_only=True):
+    os: Os
+    cpu: Cpu = Cpu()
+    memory_gib: float | None = None
+    swap_gib: float | None = None
+    disk_free_gib: float | None = None
+    gpus: tuple[Gpu, ...] = ()
+    drivers: Drivers = Drivers()
+    toolkits: tuple[Toolkit, ...] = ()
+    compilers: tuple[Compiler, ...] = ()
+    pythons: tuple[Python, ...] = ()
+    tools: dict[str, str | None] = {}
+
+
+class Check(Part, frozen=True, kw_only=True):
+    """One line of the doctor's table."""
+
+    id: str
+    status: CheckStatus
+    needed_for: tuple[Literal["build", "use"], ...] = ()
+    found: str | None = None
+    want: str | None = None
+    fix: str | None = None
+
+
+class Ready(Part, frozen=True, kw_only=True):
+    build: bool
+    use: bool
+
+
+class Examination(Machine, frozen=True, kw_only=True):
+    """``doctor --json``: the machine plus verdicts."""
+
+    checks: tuple[Check, ...] = ()
+    ready: Ready = Ready(build=False, use=False)

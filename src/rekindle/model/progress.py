@@ -1,0 +1,31 @@
+"""How a long step tells what it is doing, without knowing who listens.
+
+Stages take a ``Progress``; ``render`` has the one that draws, tests and libraries use ``Silent``.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """Every call is cheap; the listener decides what is shown and how often."""
+
+    def stage(self, name: str, detail: str = "") -> None:
+        """A new part of the work begins."""
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        """So much of the current part is done; ``total`` is None where nobody knows."""
+
+    def note(self, text: str) -> None:
+        """A sentence worth keeping on the screen."""
+
+
+class Silent:
+    """Nobody listens."""
+
+    def stage(self, name: str, detail: str = "") -> None: ...
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None: ...
+
+    def note(self, text: str) -> None: ...

@@ -1,0 +1,1 @@
+"""Finds the torch for a machine and says why; keeps every refusal."""

@@ -1,0 +1,100 @@
+"""The terminal as a place to write on: colour only where it is wanted, wrapped to its width.
+
+Human text is made of few things: a verdict, sections, aligned rows, commands to paste. Each view writes
+them through ``Screen`` so that all verbs look alike. No rich here: it costs 60 ms to import.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import textwrap
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+_CODES = {
+    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
+}  # fmt: skip
+MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
+_ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}
+
+
+def wants_color(stream: TextIO, choice: str) -> bool:
+    """``--color`` beats ``NO_COLOR`` beats ``FORCE_COLOR`` beats "is it a terminal"."""
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def printable(text: str) -> str:
+    """Text from strangers without control characters: an escape sequence in a wheel's name stays harmless."""
+    return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+class Screen:
+    def __init__(self, stream: TextIO, *, color: str = "auto", width: int | None = None, verbosity: int = 0) -> None:
+        self.stream = stream
+        self.color = wants_color(stream, color)
+        columns = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
+        self.width = width or max(40, min(columns, 120))
+        self.verbosity = verbosity
+        self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") in (
+            "utf8",
+            "utf16",
+        )
+
+    def style(self, text: str, *styles: str) -> str:
+        if not self.color or not styles:
+            return text
+        return f"\x1b[{';'.join(_CODES[s] for s in styles)}m{text}\x1b[0m"
+
+    def mark(self, status: str) -> str:
+        sign, style = MARKS[status]
+        return self.style(sign if self._unicode else _ASCII_MARKS.get(sign, sign), style)
+
+    def line(self, text: str = "") -> None:
+        if not self._unicode:
+            encoding = getattr(self.stream, "encoding", None) or "ascii"
+            text = text.encode(encoding, "replace").decode(encoding)
+        self.stream.write(text.rstrip() + "\n")
+
+    def verdict(self, status: str, text: str) -> None:
+        """The first line: the answer."""
+        self.line(f"{self.mark(status)} {self.style(printable(text), 'bold')}")
+
+    def section(self, title: str) -> None:
+        self.line()
+        self.line(self.style(title, "bold"))
+
+    def paragraph(self, text: str, *, indent: int = 2) -> None:
+        pad = " " * indent
+        for piece in printable(text).splitlines() or [""]:
+            wrapped = textwrap.wrap(piece, self.width - indent, break_long_words=False, break_on_hyphens=False)
+            for row in wrapped or [""]:
+                self.line(pad + row)
+
+    def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
+        lead = self.mark(status) if status else "-"
+        pad = " " * indent
+        rows = textwrap.wrap(printable(text), self.width - indent - 2, break_long_words=False, break_on_hyphens=False)
+        for number, row in enumerate(rows or [""]):
+            self.line(f"{pad}{lead} {row}" if number == 0 else f"{pad}  {row}")
+
+    def command(self, text: str) -> None:
+        """A line to paste: never wrapped."""
+        self.line("  " + self.style(printable(text), "cyan"))
+
+    def rows(self, rows: Iterable[Sequence[str]], *, indent: int = 2, gap: int = 2) -> None:
+        """Aligned columns; the last one may be as long as it likes."""
+        table = [[printable(cell) for cell in row] for row in rows]
+        if not table:
+            return
+        widths = [max(len(row[i]) if i < len(row) else 0 for row in table) for i in range(max(map(len, table)))]
+        for row in table:
+            cells = [cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])] + list(row[-1:])
+            self.line(" " * indent + (" " * gap).join(cells))

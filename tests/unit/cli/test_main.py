@@ -1,0 +1,79 @@
+"""The front door: verbs, exit codes, one-line errors."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import types
+
+import pytest
+
+from rekindle.cli import main as front
+from rekindle.cli.verb import Answer
+from rekindle.errors import Exit
+
+
+@pytest.mark.parametrize("verb", sorted(front.VERBS))
+def test_every_verb_has_help_with_the_common_options(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        front.main([verb, "--help"])
+    assert end.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        front.main(["--help"])
+    out = capsys.readouterr().out
+    assert all(verb in out for verb in front.VERBS)
+
+
+def test_a_misspelt_verb_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["pln"]) == Exit.USAGE
+    assert "rekindle plan" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_usage_not_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["plan", "--no-such-option"]) == Exit.USAGE
+    err = capsys.readouterr().err
+    assert "--no-such-option" in err and "Traceback" not in err
+
+
+def _with_verb(monkeypatch: pytest.MonkeyPatch, run: object) -> None:
+    module = types.ModuleType("rekindle.cli.fake")
+    module.run = run  # type: ignore[attr-defined]
+    module.add_arguments = lambda parser: None  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "rekindle.cli.fake", module)
+    monkeypatch.setitem(front.VERBS, "fake", "a fake")
+
+
+def test_a_bug_is_exit_4_with_a_report(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def explode(args: argparse.Namespace, session: object) -> Answer:
+        raise ZeroDivisionError("boom")
+
+    _with_verb(monkeypatch, explode)
+    assert front.main(["fake"]) == Exit.BUG
+    assert "rekindle-crash-" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_exit_3(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(args: argparse.Namespace, session: object) -> Answer:
+        raise KeyboardInterrupt
+
+    _with_verb(monkeypatch, interrupt)
+    assert front.main(["fake"]) == Exit.INTERRUPTED
+
+
+def test_help_imports_nothing_heavy() -> None:
+    """Start-up is held by what is imported, not by a clock."""
+    script = (
+        "import sys; sys.argv = ['rekindle', '--help']\n"
+        "from rekindle.cli.main import entry\n"
+        "try: entry()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'msgspec', 'numpy', 'rich', 'jinja2', 'psutil', 'archspec', 'packaging', 'tomllib', 'asyncio'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"

@@ -1,0 +1,61 @@
+"""Architectures: parsing, printing, and the rule of what runs where."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.model.arch import Gfx, Sm, parse_gfx, parse_gpu_arch, parse_sm, ptx_runs_on, sass_runs_on
+
+sms = st.builds(Sm, st.integers(2, 13), st.integers(0, 9), st.sampled_from(["", "a", "f"]))
+
+
+@given(sms)
+def test_every_spelling_reads_back(sm: Sm) -> None:
+    assert parse_sm(str(sm)) == sm
+    assert parse_sm(sm.dotted) == sm
+    assert parse_sm(sm.compute) == sm
+
+
+@pytest.mark.parametrize("text", ["", "sm_", "sm_3", "35", "8", "sm_86x", "gfx", "gfx1", "gfxabc", "sm_8.6"])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse_gpu_arch(text)
+
+
+def test_gfx_sorts_by_number_not_by_letter() -> None:
+    names = ["gfx1100", "gfx906", "gfx90a", "gfx803", "gfx1030"]
+    assert [str(g) for g in sorted(map(parse_gfx, names))] == [
+        "gfx803",
+        "gfx906",
+        "gfx90a",
+        "gfx1030",
+        "gfx1100",
+    ]
+
+
+def test_gfx_keeps_its_features() -> None:
+    assert parse_gfx("gfx90a:sramecc+:xnack-") == Gfx("gfx90a", ("sramecc+", "xnack-"))
+
+
+@pytest.mark.parametrize(
+    ("code", "device", "runs"),
+    [
+        ("sm_70", "sm_75", True),
+        ("sm_75", "sm_70", False),
+        ("sm_86", "sm_89", True),
+        ("sm_89", "sm_120", False),
+        ("sm_90a", "sm_90", True),
+        ("sm_100a", "sm_103", False),
+        ("sm_100f", "sm_103", True),
+        ("sm_103f", "sm_100", False),
+    ],
+)
+def test_sass_rule(code: str, device: str, runs: bool) -> None:
+    assert sass_runs_on(parse_sm(code), parse_sm(device)) is runs
+
+
+@given(sms.filter(lambda s: not s.suffix), sms.filter(lambda s: not s.suffix))
+def test_ptx_goes_forward_and_never_back(code: Sm, device: Sm) -> None:
+    assert ptx_runs_on(code, device) == (code <= device)

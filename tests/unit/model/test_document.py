@@ -1,0 +1,52 @@
+"""Documents read back as they were written, and refuse what they do not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.model.arch import Sm
+from rekindle.model.document import decode, encode, load
+from rekindle.model.machine import Gpu, Machine, Os
+from rekindle.model.plan import Change, Plan
+
+
+def test_machine_round_trip() -> None:
+    machine = Machine(os=Os(system="linux"), gpus=(Gpu(vendor="nvidia", name="K40c", arch=Sm(3, 5)),))
+    raw = encode(machine)
+    assert b'"sm_35"' in raw
+    assert decode(raw, Machine) == machine
+
+
+def test_change_says_from_in_json() -> None:
+    plan = Plan(answer="none", changes=(Change(what="cuda", from_="12.3", to="12.8", why="sm_120"),))
+    assert b'"from": "12.3"' in encode(plan)
+    assert decode(encode(plan), Plan) == plan
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"os": {"system": "beos"}}',
+        b'{"os": {"system": "linux"}, "surprise": 1}',
+        b"\xff\xfe",
+    ],
+)
+def test_garbage_is_bad_input(raw: bytes) -> None:
+    with pytest.raises(BadInput):
+        decode(raw, Machine)
+
+
+def test_wrong_architecture_is_bad_input() -> None:
+    with pytest.raises(BadInput):
+        decode(b'{"os": {"system": "linux"}, "gpus": [{"vendor": "nvidia", "arch": "8_9"}]}', Machine)
+
+
+def test_missing_file_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot read"):
+        load(tmp_path / "nothing.json", Machine)

@@ -1,0 +1,38 @@
+"""The screen: no colour in pipes, no control characters from strangers."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from rekindle.render.screen import Screen, printable
+
+
+def test_no_colour_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    out = io.StringIO()
+    Screen(out).verdict("ok", "fine")
+    assert "\x1b" not in out.getvalue()
+
+
+def test_escape_sequences_from_strangers_are_harmless() -> None:
+    assert "\x1b" not in printable("evil\x1b[2J")
+
+
+def test_rows_align_and_long_lines_wrap() -> None:
+    out = io.StringIO()
+    screen = Screen(out, width=40)
+    screen.rows([("a", "one"), ("long", "two")])
+    screen.paragraph("word " * 30)
+    lines = out.getvalue().splitlines()
+    assert lines[0].index("one") == lines[1].index("two")
+    assert max(map(len, lines)) <= 40
+
+
+def test_an_old_code_page_gets_plain_marks() -> None:
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="cp1252")
+    Screen(out).verdict("fail", "no → sorry")
+    out.flush()
+    assert raw.getvalue().startswith(b"x no ? sorry")
