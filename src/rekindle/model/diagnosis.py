@@ -17,7 +17,12 @@ class Match(Part, frozen=True, kw_only=True):
     line: int | None = None
     evidence: str = ""
     source: str | None = None
+    title: str = ""
+    stage: str | None = None
 
 
 class Diagnosis(Document, frozen=True, kw_only=True):
+    """``lines`` is how many lines were read."""
+
     matches: tuple[Match, ...] = ()
+    lines: int | None = None

@@ -1,0 +1,62 @@
+"""Bytes in, diagnosis out: joins reading, watching and judging.
+
+``diagnose(chunks)`` is what other stages reach through the api; it never holds more than a few megabytes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+
+from rekindle.explain.conditions import Scene
+from rekindle.explain.events import Reading, Watcher
+from rekindle.explain.judge import Finding, findings
+from rekindle.explain.reading import plain_lines
+from rekindle.explain.rule import load_rules, load_signals
+from rekindle.explain.template import render, render_all
+from rekindle.explain.values import FILLS, surroundings
+from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Plan
+
+MAX_MATCHES = 8
+
+
+@functools.cache
+def _watcher() -> Watcher:
+    return Watcher(load_rules(), load_signals())
+
+
+def diagnose(chunks: Iterable[bytes], *, machine: Machine | None = None, plan: Plan | None = None) -> Diagnosis:
+    """Causes found in a log, best first; none where nothing is known."""
+    reading = _watcher().read(plain_lines(chunks))
+    scene = Scene(reading=reading, machine=machine, plan=plan, values=surroundings(reading))
+    rules = {rule.key: rule for rule in load_rules()}
+    matches: list[Match] = []
+    for finding in findings(rules, scene):
+        if finding.rule.id not in {match.id for match in matches}:
+            matches.append(_match(finding, scene))
+        if len(matches) == MAX_MATCHES:
+            break
+    return Diagnosis(matches=tuple(matches), lines=reading.lines)
+
+
+def _match(finding: Finding, scene: Scene) -> Match:
+    rule, event = finding.rule, finding.event
+    values = {**scene.values, **event.values}
+    for name in rule.fill:
+        values.update(FILLS[name](event, scene))
+    return Match(
+        id=rule.id,
+        confidence=finding.confidence,
+        title=render(rule.title, values),
+        stage=rule.stage,
+        cause=render(rule.cause, values),
+        fix=render_all(rule.fix, values),
+        line=event.line,
+        evidence=event.evidence,
+        source=rule.source,
+    )
+
+
+__all__ = ["Reading", "diagnose"]

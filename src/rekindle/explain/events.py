@@ -1,0 +1,143 @@
+"""Where patterns fired in a stream: the events the judge weighs.
+
+Memory is bounded whatever the log says: of each pattern the first few events and the last one are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from rekindle.explain.rule import Pattern, Rule, Signal, compiled
+from rekindle.explain.scan import Words
+from rekindle.explain.window import evidence, window
+
+LOOK_BYTES = 16 * 1024
+BLOCK_BYTES = 1 << 20
+_KEPT = 12
+# In one block a word that stands there more often than this is sampled at both ends.
+_CROWD = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One firing: line number (from 1), the captured values, the line itself and the flat text around it."""
+
+    line: int
+    values: dict[str, str]
+    evidence: str
+    text: str
+    around: str
+
+
+@dataclass(kw_only=True)
+class Seen:
+    """The events of one rule or signal."""
+
+    count: int = 0
+    kept: list[Event] = field(default_factory=list)
+    last: Event | None = None
+
+    def add(self, event: Event) -> None:
+        self.count += 1
+        if len(self.kept) < _KEPT:
+            self.kept.append(event)
+        self.last = event
+
+    @property
+    def all(self) -> list[Event]:
+        if self.last is None or self.last is self.kept[-1]:
+            return list(self.kept)
+        return [*self.kept, self.last]
+
+
+@dataclass(kw_only=True)
+class Reading:
+    """Everything a log yielded, by rule key and signal id."""
+
+    rules: dict[str, Seen] = field(default_factory=dict)
+    signals: dict[str, Seen] = field(default_factory=dict)
+    lines: int = 0
+    bytes: int = 0
+    tail: str = ""
+
+
+class Watcher:
+    """Rules and signals, made ready to run over blocks of plain lines."""
+
+    def __init__(self, rules: Iterable[Rule], signals: Iterable[Signal]) -> None:
+        users: dict[bytes, list[tuple[Pattern, bool, str]]] = {}
+        owners = [(rule.key, True, rule.match) for rule in rules]
+        owners += [(signal.id, False, signal.match) for signal in signals]
+        for key, is_rule, patterns in owners:
+            for pattern in patterns:
+                for word in pattern.words:
+                    users.setdefault(word, []).append((pattern, is_rule, key))
+        self._users = list(users.values())
+        self._words = Words(list(users))
+
+    def read(self, blocks: Iterable[bytes]) -> Reading:
+        reading = Reading()
+        for block, start, stop, line in _windows(blocks, reading):
+            for position, index in _thinned(self._words.find(block, start, stop)):
+                line += block.count(b"\n", start, position)
+                start = position
+                self._fire(reading, block, position, line, index)
+        return reading
+
+    def _fire(self, reading: Reading, block: bytes, position: int, line: int, index: int) -> None:
+        for pattern, is_rule, key in self._users[index]:
+            text = window(block, position, before=pattern.before, lines=pattern.lines)
+            found = compiled(pattern.regex).search(text) if pattern.regex else None
+            if pattern.regex and not found:
+                continue
+            if pattern.unless and compiled(pattern.unless).search(text):
+                continue
+            values = {name: value for name, value in found.groupdict().items() if value} if found else {}
+            place = reading.rules if is_rule else reading.signals
+            event = Event(
+                line=line,
+                values=values,
+                evidence=evidence(block, position),
+                text=text,
+                around=window(block, position, before=6, lines=3) if is_rule else "",
+            )
+            place.setdefault(key, Seen()).add(event)
+
+
+def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes, int, int, int]]:
+    """``(buffer, first, end, line number at first)``: every byte is in exactly one ``[first, end)``, with up to
+    ``LOOK_BYTES`` of surroundings on both sides."""
+    buffer = b""
+    done = 0
+    line = 1
+    for block in blocks:
+        reading.bytes += len(block)
+        buffer += block
+        if len(buffer) < BLOCK_BYTES:
+            continue
+        stop = len(buffer) - LOOK_BYTES
+        yield buffer, done, stop, line
+        line += buffer.count(b"\n", done, stop)
+        keep = max(0, stop - LOOK_BYTES)
+        buffer, done = buffer[keep:], stop - keep
+    yield buffer, done, len(buffer), line
+    reading.lines = line + buffer.count(b"\n", done) - (1 if buffer.endswith(b"\n") or not buffer else 0)
+    reading.tail = buffer[-4000:].decode("utf-8", "replace")
+
+
+def _thinned(hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    if len(hits) <= _CROWD:
+        return hits
+    counts: dict[int, int] = {}
+    for _, index in hits:
+        counts[index] = counts.get(index, 0) + 1
+    if max(counts.values()) <= _CROWD:
+        return hits
+    seen: dict[int, int] = {}
+    kept = []
+    for hit in hits:
+        number = seen[hit[1]] = seen.get(hit[1], 0) + 1
+        if number <= _CROWD // 2 or number > counts[hit[1]] - _CROWD // 2:
+            kept.append(hit)
+    return kept

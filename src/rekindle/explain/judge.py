@@ -1,0 +1,99 @@
+"""Which finding is the root, which are consequences, and which are noise.
+
+Each finding starts with its rule's rank. It sinks when it stands in a test that CMake does on purpose, when it is
+only a warning, when the log shows that the step got past it, or when another finding explains it. Among equals the
+first error of a build and the last of a run is the root: a build stops at its first error, a traceback ends with it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from rekindle.explain.conditions import CONDITIONS, Scene
+from rekindle.explain.events import Event, Seen
+from rekindle.explain.rule import Rule
+from rekindle.model.diagnosis import Confidence
+
+_LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
+_PROBE = re.compile(
+    r"CMakeFiles/CMakeTmp|CMakeScratch|TryCompile-|cmTC_[0-9a-f]{5}|failed with the following output"
+    r"|Performing C(?:XX|\+\+)? SOURCE FILE Test|CMakeFiles[/\\]CMakeError\.log|compilation of the test program"
+)
+_WARNING = re.compile(r"\bwarning\b|\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IGNORECASE)
+_ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
+_BUILD = ("source", "configure", "compile", "link", "install")
+# After which milestone a finding of that stage no longer matters.
+_PASSED = {
+    "source": ("configured",),
+    "configure": ("configured",),
+    "compile": ("built", "installed"),
+    "link": ("built", "installed"),
+    "install": ("installed",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    rule: Rule
+    event: Event
+    count: int
+    confidence: Confidence
+    rank: float
+    noise: bool = False
+
+
+def findings(rules: dict[str, Rule], scene: Scene) -> list[Finding]:
+    """Best first."""
+    found = [
+        finding for key, seen in scene.reading.rules.items() if (finding := _weigh(rules[key], seen, scene)) is not None
+    ]
+    found = _explained(found)
+    found.sort(key=_order)
+    return found
+
+
+def _weigh(rule: Rule, seen: Seen, scene: Scene) -> Finding | None:
+    if any(not scene.saw(signal) for signal in rule.needs) or any(scene.saw(signal) for signal in rule.forbids):
+        return None
+    best: Finding | None = None
+    for event in seen.all:
+        finding = _weigh_event(rule, event, seen, scene)
+        # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
+        if finding and (best is None or finding.rank > best.rank):
+            best = finding
+    return best
+
+
+def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding | None:
+    confidence, rank, noise = rule.confidence, float(rule.rank), False
+    for name in rule.when:
+        answer = CONDITIONS[name](event, scene)
+        if answer is False:
+            return None
+        if answer is None:
+            confidence, rank = _LOWER[confidence], rank - 8
+    if rule.id != "cmake-probe-not-an-error" and rule.stage in ("configure", "compile") and _PROBE.search(event.around):
+        confidence, rank, noise = "low", rank - 45, True
+    if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
+        confidence, rank = _LOWER[confidence], rank - 25
+    if any(
+        (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
+        for name in _PASSED.get(rule.stage, ())
+    ):
+        confidence, rank, noise = _LOWER[confidence], rank - 30, True
+    return Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=rank, noise=noise)
+
+
+def _explained(found: list[Finding]) -> list[Finding]:
+    roots = [(finding, finding.rule.explains) for finding in found if finding.rule.explains and not finding.noise]
+    result = []
+    for finding in found:
+        above = [root.rank for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
+        result.append(replace(finding, rank=min(finding.rank, max(above) - 1)) if above else finding)
+    return result
+
+
+def _order(finding: Finding) -> tuple[float, int]:
+    first = finding.event.line if finding.rule.stage in _BUILD else -finding.event.line
+    return -finding.rank, first

@@ -1,0 +1,134 @@
+"""Bytes of any origin into plain UTF-8 lines, in bounded memory.
+
+Promises: every chunk that goes in comes out as UTF-8 bytes whose lines end in ``\\n``, without colours or other
+terminal sequences; UTF-16 (PowerShell's ``>``) is understood with and without a byte order mark; invalid bytes
+pass through harmlessly; nothing is held back but a few bytes that may belong to the next chunk.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from rekindle.errors import BadInput
+
+CHUNK_BYTES = 1 << 20
+_SNIFF_BYTES = 4096
+
+# CSI sequences (colours, cursor), OSC sequences (titles, links), and the two-byte escapes.
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[@-Z\\^_()][0-9A-B]?)")
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_BINARIES = (
+    (b"\x7fELF", "a Linux program or library"),
+    (b"MZ", "a Windows program or library"),
+    (b"PK\x03\x04", "a zip file or a wheel"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x28\xb5\x2f\xfd", "a zstd file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ", "an xz file"),
+    (b"\x80\x02", "a pickle"),
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "a picture"),
+)
+
+
+def read_chunks(file: BinaryIO) -> Iterator[bytes]:
+    """What the file holds now; a log that is still being written is read as far as it goes."""
+    while chunk := file.read(CHUNK_BYTES):
+        yield chunk
+
+
+def open_log(path: Path) -> BinaryIO:
+    try:
+        if path.is_dir():
+            raise BadInput(f"{path} is a directory", remedy="name the log file in it")
+        return path.open("rb")
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Normalised blocks of the same text; blocks may end in the middle of a line."""
+    stream = iter(chunks)
+    head = b""
+    for chunk in stream:
+        head += chunk
+        if len(head) >= _SNIFF_BYTES:
+            break
+    encoding, skip = _encoding_of(head)
+    _refuse_binary(head, encoding)
+    pieces = _chain(head[skip:], stream)
+    if encoding != "utf-8":
+        pieces = _decoded(pieces, encoding)
+    yield from _unstyled(pieces)
+
+
+def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    if first:
+        yield first
+    yield from rest
+
+
+def _encoding_of(head: bytes) -> tuple[str, int]:
+    for bom, name in _BOMS:
+        if head.startswith(bom):
+            return name, len(bom)
+    sample = head[:_SNIFF_BYTES]
+    # Text in UTF-16 without a mark: nearly every second byte is zero, always on the same side.
+    if len(sample) >= 8:
+        half = len(sample) // 2
+        if sample[1::2].count(0) > 0.7 * half and sample[0::2].count(0) < 0.05 * half:
+            return "utf-16-le", 0
+        if sample[0::2].count(0) > 0.7 * half and sample[1::2].count(0) < 0.05 * half:
+            return "utf-16-be", 0
+    return "utf-8", 0
+
+
+def _refuse_binary(head: bytes, encoding: str) -> None:
+    if encoding != "utf-8":
+        return
+    for magic, name in _BINARIES:
+        if head.startswith(magic) and b"\0" in head[:_SNIFF_BYTES]:
+            raise BadInput(f"this is {name}, not a log", remedy="'rekindle inspect' reads wheels and libraries")
+    if head[:_SNIFF_BYTES].count(0) > len(head[:_SNIFF_BYTES]) // 10:
+        raise BadInput("this is binary data, not a log", remedy="give a text file, '-' or the error message itself")
+
+
+def _decoded(pieces: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for piece in pieces:
+        yield decoder.decode(piece).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _unstyled(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    carry = b""
+    for piece in pieces:
+        block = carry + piece
+        carry = b""
+        # A sequence (or a CR LF pair) cut in two by the chunk's end waits for the rest.
+        cut = block.rfind(b"\x1b", max(0, len(block) - 64))
+        if cut >= 0 and not _ANSI.match(block, cut):
+            block, carry = block[:cut], block[cut:]
+        elif block.endswith(b"\r"):
+            block, carry = block[:-1], b"\r"
+        if block:
+            yield _clean(block)
+    if carry:
+        yield _clean(carry)
+
+
+def _clean(block: bytes) -> bytes:
+    if b"\x1b" in block:
+        block = _ANSI.sub(b"", block)
+    if b"\r" in block:
+        # A lone CR redraws a progress line: for a reader each state is a line of its own.
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return block

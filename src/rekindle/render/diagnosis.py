@@ -1,0 +1,45 @@
+"""A diagnosis for people: the cause first, then what to do, then what else it might be."""
+
+from __future__ import annotations
+
+from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.render.screen import Screen
+
+_SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
+
+
+def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
+    if not document.matches:
+        screen.verdict("warn", f"nothing known in {document.lines or 0} lines")
+        screen.paragraph("None of the rules recognises this log, so there is no answer rather than a guess.")
+        screen.section("Next")
+        screen.paragraph("Save a copy without names, paths and addresses, and attach it to a report:")
+        screen.command("rekindle explain LOG --save-report report.txt")
+        return
+    first, *others = document.matches
+    _view_match(first, screen)
+    if others:
+        screen.section("Also found (consequences, or less likely)")
+        for match in others if screen.verbosity else others[:4]:
+            where = f" (line {match.line})" if match.line else ""
+            screen.bullet(f"{match.id}: {match.title}{where}")
+        if screen.verbosity:
+            for match in others:
+                screen.line()
+                _view_match(match, screen)
+
+
+def _view_match(match: Match, screen: Screen) -> None:
+    screen.verdict(
+        "fail" if match.confidence == "high" else "warn", _SURE[match.confidence] + (match.title or match.id)
+    )
+    screen.paragraph(match.cause)
+    if match.evidence:
+        screen.section(f"Where (line {match.line})" if match.line else "Where")
+        screen.paragraph(match.evidence, indent=4)
+    if match.fix:
+        screen.section("What to do")
+        for step in match.fix:
+            screen.bullet(step)
+    screen.line()
+    screen.line(screen.style(f"  {match.id} · {match.source or 'no source'}", "dim"))
