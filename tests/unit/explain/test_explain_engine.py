@@ -1,4 +1,4 @@
-"""The engine from bytes to diagnosis: encodings, framing, blocks, and the promise to say nothing when nothing is known."""
+"""The engine from bytes to diagnosis: encodings, framing, block borders, and silence where nothing is known."""
 
 from __future__ import annotations
 
