@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from rekindle.model.diagnosis import Diagnosis
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
+    from rekindle.model.progress import Progress
+    from rekindle.model.verify import Level, VerifyComparison, VerifyReport
 
 
 def explain(
@@ -25,3 +27,61 @@ def explain(
     if isinstance(source, str):
         source = source.encode("utf-8", "replace")
     return diagnose([source] if isinstance(source, bytes) else source, machine=machine, plan=plan)
+
+
+def verify(
+    *,
+    wheel: Path | None = None,
+    python: str | None = None,
+    package: str | None = None,
+    level: Level = "smoke",
+    only: Sequence[str] = (),
+    plan: Path | None = None,
+    dependencies: bool = True,
+    find_links: Sequence[str] = (),
+    save: Path | None = None,
+    junit: Path | None = None,
+    progress: Progress | None = None,
+) -> VerifyReport:
+    """Prove that a wheel, or the package an interpreter has, works."""
+    from rekindle.host.files import write_atomically
+    from rekindle.host.live import LiveHost
+    from rekindle.model.document import encode, load
+    from rekindle.model.plan import Plan
+    from rekindle.model.progress import Silent
+    from rekindle.verify import output, prove
+    from rekindle.verify.promise import promises
+
+    host = LiveHost()
+    listener = progress or Silent()
+    expect = promises(load(plan, Plan)) if plan else {}
+    if wheel is not None:
+        report = prove.prove_wheel(
+            host,
+            wheel,
+            python=python,
+            level=level,
+            only=only,
+            expect=expect,
+            dependencies=dependencies,
+            find_links=find_links,
+            progress=listener,
+        )
+    else:
+        report = prove.prove_installed(
+            host, python=python, package=package or "torch", level=level, only=only, expect=expect, progress=listener
+        )
+    if save is not None:
+        write_atomically(save, encode(report))
+    if junit is not None:
+        write_atomically(junit, output.junit(report))
+    return report
+
+
+def compare_verifications(before: Path, after: Path) -> VerifyComparison:
+    """What changed from one saved report to another."""
+    from rekindle.model.document import load
+    from rekindle.model.verify import VerifyReport
+    from rekindle.verify.output import compare
+
+    return compare(load(before, VerifyReport), load(after, VerifyReport))

@@ -1,16 +1,61 @@
-"""Prove that a torch works, also on an emulated older CPU."""
+"""Prove that a torch works, also on an emulated older CPU.
+
+Without --wheel the torch installed in --python is tried (default: the python3 on PATH). With --wheel the wheel
+is installed into a fresh environment that is thrown away afterwards.
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.errors import BadInput, Exit
+
+EXAMPLES = """examples:
+  rekindle verify                                   the torch of the python3 on PATH, in seconds
+  rekindle verify --level full                      every check, in minutes
+  rekindle verify --wheel torch-2.6.0-cp311-….whl   a wheel, in a fresh environment
+  rekindle verify --wheel FILE --cpu ivybridge      the same on an emulated Xeon E5 v2
+  rekindle verify --compare before.json after.json
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--wheel", metavar="FILE", help="install this wheel into a fresh environment")
+    parser.add_argument("--python", metavar="EXE", help="the interpreter that has, or gets, the package")
+    parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
+    parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
+    parser.add_argument("--only", metavar="ID", action="append", default=[], help="only these checks (stars allowed)")
+    parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
+    parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
+    parser.add_argument("--find-links", metavar="DIR", action="append", default=[], help="where dependencies lie")
+    parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
+    parser.add_argument("--compare", nargs=2, metavar=("A.json", "B.json"), help="two saved reports side by side")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle verify' does not exist yet in this version")
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.verify import view_comparison, view_verification
+
+    if args.compare:
+        comparison = api.compare_verifications(*(Path(name) for name in args.compare))
+        return Answer(document=comparison, view=view_comparison, exit_code=Exit.NO if comparison.worse else Exit.YES)
+    if args.wheel and args.package:
+        raise BadInput("--package goes with an installed package, not with --wheel")
+    report = api.verify(
+        wheel=Path(args.wheel) if args.wheel else None,
+        python=args.python,
+        package=args.package,
+        level=args.level,
+        only=tuple(args.only),
+        plan=Path(args.plan) if args.plan else None,
+        dependencies=not args.no_deps,
+        find_links=tuple(args.find_links),
+        save=Path(args.save) if args.save else None,
+        junit=Path(args.junit) if args.junit else None,
+        progress=session.progress,
+    )
+    return Answer(document=report, view=view_verification, exit_code=Exit.YES if report.good else Exit.NO)

@@ -1,4 +1,4 @@
-"""The result of verification: one row per check."""
+"""The result of verification: one row per check, and two results side by side."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from typing import Literal
 from rekindle.model.document import Document, Part
 
 VerifyStatus = Literal["passed", "failed", "skipped"]
+Level = Literal["smoke", "full"]
+
+
+class Crash(Part, frozen=True, kw_only=True):
+    """How a check's process died, as far as it could be told."""
+
+    signal: str
+    instruction: str | None = None
+    isa: str | None = None
+    library: str | None = None
+    offset: int | None = None
+    function: str | None = None
 
 
 class VerifyCheck(Part, frozen=True, kw_only=True):
@@ -15,6 +27,9 @@ class VerifyCheck(Part, frozen=True, kw_only=True):
     detail: str = ""
     seconds: float = 0.0
     remedy: str | None = None
+    crash: Crash | None = None
+    # The largest error found, as a share of what the check's tolerance allows.
+    worst: float | None = None
 
 
 class VerifyReport(Document, frozen=True, kw_only=True):
@@ -23,3 +38,30 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     failed: int = 0
     skipped: int = 0
     environment: dict[str, str] = {}
+    subject: str = ""
+    level: Level = "smoke"
+    seconds: float = 0.0
+
+    @property
+    def good(self) -> bool:
+        """Something was proved and nothing was refuted."""
+        return self.failed == 0 and self.passed > 0
+
+
+class VerifyChange(Part, frozen=True, kw_only=True):
+    id: str
+    before: VerifyStatus | None
+    after: VerifyStatus | None
+    detail: str = ""
+
+
+class VerifyComparison(Document, frozen=True, kw_only=True):
+    """What changed from one report to another. ``worse``: passed before, and not any more."""
+
+    before: str = ""
+    after: str = ""
+    worse: tuple[VerifyChange, ...] = ()
+    better: tuple[VerifyChange, ...] = ()
+    other: tuple[VerifyChange, ...] = ()
+    same: int = 0
+    environment: dict[str, tuple[str | None, str | None]] = {}

@@ -1,1 +1,1 @@
-"""Proves that a torch works: on this machine, or on an emulated older CPU."""
+"""Proof that a torch works: checks against references, in the target's own Python, also on an emulated CPU."""

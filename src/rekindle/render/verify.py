@@ -1,0 +1,65 @@
+"""A verification and a comparison of two, for people."""
+
+from __future__ import annotations
+
+from rekindle.model.verify import VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.render.screen import Screen
+
+_STATUS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
+
+
+def view_verification(report: VerifyReport, screen: Screen) -> None:
+    count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
+    what = report.subject or "this torch"
+    if report.good:
+        screen.verdict("ok", f"{what} works ({report.level}): {count}")
+    elif report.failed:
+        screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
+    else:
+        screen.verdict("warn", f"nothing was proved about {what} ({report.level}): {count}")
+    place = ("torch", "python", "machine", "cpu", "cpu model", "gpu0")
+    rows = [(name, report.environment[name]) for name in place if name in report.environment]
+    screen.rows(rows)
+    failed = [check for check in report.checks if check.status == "failed"]
+    if failed:
+        screen.section("failed")
+        for check in failed:
+            _failure(check, screen)
+    skipped = [check for check in report.checks if check.status == "skipped"]
+    if skipped:
+        screen.section("skipped")
+        for check in skipped:
+            screen.bullet(f"{check.id}: {check.detail}", status="skip")
+    if screen.verbosity:
+        screen.section("passed")
+        passed = [check for check in report.checks if check.status == "passed"]
+        screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed])
+
+
+def _failure(check: VerifyCheck, screen: Screen) -> None:
+    screen.bullet(f"{check.id}: {check.detail}", status="fail")
+    if check.remedy:
+        screen.paragraph(f"→ {check.remedy}", indent=4)
+
+
+def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
+    if comparison.worse:
+        screen.verdict("fail", f"{len(comparison.worse)} checks got worse, {len(comparison.better)} better")
+    else:
+        screen.verdict("ok", f"nothing got worse; {len(comparison.better)} better, {comparison.same} the same")
+    screen.rows([("before", comparison.before), ("after", comparison.after)])
+    for title, changes, status in (
+        ("worse", comparison.worse, "fail"),
+        ("better", comparison.better, "ok"),
+        ("otherwise different", comparison.other, "warn"),
+    ):
+        if changes:
+            screen.section(title)
+        for change in changes:
+            screen.bullet(
+                f"{change.id}: {change.before or 'not run'} → {change.after or 'not run'}  {change.detail}",
+                status=status,
+            )
+    if comparison.environment:
+        screen.section("environment")
+        screen.rows([(key, f"{a or '–'} → {b or '–'}") for key, (a, b) in sorted(comparison.environment.items())])

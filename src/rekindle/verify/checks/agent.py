@@ -1,0 +1,343 @@
+"""Runs checks inside the target's Python and tells about each on standard output, one JSON object a line.
+
+Where there is ``fork``, three generations keep a crash from taking anything along: this process only watches;
+its child imports the package once; each check runs in a child of that child, so it starts with the package
+imported and takes only itself down. Elsewhere (Windows) the checks run one after another in this process, and
+whoever started it starts it again after a crash, with the list of what is done.
+"""
+
+import json
+import os
+import platform
+import select
+import signal
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The first entry is this directory: its file names must not hide the packages under test.
+sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != HERE]
+
+
+def load_checks():
+    """This directory as the package ``rekindle_checks``, without putting it on ``sys.path``."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(
+        "rekindle_checks", os.path.join(HERE, "kit.py"), submodule_search_locations=[HERE]
+    )
+    package = importlib.util.module_from_spec(spec)
+    sys.modules["rekindle_checks"] = package
+    spec.loader.exec_module(package)
+    sys.modules["rekindle_checks.kit"] = package
+    for name in sorted(os.listdir(HERE)):
+        stem, ending = os.path.splitext(name)
+        if ending == ".py" and stem.startswith("check_"):
+            importlib.import_module("rekindle_checks." + stem)
+    return package
+
+
+kit = load_checks()
+from rekindle_checks import trap  # noqa: E402
+
+FORK = hasattr(os, "fork")
+
+
+class Channel(object):
+    """The way out for events: the original standard output. Checks that print get standard error instead."""
+
+    def __init__(self):
+        self.fd = os.dup(1)
+        os.dup2(2, 1)
+
+    def tell(self, event):
+        data = (json.dumps(event) + "\n").encode("utf-8")
+        while data:
+            data = data[os.write(self.fd, data) :]
+
+
+def execute(check, bench):
+    """One check to its end in this process, as the fields of its result."""
+    started = kit.clock()
+    remedy = None
+    try:
+        detail = check.run(bench)
+        status = "passed"
+    except kit.Skip as skip:
+        status, detail = "skipped", str(skip)
+    except kit.Failed as failed:
+        status, detail, remedy = "failed", str(failed), failed.remedy
+    except MemoryError:
+        status, detail = "failed", "out of memory"
+    except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
+        status, detail = "failed", where(bench) + "%s: %s" % (type(error).__name__, first_line(error))
+    result = {"status": status, "detail": detail or "", "seconds": kit.clock() - started}
+    if status == "failed":
+        result["remedy"] = remedy or check.remedy or None
+    if bench.worst is not None:
+        result["worst"] = bench.worst
+    return result
+
+
+def where(bench):
+    return bench._named + ": " if bench._named else ""
+
+
+def first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return kit.brief(lines[0], 400) if lines else "no message"
+
+
+class Child(object):
+    """A forked process that sends lines and may crash; the crash is read from two temporary files."""
+
+    def __init__(self, work, own_group=True):
+        self.state = tempfile.TemporaryFile()
+        self.maps = tempfile.TemporaryFile()
+        self.buffer = b""
+        reader, writer = os.pipe()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.close(reader)
+                if own_group:
+                    os.setsid()
+                trap.install(self.state.fileno(), self.maps.fileno())
+                work(lambda event: os.write(writer, (json.dumps(event) + "\n").encode("utf-8")))
+                code = 0
+            except BaseException as error:
+                sys.stderr.write("%s: %s\n" % (type(error).__name__, error))
+                code = 70
+            sys.stderr.flush()
+            os._exit(code)
+        os.close(writer)
+        self.reader = reader
+
+    def lines(self, deadline):
+        """Events until the child closes its end; None when the deadline passes first."""
+        while True:
+            while b"\n" in self.buffer:
+                line, self.buffer = self.buffer.split(b"\n", 1)
+                yield json.loads(line.decode("utf-8"))
+            left = None if deadline is None else deadline - time.time()
+            if left is not None and left <= 0:
+                yield None
+                return
+            ready = select.select([self.reader], [], [], left)[0]
+            if not ready:
+                yield None
+                return
+            data = os.read(self.reader, 65536)
+            if not data:
+                return
+            self.buffer += data
+
+    def kill(self):
+        for target in (-self.pid, self.pid):
+            try:
+                os.kill(target, signal.SIGKILL)
+            except OSError:
+                pass
+
+    def end(self):
+        """Wait for it; what its death says, as fields of a failed result, or None for a plain end."""
+        os.close(self.reader)
+        _, status = os.waitpid(self.pid, 0)
+        crash = self._crash(status)
+        self.state.close()
+        self.maps.close()
+        return crash
+
+    def _crash(self, status):
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+        elif os.WEXITSTATUS(status):
+            return {"exit": os.WEXITSTATUS(status)}
+        else:
+            return None
+        self.state.seek(0)
+        self.maps.seek(0)
+        crash = trap.read(self.state.read(), self.maps.read()) or {}
+        if crash.get("signal") != number:
+            crash = {}
+        crash["signal"] = number
+        crash["name"] = trap.SIGNALS.get(number, "signal %d" % number)
+        return crash
+
+
+def run_in_child(check, request, device, deadline):
+    """One check in a process of its own."""
+    bench_for = lambda tell: kit.Bench(None, request, tell, device)  # noqa: E731
+    child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
+    started, step, result, late = kit.clock(), "", None, False
+    for event in child.lines(deadline):
+        if event is None:
+            late = True
+            child.kill()
+            break
+        if event["event"] == "step":
+            step = event["name"]
+        else:
+            result = event
+            break
+    if result is not None:
+        child.kill()  # the check said its word; workers it may have left behind go with it
+    crash = child.end()
+    if result is not None:
+        result.pop("event")
+        return result
+    seconds = kit.clock() - started
+    base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
+    if late:
+        base["detail"] = "no answer within %.0f s" % seconds
+    elif crash and "signal" in crash:
+        base["detail"] = "died of %s" % crash["name"]
+        base["crash"] = crash
+    else:
+        base["detail"] = "ended with exit code %s without a word" % (crash or {}).get("exit", 0)
+    if step:
+        base["detail"] += " in step " + step
+    return base
+
+
+def import_package(bench):
+    """The import itself, as a check."""
+    __import__(bench.request["package"])
+    module = sys.modules[bench.request["package"]]
+    version = getattr(module, "__version__", "?")
+    return "%s from %s" % (version, os.path.dirname(getattr(module, "__file__", "?")))
+
+
+def probe_devices(request):
+    """How many GPUs the package sees, asked in a child: CUDA must not start in the process that forks."""
+    if request["package"] != "torch":
+        return []
+
+    def ask(tell):
+        import torch
+
+        found = []
+        if torch.cuda.is_available():
+            for index in range(torch.cuda.device_count()):
+                found.append({"name": torch.cuda.get_device_name(index)})
+        tell({"event": "gpus", "gpus": found})
+
+    if not FORK:
+        found = []
+        ask(lambda event: found.extend(event["gpus"]))
+        return found
+    child = Child(ask)
+    gpus = []
+    for event in child.lines(time.time() + 120 * request.get("patience", 1)):
+        if event is None:
+            child.kill()
+            break
+        gpus = event["gpus"]
+    child.end()
+    return gpus
+
+
+def wanted(check, request):
+    levels = ("smoke",) if request["level"] == "smoke" else ("smoke", "full")
+    return check.package in (request["package"], "any") and check.level in levels
+
+
+def chosen(id, request):
+    import fnmatch
+
+    if id in request.get("done", ()):
+        return False
+    only = request.get("only") or ()
+    return not only or any(fnmatch.fnmatch(id, one) or id.startswith(one + ".") for one in only)
+
+
+def jobs_for(scope, request, gpus):
+    """(id, check, device) of one scope, in order."""
+    for check in kit.CHECKS:
+        if check.scope != scope or not wanted(check, request):
+            continue
+        if scope == "gpu":
+            for index in range(len(gpus)):
+                id = check.id.replace("gpu.", "gpu%d." % index, 1)
+                if chosen(id, request):
+                    yield id, check, index
+        elif chosen(check.id, request):
+            yield check.id, check, None
+
+
+def carry_out(jobs, request, tell):
+    patience = request.get("patience", 1)
+    for id, check, device in jobs:
+        limit = check.timeout * patience
+        tell({"event": "begin", "id": id, "timeout": limit, "remedy": check.remedy})
+        if FORK and check.scope != "import":
+            result = run_in_child(check, request, device, time.time() + limit)
+        else:
+            result = execute(check, kit.Bench(None, request, None, device))
+        tell(dict(result, event="end", id=id))
+        if check.scope == "import" and result["status"] != "passed":
+            return False
+    return True
+
+
+def perform(request, tell):
+    """All that was asked for, in order: before the import, the import, CPU, then each GPU."""
+    carry_out(jobs_for("bare", request, []), request, tell)
+    package = request["package"]
+    importing = kit.Check("import." + package, import_package, package, "smoke", "import", 120, request.get("import_remedy", ""))
+    # The import always happens, but a run that continues after a crash has already told about it.
+    quiet = importing.id in request.get("done", ())
+    say = (lambda event: None) if quiet else tell
+    if not carry_out([(importing.id, importing, None)], request, say):
+        return
+    gpus = probe_devices(request)
+    jobs = [job for scope in ("cpu", "gpu", "gpus") for job in jobs_for(scope, request, gpus)]
+    tell({"event": "plan", "checks": len(jobs), "gpus": gpus})
+    carry_out(jobs, request, tell)
+
+
+def main():
+    channel = Channel()
+    request = json.loads(sys.stdin.read())
+    channel.tell(
+        {
+            "event": "hello",
+            "python": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "machine": platform.machine(),
+            "executable": sys.executable,
+        }
+    )
+    if not FORK:
+        perform(request, channel.tell)
+        channel.tell({"event": "done"})
+        return
+    child = Child(lambda tell: perform(request, tell), own_group=False)
+    current = None
+    for event in child.lines(None):
+        if event["event"] == "begin":
+            current = event
+        elif event["event"] == "end":
+            current = None
+        channel.tell(event)
+    crash = child.end()
+    if crash is not None and current is not None:
+        name = crash.get("name") or "exit code %s" % crash.get("exit")
+        channel.tell(
+            {
+                "event": "end",
+                "id": current["id"],
+                "status": "failed",
+                "detail": "died of %s" % name,
+                "seconds": 0.0,
+                "remedy": current.get("remedy") or None,
+                "crash": crash if "signal" in crash else None,
+            }
+        )
+    channel.tell({"event": "done", "clean": crash is None})
+
+
+if __name__ == "__main__":
+    main()

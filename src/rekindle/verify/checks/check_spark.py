@@ -1,0 +1,99 @@
+"""The miniature's checks through its Python face."""
+
+from rekindle_checks.check_core_spark import FLOATS, ILLEGAL, OTHERS, bit_sum
+from rekindle_checks.kit import Skip, check
+
+CAPABILITIES = ("DEFAULT", "AVX2", "AVX512", "ASIMD", "SVE")
+
+
+@check("version", package="spark", level="smoke", remedy="rebuild: the wheel is not the one the plan describes")
+def version(t):
+    import spark
+
+    want = t.plan.get("version")
+    if want:
+        t.equal(spark.__version__, want, "version")
+    return spark.__version__ + (" as planned" if want else "")
+
+
+@check("settings", package="spark", level="smoke", remedy="rebuild with the plan's settings")
+def settings(t):
+    import spark
+
+    text = spark.config()
+    for name, value in sorted((t.plan.get("settings") or {}).items()):
+        t.ensure("%s=%s" % (name, value) in text, "%s=%s is not among the build settings" % (name, value))
+    t.ensure("BUILD_TYPE=" in text, "config() names no build type")
+    return " ".join(text.split())
+
+
+@check("capability", package="spark", level="smoke")
+def capability(t):
+    import spark
+
+    name = spark.cpu_capability()
+    t.ensure(name in CAPABILITIES, "unknown capability %r" % name)
+    return name
+
+
+@check("axpy", package="spark", level="smoke", remedy=ILLEGAL)
+def axpy(t):
+    import spark
+
+    want = [1.5 * x + y for x, y in zip(FLOATS, OTHERS)]
+    t.close(spark.axpy(1.5, FLOATS, OTHERS), want, rtol=0.0, atol=1e-12)
+    return "%d elements, exact" % len(want)
+
+
+@check("dot", package="spark", level="smoke", remedy=ILLEGAL)
+def dot(t):
+    import spark
+
+    got = spark.dot(FLOATS, OTHERS)
+    t.close(got, sum(x * y for x, y in zip(FLOATS, OTHERS)), rtol=1e-12, atol=1e-12)
+    return "%.6g" % got
+
+
+@check("checksum", package="spark", level="smoke", remedy=ILLEGAL)
+def checksum(t):
+    import spark
+
+    t.equal(spark.checksum(FLOATS), bit_sum(FLOATS), "checksum")
+    return "%d bit patterns" % len(FLOATS)
+
+
+@check("operators", package="spark", level="full")
+def operators(t):
+    import spark
+
+    count = spark.op_count()
+    t.ensure(count > 0, "no generated operators")
+    for which in range(count):
+        t.step("operator %d" % which)
+        value = spark.apply_op(which, 1.5)
+        t.ensure(value == value, "operator %d gives NaN" % which)
+    return "%d operators" % count
+
+
+@check("errors", package="spark", level="full")
+def errors(t):
+    import spark
+
+    try:
+        spark.dot([1.0], [1.0, 2.0])
+    except ValueError:
+        return "a length mismatch is a ValueError"
+    t.ensure(False, "vectors of different length were accepted")
+
+
+@check("cuda", package="spark", level="smoke", remedy="rekindle plan names the architectures this GPU needs")
+def cuda(t):
+    import spark
+
+    if not spark.cuda_arch_list():
+        raise Skip("built without CUDA")
+    if not spark.cuda_available():
+        raise Skip("built for %s; no GPU here" % " ".join(spark.cuda_arch_list()))
+    want = [0.25 * x + y for x, y in zip(FLOATS, OTHERS)]
+    t.close(spark.cuda_axpy(0.25, FLOATS, OTHERS), want, rtol=0.0, atol=1e-12)
+    return "axpy on the GPU, exact"

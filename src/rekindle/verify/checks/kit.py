@@ -1,0 +1,141 @@
+"""What a check is made of. Runs under the target's Python: 3.6 syntax, standard library only.
+
+A check is a function with a stable id. It returns one line of detail, raises ``Failed`` with what was found
+against what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
+"""
+
+import sys
+import time
+
+CHECKS = []
+
+
+class Skip(Exception):
+    """The check cannot say anything here, and why."""
+
+
+class Failed(Exception):
+    """The answer is wrong; ``remedy`` beats the check's own where it is given."""
+
+    def __init__(self, message, remedy=None):
+        Exception.__init__(self, message)
+        self.remedy = remedy
+
+
+class Check(object):
+    def __init__(self, id, run, package, level, scope, timeout, remedy):
+        self.id = id
+        self.run = run
+        self.package = package
+        self.level = level
+        # "bare": before the package is imported; "import": the import itself; "cpu"; "gpu": once for each GPU;
+        # "gpus": once, with all of them.
+        self.scope = scope
+        self.timeout = timeout
+        self.remedy = remedy
+
+
+def check(id, package="torch", level="full", scope="cpu", timeout=60, remedy=""):
+    """Registers a function as a check. ``timeout`` is in seconds on a healthy machine without emulation."""
+
+    def register(function):
+        CHECKS.append(Check(id, function, package, level, scope, timeout, remedy))
+        return function
+
+    return register
+
+
+class Bench(object):
+    """What a running check works with: the package, the plan's promises, and rulers."""
+
+    def __init__(self, package, request, tell=None, device=None):
+        self.package = package
+        self.request = request
+        self.plan = request.get("expect") or {}
+        self.emulated = request.get("cpu")
+        self.device = device
+        self.worst = None
+        self._tell = tell
+        self._named = ""
+
+    def step(self, name):
+        """Say what comes next, so that a crash can name it."""
+        self._named = name
+        if self._tell is not None:
+            self._tell({"event": "step", "name": name})
+
+    def torch(self):
+        import torch
+
+        return torch
+
+    def numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            raise Skip("NumPy is not installed in this environment")
+        return numpy
+
+    def ensure(self, condition, message, remedy=None):
+        if not condition:
+            where = self._named + ": " if self._named else ""
+            raise Failed(where + message, remedy)
+
+    def close(self, got, want, rtol, atol, what=None):
+        """Every number within ``atol + rtol * |want|``. Takes flat lists, floats or tensors."""
+        name = what or self._named or "result"
+        got, want = numbers(got), numbers(want)
+        if len(got) != len(want):
+            raise Failed("%s: %d numbers instead of %d" % (name, len(got), len(want)))
+        if not want:
+            raise Failed("%s: nothing to compare" % name)
+        worst, at = -1.0, 0
+        for index in range(len(want)):
+            allowed = atol + rtol * abs(want[index])
+            error = abs(got[index] - want[index])
+            # NaN compares false with everything: it must count as infinitely wrong.
+            share = error / allowed if error == error else float("inf")
+            if got[index] == want[index]:
+                share = 0.0
+            if not share <= worst:
+                worst, at = share, index
+        if not worst <= 1.0:
+            raise Failed(
+                "%s: element %d is %.9g, the reference is %.9g (allowed: %.3g absolute + %.3g relative)"
+                % (name, at, got[at], want[at], atol, rtol)
+            )
+        self.worst = worst if self.worst is None else max(self.worst, worst)
+        return worst
+
+    def equal(self, got, want, what=None):
+        if got != want:
+            raise Failed("%s: %s instead of %s" % (what or self._named or "result", brief(got), brief(want)))
+
+
+def numbers(value):
+    """A flat list of Python floats from a tensor, an array, a number or a list."""
+    if hasattr(value, "detach"):
+        value = value.detach().to("cpu")
+        if value.is_complex() if hasattr(value, "is_complex") else False:
+            value = value.resolve_conj() if hasattr(value, "resolve_conj") else value
+            torch = sys.modules["torch"]
+            value = torch.view_as_real(value)
+        if value.dtype.is_floating_point:
+            value = value.double()
+        value = value.reshape(-1).tolist()
+    elif hasattr(value, "ravel"):
+        if value.dtype.kind == "c":
+            value = value.ravel().view(value.real.dtype)
+        value = value.ravel().tolist()
+    elif not isinstance(value, (list, tuple)):
+        value = [value]
+    return [float(item) for item in value]
+
+
+def brief(value, limit=160):
+    text = repr(value) if not isinstance(value, str) else value
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def clock():
+    return time.time()

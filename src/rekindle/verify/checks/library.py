@@ -1,0 +1,28 @@
+"""A package's shared library, found and loaded without importing the package."""
+
+import ctypes
+import importlib.util
+import os
+import sys
+
+from rekindle_checks.kit import Failed, Skip
+
+
+def package_folder(name):
+    spec = importlib.util.find_spec(name)
+    if spec is None or not spec.submodule_search_locations:
+        raise Failed("no package %r in this environment" % name)
+    return list(spec.submodule_search_locations)[0]
+
+
+def load_library(t, relative, mode=ctypes.DEFAULT_MODE):
+    """The library at ``relative`` inside the package under test."""
+    if not sys.platform.startswith("linux"):
+        raise Skip("the C functions are called on Linux only")
+    path = os.path.join(package_folder(t.request["package"]), *relative.split("/"))
+    if not os.path.exists(path):
+        raise Skip("this build has no %s" % relative)
+    try:
+        return ctypes.CDLL(path, mode)
+    except OSError as error:
+        raise Failed("cannot load %s: %s" % (os.path.basename(path), error), "rekindle inspect WHEEL names what is missing")

@@ -1,0 +1,126 @@
+"""A fresh throw-away environment with one wheel and its dependencies in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rekindle.errors import BadInput, CommandFailed, MissingTool
+from rekindle.host.protocol import Host
+from rekindle.model.progress import Progress
+from rekindle.verify.interpreter import Interpreter
+from rekindle.verify.subject import Subject
+
+INSTALL_SECONDS = 3600.0
+# Our own pip can serve these interpreters through --python; older ones bring their own.
+OLDEST_FOR_OUR_PIP = (3, 9)
+
+
+def check_fits(subject: Subject, interpreter: Interpreter) -> None:
+    """Say in one line why a wheel cannot be installed here, before pip says it in ten."""
+    name = subject.path.name
+    system = {"win32": "windows", "darwin": "macos"}.get(interpreter.system, "linux")
+    if subject.system and subject.system != system:
+        raise BadInput(f"{name} is for {subject.system}, this machine runs {system}", remedy="verify it there")
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(interpreter.machine.lower(), interpreter.machine.lower())
+    if subject.machine and subject.machine != machine:
+        raise BadInput(
+            f"{name} is for {subject.machine}, this Python runs on {machine}",
+            remedy="verify it there, or here on an emulated CPU: --cpu haswell"
+            if subject.machine == "x86_64"
+            else "verify it on such a machine",
+        )
+    if subject.pythons and interpreter.version[:2] not in subject.pythons and not _stable_abi(subject, interpreter):
+        wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
+        raise BadInput(
+            f"{name} is for Python {wanted}, {interpreter.path} is {interpreter.short}",
+            remedy="give a fitting one with --python EXE",
+        )
+
+
+def _stable_abi(subject: Subject, interpreter: Interpreter) -> bool:
+    return any(tag.abi == "abi3" for tag in subject.tags) and interpreter.version[:2] >= min(subject.pythons)
+
+
+def make_environment(
+    host: Host,
+    folder: Path,
+    interpreter: Interpreter,
+    subject: Subject,
+    *,
+    extra: Sequence[str] = (),
+    dependencies: bool = True,
+    find_links: Sequence[str] = (),
+    progress: Progress,
+) -> Path:
+    """A virtual environment in ``folder`` with the wheel installed; its interpreter."""
+    check_fits(subject, interpreter)
+    installer = _installer(host, interpreter)
+    _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
+    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    progress.stage("installing", subject.path.name)
+    wanted = [str(subject.path), *(extra if dependencies else ())]
+    options = [option for place in find_links for option in ("--find-links", place)]
+    if not dependencies:
+        options.append("--no-deps")
+    if installer == "uv":
+        argv = ["uv", "pip", "install", "--quiet", "--python", str(python), *options, *wanted]
+    else:
+        pip = [str(python)] if installer == "own" else [sys.executable]
+        at = [] if installer == "own" else ["--python", str(python)]
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
+        argv = [*pip, "-m", "pip", *at, "install", *quiet, *options, *wanted]
+    _run(argv)
+    return python
+
+
+def _installer(host: Host, interpreter: Interpreter) -> str:
+    """uv where there is one (fast), else our own pip, else the target's."""
+    if host.which("uv"):
+        return "uv"
+    if interpreter.version[:2] >= OLDEST_FOR_OUR_PIP and _have_pip():
+        return "ours"
+    return "own"
+
+
+def _have_pip() -> bool:
+    import importlib.util
+
+    return importlib.util.find_spec("pip") is not None
+
+
+def _run(argv: Sequence[str]) -> None:
+    try:
+        done = subprocess.run(
+            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False
+        )
+    except FileNotFoundError as error:
+        raise MissingTool(f"{argv[0]} is not there", remedy="install it, or give another with --python EXE") from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(argv, None, [f"no end within {INSTALL_SECONDS:.0f} s"]) from error
+    if done.returncode:
+        lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
+        lines = [line for line in lines if line.strip()]
+        telling = [line for line in lines if "error" in line.lower()] or lines
+        raise CommandFailed(argv, done.returncode, telling[-20:], remedy=_remedy(" ".join(telling)))
+
+
+def _remedy(text: str) -> str:
+    if "ensurepip" in text or "No module named venv" in text:
+        return "this Python cannot make environments: apt install python3-venv, or install uv"
+    if "No space left" in text:
+        return "free some disk space, or set TMPDIR to a larger disk"
+    if "No matching distribution" in text or "Could not find a version" in text:
+        return (
+            "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
+        )
+    return "the same command by hand shows more"
+
+
+def remove(folder: Path) -> None:
+    """Throw an environment away; a busy file is no reason to fail a verification."""
+    shutil.rmtree(folder, ignore_errors=True)

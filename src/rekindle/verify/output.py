@@ -1,0 +1,92 @@
+"""A report as JUnit XML, and two reports compared."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree  # written, never parsed, so nothing hostile can come in
+
+from rekindle.model.verify import VerifyChange, VerifyCheck, VerifyComparison, VerifyReport
+
+# XML 1.0 has no place for these, not even escaped.
+_FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def junit(report: VerifyReport) -> bytes:
+    """The report in the form CI servers read."""
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_clean(f"rekindle verify {report.subject}"),
+        tests=str(len(report.checks)),
+        failures=str(report.failed),
+        errors="0",
+        skipped=str(report.skipped),
+        time=f"{report.seconds:.3f}",
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in sorted(report.environment.items()):
+        ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    for check in report.checks:
+        group, _, name = check.id.rpartition(".")
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=group or "verify", name=name, time=f"{check.seconds:.3f}"
+        )
+        if check.status == "failed":
+            failure = ElementTree.SubElement(case, "failure", message=_clean(check.detail))
+            failure.text = _clean(check.remedy or "")
+        elif check.status == "skipped":
+            ElementTree.SubElement(case, "skipped", message=_clean(check.detail))
+        else:
+            ElementTree.SubElement(case, "system-out").text = _clean(check.detail)
+    suites = ElementTree.Element("testsuites")
+    suites.append(suite)
+    ElementTree.indent(suites)
+    data: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    return data + b"\n"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
+    """Check by check. A check that passed and then is skipped or gone counts as worse: the proof is gone."""
+    old = {check.id: check for check in before.checks}
+    new = {check.id: check for check in after.checks}
+    groups: dict[str, list[VerifyChange]] = {"worse": [], "better": [], "other": []}
+    same = 0
+    for id in [*old, *(id for id in new if id not in old)]:
+        a, b = old.get(id), new.get(id)
+        if a and b and a.status == b.status:
+            same += 1
+            continue
+        groups[_direction(a, b)].append(
+            VerifyChange(
+                id=id,
+                before=a.status if a else None,
+                after=b.status if b else None,
+                detail=(b or a or VerifyCheck(id=id, status="skipped")).detail,
+            )
+        )
+    names = sorted({*before.environment, *after.environment})
+    different = {
+        name: (before.environment.get(name), after.environment.get(name))
+        for name in names
+        if before.environment.get(name) != after.environment.get(name)
+    }
+    return VerifyComparison(
+        before=before.subject,
+        after=after.subject,
+        worse=tuple(groups["worse"]),
+        better=tuple(groups["better"]),
+        other=tuple(groups["other"]),
+        same=same,
+        environment=different,
+    )
+
+
+def _direction(before: VerifyCheck | None, after: VerifyCheck | None) -> str:
+    if (before and before.status == "passed") or (after and after.status == "failed"):
+        return "worse"
+    if (after and after.status == "passed") or (before and before.status == "failed"):
+        return "better"
+    return "other"

@@ -1,0 +1,105 @@
+"""The wheel under test: what its name and its metadata promise."""
+
+from __future__ import annotations
+
+import email.parser
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+
+from rekindle.errors import BadInput
+
+# distribution -> the package to import, where the two differ
+IMPORTS = {"spark-miniature": "spark"}
+KNOWN = ("torch", "spark")
+MAX_METADATA = 4 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A wheel file, read as far as its name and METADATA."""
+
+    path: Path
+    distribution: str
+    version: str
+    tags: frozenset[Tag]
+    requires: tuple[str, ...]
+
+    @property
+    def package(self) -> str:
+        return IMPORTS.get(self.distribution, self.distribution.replace("-", "_"))
+
+    @property
+    def platforms(self) -> set[str]:
+        return {tag.platform for tag in self.tags}
+
+    @property
+    def pythons(self) -> set[tuple[int, int]]:
+        """The CPython versions it is for; empty where any will do."""
+        found = set()
+        for tag in self.tags:
+            digits = tag.interpreter[2:]
+            if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) >= 2:
+                found.add((int(digits[0]), int(digits[1:])))
+        return found
+
+    @property
+    def machine(self) -> str | None:
+        """The processor family its native code is for: x86_64, aarch64; None for pure Python."""
+        for platform in self.platforms:
+            if platform == "any":
+                return None
+            for ending, machine in _MACHINES.items():
+                if platform.endswith(ending):
+                    return machine
+        return None
+
+    @property
+    def system(self) -> str | None:
+        for platform in self.platforms:
+            if platform.startswith("win"):
+                return "windows"
+            if platform.startswith("macosx"):
+                return "macos"
+            if "linux" in platform:
+                return "linux"
+        return None
+
+
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "i686": "i686"}
+
+
+def read_subject(path: Path) -> Subject:
+    """Read a wheel's name and METADATA; what is not a wheel is :class:`BadInput`."""
+    if not path.exists():
+        raise BadInput(f"there is no file {path}", remedy="give the path of a .whl file")
+    try:
+        name, version, _, tags = parse_wheel_filename(path.name)
+    except InvalidWheelFilename as error:
+        raise BadInput(
+            f"{path.name} is not a wheel's file name", remedy="name-version-python-abi-platform.whl"
+        ) from error
+    return Subject(
+        path=path.resolve(),
+        distribution=str(canonicalize_name(name)),
+        version=str(version),
+        tags=tags,
+        requires=_requirements(path),
+    )
+
+
+def _requirements(path: Path) -> tuple[str, ...]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+            if not inside:
+                raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
+            with archive.open(min(inside, key=len)) as file:
+                text = file.read(MAX_METADATA).decode("utf-8", "replace")
+    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise BadInput(f"cannot read {path}: {error}", remedy="is the download complete?") from error
+    message = email.parser.HeaderParser().parsestr(text)
+    return tuple(message.get_all("Requires-Dist") or ())

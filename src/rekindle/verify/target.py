@@ -1,0 +1,26 @@
+"""What is under test: the interpreter, how to start it, and the words its surroundings need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+CHECKS = Path(__file__).with_name("checks")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One interpreter that can run checks. ``command`` starts it, perhaps through an emulator."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    package: str = "torch"
+    subject: str = ""
+    # Timeouts are multiplied by this: emulation is some twenty times slower than the machine.
+    patience: float = 1.0
+    cpu: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def agent(self) -> list[str]:
+        return [*self.command, str(CHECKS / "agent.py")]

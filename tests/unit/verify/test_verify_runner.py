@@ -1,0 +1,150 @@
+"""The runner against little packages that work, lie, crash, hang and vanish. No compiler, no torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle.model.verify import VerifyReport
+from rekindle.verify.runner import run_checks
+from rekindle.verify.target import Target
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals")
+
+GOOD = """
+import struct
+__version__ = "0.3.0"
+def config(): return "spark\\n - BUILD_TYPE=Release\\n - USE_CUDA=OFF"
+def cpu_capability(): return "DEFAULT"
+def axpy(a, x, y): return [a * u + v for u, v in zip(x, y)]
+def dot(x, y):
+    if len(x) != len(y): raise ValueError("lengths")
+    return sum(u * v for u, v in zip(x, y))
+def checksum(x): return sum(struct.unpack("<%dI" % len(x), struct.pack("<%df" % len(x), *x)))
+def op_count(): return 3
+def apply_op(which, x): return x + which
+def cuda_arch_list(): return []
+def cuda_available(): return False
+"""
+ILLEGAL = """
+def dot(x, y):
+    import ctypes, mmap, platform
+    code = b"\\x0f\\x0b" if platform.machine() in ("x86_64", "AMD64") else b"\\0\\0\\0\\0"
+    page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(code)
+    ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(page)))()
+"""
+NULL = "\ndef dot(x, y):\n    import ctypes\n    return ctypes.string_at(0)\n"
+
+
+def try_package(
+    folder: Path, source: str, *, level: str = "full", patience: float = 1.0, **more: object
+) -> VerifyReport:
+    package = folder / "päckages here" / "spark"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(source, encoding="utf-8")
+    target = Target(
+        command=(sys.executable,), env={"PYTHONPATH": str(package.parent)}, package="spark", patience=patience
+    )
+    return run_checks(target, level=level, **more)  # type: ignore[arg-type]
+
+
+def status(report: VerifyReport) -> dict[str, str]:
+    return {check.id: check.status for check in report.checks}
+
+
+def find(report: VerifyReport, id: str):  # type: ignore[no-untyped-def]
+    return next(check for check in report.checks if check.id == id)
+
+
+def test_a_good_package_passes_and_what_cannot_be_tried_is_skipped(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD)
+    got = status(report)
+    assert got["dot"] == got["checksum"] == got["import.spark"] == "passed"
+    assert got["cuda"] == "skipped" and "without CUDA" in find(report, "cuda").detail
+    assert report.failed == 0 and report.good
+
+
+def test_smoke_is_a_part_of_full(tmp_path: Path) -> None:
+    smoke = try_package(tmp_path / "a", GOOD, level="smoke")
+    full = try_package(tmp_path / "b", GOOD, level="full")
+    assert set(status(smoke)) < set(status(full))
+
+
+def test_a_wrong_number_fails_with_both_numbers(tmp_path: Path) -> None:
+    report = try_package(
+        tmp_path, GOOD + "\ndef axpy(a, x, y): return [a * u + v + (1e-3 if u == x[5] else 0) for u, v in zip(x, y)]\n"
+    )
+    bad = find(report, "axpy")
+    assert bad.status == "failed" and "reference" in bad.detail and bad.remedy
+    assert status(report)["dot"] == "passed"
+
+
+def test_not_a_number_is_never_close(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD + "\ndef axpy(a, x, y): return [float('nan')] * len(x)\n")
+    assert status(report)["axpy"] == "failed"
+
+
+@posix
+@pytest.mark.parametrize(("source", "signal"), [(ILLEGAL, "SIGILL"), (NULL, "SIGSEGV")])
+def test_a_crash_is_one_failed_check_and_the_rest_still_runs(tmp_path: Path, source: str, signal: str) -> None:
+    report = try_package(tmp_path, GOOD + source)
+    bad = find(report, "dot")
+    assert bad.status == "failed" and bad.crash is not None and bad.crash.signal == signal
+    assert bad.crash.instruction, "the bytes at the program counter"
+    if signal == "SIGILL":
+        assert bad.crash.instruction.startswith(("0f0b", "00000000"))
+    else:
+        assert (bad.crash.library and "libc" in bad.crash.library) or "python" in bad.crash.library
+    assert status(report)["checksum"] == "passed"
+    assert {check.id for check in report.checks if check.status == "failed"} == {"dot", "errors"}  # both call it
+
+
+@posix
+def test_a_crash_in_the_import_ends_the_run_with_its_name(tmp_path: Path) -> None:
+    report = try_package(tmp_path, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    bad = find(report, "import.spark")
+    assert bad.status == "failed" and "SIGSEGV" in bad.detail
+    assert "dot" not in status(report) and not report.good
+
+
+def test_an_import_error_is_a_failed_check(tmp_path: Path) -> None:
+    report = try_package(tmp_path, "raise ImportError('libspark.so: cannot open shared object file')\n")
+    assert "libspark.so" in find(report, "import.spark").detail
+
+
+@posix
+def test_a_hanging_check_is_stopped_and_the_rest_still_runs(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD + "\ndef dot(x, y):\n    import time\n    time.sleep(600)\n", patience=0.02)
+    assert "no answer" in find(report, "dot").detail
+    assert status(report)["checksum"] == "passed"
+
+
+@posix
+def test_a_check_that_leaves_without_a_word_failed(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD + "\ndef dot(x, y):\n    import os\n    os._exit(0)\n")
+    assert "without a word" in find(report, "dot").detail
+
+
+def test_only_what_was_asked_for_runs(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD, only=("dot", "op*"))
+    assert set(status(report)) == {"import.spark", "dot", "operators"}
+
+
+def test_what_the_plan_promises_is_compared(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD, expect={"version": "0.4.0", "settings": {"USE_CUDA": "ON"}})
+    assert status(report)["version"] == status(report)["settings"] == "failed"
+    assert "USE_CUDA=ON" in find(report, "settings").detail
+
+
+def test_a_package_that_prints_does_not_disturb(tmp_path: Path) -> None:
+    report = try_package(tmp_path, "print('{\"event\": \"done\"}')\nimport os; os.write(1, b'noise\\n')\n" + GOOD)
+    assert report.good and "dot" in status(report)
+
+
+def test_an_interpreter_that_ends_at_once_is_a_failed_start(tmp_path: Path) -> None:
+    target = Target(command=(sys.executable, "-c", "raise SystemExit('not today')"), package="spark")
+    report = run_checks(target)
+    assert report.failed == 1 and "not today" in report.checks[0].detail
