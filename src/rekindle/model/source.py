@@ -6,7 +6,9 @@ from typing import Literal
 
 from rekindle.model.document import Document, Part
 
-PatchState = Literal["clean", "already", "conflict", "not-needed"]
+# clean: would apply (or, after ``patch``, see applied) · applied: by us · already: in the tree, not by us ·
+# conflict: fits neither way · not-needed: its conditions do not hold · unknown: a fact it hangs on is missing
+PatchState = Literal["clean", "applied", "already", "conflict", "not-needed", "unknown"]
 
 
 class AppliedPatch(Part, frozen=True, kw_only=True):
@@ -15,6 +17,9 @@ class AppliedPatch(Part, frozen=True, kw_only=True):
     sha256: str | None = None
     files: tuple[str, ...] = ()
     detail: str | None = None
+    title: str | None = None
+    source: str | None = None
+    instead: str | None = None
 
 
 class SourceTree(Document, frozen=True, kw_only=True):
@@ -28,3 +33,85 @@ class SourceTree(Document, frozen=True, kw_only=True):
     patches: tuple[AppliedPatch, ...] = ()
     missing_submodules: tuple[str, ...] = ()
     digest: str | None = None
+    changed: tuple[str, ...] = ()
+    diff: str | None = None
+    diff_command: str | None = None
+    repaired: str | None = None
+    hipified: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def conflicts(self) -> tuple[AppliedPatch, ...]:
+        return tuple(patch for patch in self.patches if patch.state == "conflict")
+
+
+class CMakeChange(Part, frozen=True, kw_only=True):
+    """One version raised, or (``after`` is None) one that was seen and left, with the reason."""
+
+    file: str
+    line: int
+    before: str
+    after: str | None = None
+    why: str | None = None
+
+
+class CMakeRewrite(Document, frozen=True, kw_only=True):
+    """What ``source rewrite-cmake`` did, or would do."""
+
+    root: str
+    dry_run: bool
+    files_read: int
+    changes: tuple[CMakeChange, ...] = ()
+    left: tuple[CMakeChange, ...] = ()
+    diff: str | None = None
+
+
+class SavedPatches(Document, frozen=True, kw_only=True):
+    """What ``source save-patches`` wrote."""
+
+    root: str
+    base: str
+    files: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+class RecordedFile(Part, frozen=True, kw_only=True):
+    """A file we changed: the SHA-256 of its first original (None: we made it) and of what we left (None: removed)."""
+
+    path: str
+    original: str | None = None
+    left: str | None = None
+    mode: int | None = None
+
+
+class RecordedPatch(Part, frozen=True, kw_only=True):
+    id: str
+    sha256: str
+    files: tuple[str, ...] = ()
+
+
+class TreeRecord(Document, frozen=True, kw_only=True):
+    """What we know and did about a tree; kept inside it, in ``.rekindle/tree.json``."""
+
+    project: str | None = None
+    version: str | None = None
+    commit: str | None = None
+    origin: str | None = None
+    transaction: str | None = None
+    patches: tuple[RecordedPatch, ...] = ()
+    files: tuple[RecordedFile, ...] = ()
+    hipified: bool = False
+
+
+class JournalEdit(Part, frozen=True, kw_only=True):
+    path: str
+    before: str | None = None
+    after: str | None = None
+    mode: int | None = None
+
+
+class Journal(Document, frozen=True, kw_only=True):
+    """A change that has begun: enough to take every file back."""
+
+    id: str
+    edits: tuple[JournalEdit, ...] = ()

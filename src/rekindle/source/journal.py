@@ -1,0 +1,213 @@
+"""Changes many files of a tree as one: after a kill at any moment the tree can be taken back whole.
+
+Order: stage every new and old content under ``.rekindle/journal`` → write ``journal.json`` (it has begun) →
+rename the new contents into place → write ``tree.json`` with the change's id (it is done) → drop the journal.
+``repair`` finds a journal that was begun and not done and renames the old contents back. Both directions
+only rename what is staged already, so neither can run out of space half way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput, StageFailed, WorkspaceBusy
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.model.document import encode, load
+from rekindle.model.source import Journal, JournalEdit, TreeRecord
+from rekindle.source.paths import inside
+
+FOLDER = ".rekindle"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A file's content before and after; None stands for "no such file"."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    executable: bool = False
+
+
+def sha256(content: bytes | None) -> str | None:
+    return None if content is None else hashlib.sha256(content).hexdigest()
+
+
+def folder(root: Path) -> Path:
+    return root / FOLDER
+
+
+def original_path(root: Path, digest: str) -> Path:
+    return folder(root) / "originals" / digest
+
+
+def read_record(root: Path) -> TreeRecord:
+    path = folder(root) / "tree.json"
+    return load(path, TreeRecord) if path.is_file() else TreeRecord()
+
+
+def write_record(root: Path, record: TreeRecord) -> None:
+    with writing(root):
+        _make_folder(root)
+        write_atomically(folder(root) / "tree.json", encode(record))
+
+
+@contextlib.contextmanager
+def locked(root: Path) -> Iterator[None]:
+    """One change at a time per tree."""
+    import filelock
+
+    with writing(root):
+        _make_folder(root)
+        lock = filelock.FileLock(folder(root) / "lock")
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise WorkspaceBusy(
+                f"another rekindle is changing {root} right now", remedy="wait for it to end, then try again"
+            ) from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def writing(root: Path) -> Iterator[None]:
+    """Whatever the disk refuses (read-only, full, no rights) becomes one line with its reason."""
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"cannot write in {root}: {error.strerror or error}; the tree is as it was",
+            remedy="make it writable, with free space, or work on a copy",
+        ) from error
+
+
+def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:
+    """Make all edits and write ``record``, or leave the tree as it is. The caller holds the lock."""
+    with writing(root):
+        _make_folder(root)
+        journal = _stage(root, edits)
+        try:
+            write_atomically(_journal_file(root), encode(journal))
+            for number, (edit, planned) in enumerate(zip(edits, journal.edits, strict=True)):
+                _put(root, planned, _staged(root, number, "after") if edit.after is not None else None)
+            done = {name: getattr(record, name) for name in record.__struct_fields__} | {"transaction": journal.id}
+            write_atomically(folder(root) / "tree.json", encode(TreeRecord(**done)))
+        except BaseException:
+            repair(root)
+            raise
+        _drop(root)
+
+
+def repair(root: Path) -> str | None:
+    """Take back a change that was cut short; says what was done. Harmless where there is nothing to repair."""
+    if not _journal_folder(root).is_dir():
+        return None
+    if not _journal_file(root).is_file():
+        # Cut short while staging: no file of the tree was touched yet.
+        with writing(root):
+            _drop(root)
+        return None
+    journal = load(_journal_file(root), Journal)
+    if read_record(root).transaction == journal.id:
+        with writing(root):
+            _drop(root)
+        return None
+    strange = [edit.path for edit in journal.edits if _now(root, edit) not in (edit.before, edit.after)]
+    if strange:
+        raise StageFailed(
+            f"a change of {root} was cut short, and {strange[0]} has been edited since, so it cannot be taken back",
+            remedy=f"compare it with the copies in {_journal_folder(root)}, then delete that folder",
+        )
+    back = 0
+    with writing(root):
+        for number, edit in enumerate(journal.edits):
+            if _now(root, edit) != edit.before:
+                _put(root, edit, _staged(root, number, "before") if edit.before is not None else None)
+                back += 1
+        _drop(root)
+    return f"a change that was cut short was taken back ({back} of {len(journal.edits)} files had been written)"
+
+
+def begun(root: Path) -> bool:
+    """True where a change was cut short and waits for ``repair``."""
+    if not _journal_file(root).is_file():
+        return False
+    return read_record(root).transaction != load(_journal_file(root), Journal).id
+
+
+def _now(root: Path, edit: JournalEdit) -> str | None:
+    path = inside(root, edit.path, origin="the journal")
+    return sha256_of(path) if path.is_file() else None
+
+
+def _stage(root: Path, edits: Sequence[Edit]) -> Journal:
+    _journal_folder(root).mkdir(exist_ok=True)
+    (folder(root) / "originals").mkdir(exist_ok=True)
+    planned = []
+    for number, edit in enumerate(edits):
+        path = inside(root, edit.path, origin="a patch")
+        mode = (0o755 if edit.executable else None) if edit.before is None else path.stat().st_mode & 0o7777
+        for side, content in (("before", edit.before), ("after", edit.after)):
+            if content is not None:
+                _write(_staged(root, number, side), content, mode)
+        before = sha256(edit.before)
+        if edit.before is not None and before is not None and not original_path(root, before).exists():
+            write_atomically(original_path(root, before), edit.before)
+        planned.append(JournalEdit(path=edit.path, before=before, after=sha256(edit.after), mode=mode))
+    return Journal(id=uuid.uuid4().hex, edits=tuple(planned))
+
+
+def _write(path: Path, content: bytes, mode: int | None) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if mode is not None:
+        path.chmod(mode)
+
+
+def _put(root: Path, edit: JournalEdit, staged: Path | None) -> None:
+    target = inside(root, edit.path, origin="a patch")
+    if staged is None:
+        target.unlink(missing_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # The time stamp stays "now": a restored old one would make build systems keep stale objects.
+    os.utime(staged)
+    staged.replace(target)
+
+
+def _make_folder(root: Path) -> None:
+    home = folder(root)
+    if not home.is_dir():
+        home.mkdir()
+        # Git and every tool that honours .gitignore see nothing of ours.
+        write_atomically(home / ".gitignore", "*\n")
+
+
+def _journal_folder(root: Path) -> Path:
+    return folder(root) / "journal"
+
+
+def _journal_file(root: Path) -> Path:
+    return _journal_folder(root) / "journal.json"
+
+
+def _staged(root: Path, number: int, side: str) -> Path:
+    return _journal_folder(root) / f"{number}.{side}"
+
+
+def _drop(root: Path) -> None:
+    # journal.json first: without it the rest is mere staging.
+    _journal_file(root).unlink(missing_ok=True)
+    shutil.rmtree(_journal_folder(root), ignore_errors=True)

@@ -1,0 +1,196 @@
+"""Patches as files: load them, choose those a build needs, apply them, take them out, show what is in.
+
+The folders beside this file hold the patches, one per project; docs/patches.md describes their form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.git import Git
+from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
+from rekindle.source import journal
+from rekindle.source.patches import engine
+from rekindle.source.patches.conditions import Context, Verdict, judge
+from rekindle.source.patches.header import Patch, load_patches, parse_patch, read_patch
+from rekindle.source.tree import exact_version, recognise
+
+__all__ = [
+    "BASE_TAG", "Choice", "Context", "Patch", "apply", "choose", "load_patches", "parse_patch", "read_patch",
+    "status", "unapply",
+]  # fmt: skip
+
+BASE_TAG = "rekindle-base"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A patch, whether this build needs it, and the condition that decided."""
+
+    patch: Patch
+    verdict: Verdict
+    why: str
+
+
+def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
+    """One choice per patch, in order. Of a group (variants of one mend) only the first needed one counts."""
+    choices: list[Choice] = []
+    served: dict[str, str] = {}
+    for patch in patches:
+        verdict, why = judge(patch.applies, context)
+        if patch.group and verdict == "needed":
+            if patch.group in served:
+                verdict, why = "not-needed", f"{served[patch.group]} does the same"
+            else:
+                served[patch.group] = patch.id
+        choices.append(Choice(patch, verdict, why))
+    return tuple(choices)
+
+
+def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = False) -> SourceTree:
+    """Apply what is needed: every patch, or of choices those with the verdict "needed".
+
+    ``dry_run`` changes nothing and returns the states and the diff. Otherwise a conflict is
+    :class:`StageFailed` and leaves the tree as it was.
+    """
+    root = tree.resolve()
+    project, version = recognise(root)
+    choices = [one if isinstance(one, Choice) else Choice(one, "needed", "asked for") for one in patches]
+    wanted = [choice.patch for choice in choices if choice.verdict == "needed"]
+    for patch in wanted:
+        if patch.project != project:
+            raise BadInput(f"patch {patch.id} is for {patch.project}, and {root} is a tree of {project}")
+    if dry_run:
+        plan = engine.survey(root, wanted, journal.read_record(root))
+        shown = _describe(root, project, version, journal.read_record(root), _all(choices, plan))
+        edits = plan.edits
+        return msgspec.structs.replace(
+            shown, diff=engine.render_diff(edits), changed=tuple(edit.path for edit in edits)
+        )
+    with journal.locked(root):
+        repaired = journal.repair(root)
+        record = journal.read_record(root)
+        plan = engine.survey(root, wanted, record)
+        _refuse(root, plan, record)
+        git = Git(root)
+        if git.present:
+            git.tag(BASE_TAG)
+        if plan.taken:
+            _keep(root, plan.taken)
+            record = engine.carry_out(root, plan, record)
+    shown = _describe(root, project, version, record, _all(choices, plan, done=True))
+    return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in plan.edits))
+
+
+def unapply(tree: Path) -> SourceTree:
+    """Take out everything ``apply`` put in; every file is again what it was, byte for byte."""
+    root = tree.resolve()
+    project, version = recognise(root)
+    with journal.locked(root):
+        repaired = journal.repair(root)
+        record = journal.read_record(root)
+        if record.hipified:
+            raise StageFailed(
+                f"{root} was hipified on top of its patches, so they cannot be taken out alone",
+                remedy="rekindle source hipify --undo, then unpatch",
+            )
+        edits, after = engine.take_out(root, record, _kept(root, record))
+        journal.commit(root, edits, after)
+    shown = _describe(root, project, version, journal.read_record(root), ())
+    return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in edits))
+
+
+def status(tree: Path, patches: Sequence[Patch | Choice] = ()) -> SourceTree:
+    """What the tree is and what we changed in it; takes back a change that was cut short."""
+    root = tree.resolve()
+    project, version = recognise(root)
+    repaired = None
+    if journal.begun(root):
+        with journal.locked(root):
+            repaired = journal.repair(root)
+    record = journal.read_record(root)
+    choices = [one if isinstance(one, Choice) else Choice(one, "needed", "asked for") for one in patches]
+    plan = engine.survey(root, [choice.patch for choice in choices if choice.verdict == "needed"], record)
+    shown = _describe(root, project, version, record, _all(choices, plan))
+    return msgspec.structs.replace(shown, repaired=repaired)
+
+
+def _all(choices: Sequence[Choice], plan: engine.Survey, *, done: bool = False) -> tuple[AppliedPatch, ...]:
+    """The states of all choices in order; after the work "clean" has become "applied"."""
+    surveyed = {patch.id: patch for patch in plan.patches}
+    states = []
+    for choice in choices:
+        patch = surveyed.get(choice.patch.id)
+        if patch is None:
+            state: PatchState = "unknown" if choice.verdict == "unknown" else "not-needed"
+            states.append(engine.describe(choice.patch, state, choice.why))
+        elif done and patch.state == "clean":
+            states.append(msgspec.structs.replace(patch, state="applied", detail=patch.detail or choice.why))
+        else:
+            states.append(msgspec.structs.replace(patch, detail=patch.detail or choice.why))
+    return tuple(states)
+
+
+def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
+    if plan.conflicts:
+        first = plan.conflicts[0]
+        raise StageFailed(
+            f"patch {first.id} does not fit {root}: {first.detail}; nothing was changed",
+            remedy="take a clean tree of the right version, or undo the local edits ('rekindle source status')",
+        )
+    ours = {file.path for file in record.files}
+    touched = [edit.path for edit in plan.edits if edit.path not in ours]
+    git = Git(root)
+    if touched and git.present and (dirty := git.dirty(*touched)):
+        raise StageFailed(
+            f"{dirty[0]} has uncommitted changes, and a patch wants to change it; nothing was changed",
+            remedy=f"commit or undo them first: git -C {root} diff {dirty[0]}",
+        )
+
+
+def _describe(
+    root: Path, project: str, version: str, record: TreeRecord, patches: Sequence[AppliedPatch]
+) -> SourceTree:
+    git = Git(root)
+    has_git = git.present
+    shown = {patch.id for patch in patches}
+    rest = [
+        AppliedPatch(id=patch.id, state="applied", sha256=patch.sha256, files=patch.files)
+        for patch in record.patches
+        if patch.id not in shown
+    ]
+    return SourceTree(
+        project=project,
+        version=record.version or exact_version(version, git.tag_at_head() if has_git else None),
+        root=str(root),
+        commit=record.commit or (git.head() if has_git else None),
+        origin=record.origin,
+        patches=(*patches, *rest),
+        hipified=record.hipified,
+        diff_command=f"git -C {root} diff --submodule=diff {BASE_TAG}" if has_git and record.files else None,
+    )
+
+
+def _keep(root: Path, patches: Sequence[Patch]) -> None:
+    """Keep the patch files themselves, so that a later rekindle with other patches can still take them out."""
+    from rekindle.host.files import write_atomically
+
+    with journal.writing(root):
+        for patch in patches:
+            path = journal.folder(root) / "patches" / f"{patch.id}.patch"
+            write_atomically(path, patch.raw)
+
+
+def _kept(root: Path, record: TreeRecord) -> list[Patch]:
+    folder = journal.folder(root) / "patches"
+    project = record.project or "kept"
+    return [
+        read_patch(folder / f"{patch.id}.patch", project)
+        for patch in record.patches
+        if (folder / f"{patch.id}.patch").is_file()
+    ]

@@ -1,0 +1,138 @@
+"""When a patch is needed: the ``Applies-To`` lines of its header against a ``Context``.
+
+Answers are three-valued. Unknown is not no: a patch that hangs on a fact nobody told us is reported as
+undecided with the name of that fact, and is not applied behind the user's back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from rekindle.errors import BadInput
+
+ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody said".
+VERSIONED = (
+    "version", "cmake", "setuptools", "python", "numpy", "glibc", "cuda", "rocm", "cudnn", "fmt", "policy-minimum",
+)  # fmt: skip
+NAMED = ("os", "backend", "arch")
+KEYS = (*VERSIONED, *NAMED, "compiler", "file")
+MAX_FILE_BYTES = 8 << 20
+
+Verdict = Literal["needed", "not-needed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a patch may ask about: the tree's version, the tools that will build it, the tree itself.
+
+    ``facts`` maps a key of ``KEYS`` to its value: a version, a name, ``"gcc 13.2"`` for the compiler, or
+    ``ABSENT``. A missing key or None is unknown.
+    """
+
+    facts: Mapping[str, str | None] = field(default_factory=dict)
+    root: Path | None = None
+
+    def get(self, key: str) -> str | None:
+        value = self.facts.get(key)
+        # Nobody sets CMAKE_POLICY_VERSION_MINIMUM unless they say so.
+        return "0" if value is None and key == "policy-minimum" else value
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One line: a key and its alternatives, each a name and a version range (either may be empty)."""
+
+    key: str
+    text: str
+    alternatives: tuple[tuple[str, SpecifierSet], ...] = ()
+    path: str = ""
+    contains: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.text}"
+
+    def judge(self, context: Context) -> bool | None:
+        if self.key == "file":
+            return self._judge_file(context.root)
+        value = context.get(self.key)
+        if value is None:
+            return None
+        if value == ABSENT:
+            return False
+        answers = [self._judge_one(name, versions, value) for name, versions in self.alternatives]
+        return True if True in answers else None if None in answers else False
+
+    def _judge_one(self, name: str, versions: SpecifierSet, value: str) -> bool | None:
+        said, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
+        if said != name:
+            return False
+        if not len(versions):
+            return True
+        version = _version(number)
+        return None if version is None else versions.contains(version, prereleases=True)
+
+    def _judge_file(self, root: Path | None) -> bool | None:
+        if root is None:
+            return None
+        file = root / self.path
+        if not file.is_file():
+            return False
+        if not self.contains:
+            return True
+        with file.open("rb") as stream:
+            return self.contains.encode() in stream.read(MAX_FILE_BYTES)
+
+
+def read_condition(line: str, *, origin: str) -> Condition:
+    """``cmake >=4``, ``compiler gcc >=14 | clang >=19``, ``os windows``, ``file PATH contains TEXT``."""
+    key, _, text = line.strip().partition(" ")
+    text = text.strip()
+    if key not in KEYS or not text:
+        raise BadInput(f"{origin}: cannot read the condition {line.strip()!r}", remedy=f"keys are {', '.join(KEYS)}")
+    if key == "file":
+        path, _, contains = text.partition(" contains ")
+        return Condition(key, text, path=path.strip(), contains=contains.strip())
+    alternatives = []
+    for piece in text.split("|"):
+        name, _, versions = ("", "", piece.strip()) if key in VERSIONED else piece.strip().partition(" ")
+        try:
+            alternatives.append((name, SpecifierSet("" if versions == "*" else versions)))
+        except InvalidSpecifier as error:
+            raise BadInput(f"{origin}: {versions!r} is no version range (such as >=4, <4.2)") from error
+    return Condition(key, text, tuple(alternatives))
+
+
+def judge(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> tuple[Verdict, str]:
+    """Whether any of the ``Applies-To`` blocks holds, and the condition that decided it."""
+    verdict: Verdict = "not-needed"
+    why = ""
+    for conditions in alternatives:
+        answers = [(condition, condition.judge(context)) for condition in conditions]
+        failed = next((condition for condition, answer in answers if answer is False), None)
+        if failed is not None:
+            why = why or f"needs {failed}{_found(failed, context)}"
+            continue
+        unknown = [condition for condition, answer in answers if answer is None]
+        if not unknown:
+            return "needed", "; ".join(map(str, conditions))
+        verdict = "unknown"
+        why = f"depends on {', '.join(map(str, unknown))}, which is not known here"
+    return verdict, why
+
+
+def _found(condition: Condition, context: Context) -> str:
+    value = context.get(condition.key)
+    return f"; here it is {value}" if value else ""
+
+
+def _version(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return None

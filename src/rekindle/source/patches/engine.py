@@ -1,0 +1,216 @@
+"""Applies patches to a tree and takes them out again: all or none, idempotent, byte for byte.
+
+Everything is decided in memory first (``survey``); only then is anything written, through the journal.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.model.source import AppliedPatch, PatchState, RecordedFile, RecordedPatch, TreeRecord
+from rekindle.source import journal
+from rekindle.source.journal import Edit
+from rekindle.source.patches.diff import FileDiff
+from rekindle.source.patches.header import Patch
+from rekindle.source.patches.hunks import Mismatch, apply_diff
+from rekindle.source.paths import inside
+
+MAX_FILE_BYTES = 64 << 20
+
+
+@dataclass
+class Survey:
+    """What would happen: the state of each patch, and every file's content before and after."""
+
+    patches: list[AppliedPatch] = field(default_factory=list)
+    taken: list[Patch] = field(default_factory=list)
+    before: dict[str, bytes | None] = field(default_factory=dict)
+    after: dict[str, bytes | None] = field(default_factory=dict)
+    executable: set[str] = field(default_factory=set)
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return tuple(
+            Edit(path, self.before[path], content, path in self.executable)
+            for path, content in self.after.items()
+            if content != self.before[path]
+        )
+
+    @property
+    def conflicts(self) -> list[AppliedPatch]:
+        return [patch for patch in self.patches if patch.state == "conflict"]
+
+
+def survey(root: Path, patches: Sequence[Patch], record: TreeRecord) -> Survey:
+    """Try all patches on the tree's present content, one after the other, in memory."""
+    result = Survey()
+    ours = {patch.id: patch for patch in record.patches}
+    for patch in patches:
+        for path in patch.paths:
+            if path not in result.before:
+                result.before[path] = result.after[path] = _read(root, path, patch.id)
+        state, detail, contents = _try(patch, ours.get(patch.id), result.after)
+        if state == "clean":
+            result.after.update(contents)
+            result.taken.append(patch)
+            result.executable.update(diff.path for diff in patch.files if diff.creates and diff.executable)
+        result.patches.append(describe(patch, state, detail))
+    return result
+
+
+def describe(patch: Patch, state: PatchState, detail: str | None = None) -> AppliedPatch:
+    return AppliedPatch(
+        id=patch.id,
+        state=state,
+        sha256=patch.sha256,
+        files=patch.paths,
+        detail=detail,
+        title=patch.title,
+        source=patch.bug or patch.origin,
+        instead=patch.instead,
+    )
+
+
+def carry_out(root: Path, plan: Survey, record: TreeRecord) -> TreeRecord:
+    """Write what the survey found. The caller holds the lock and has seen that there is no conflict."""
+    edits = plan.edits
+    known = {file.path: file for file in record.files}
+    for edit in edits:
+        first = known.get(edit.path)
+        mode = None if edit.before is None else inside(root, edit.path, origin="a patch").stat().st_mode & 0o7777
+        known[edit.path] = RecordedFile(
+            path=edit.path,
+            original=first.original if first else journal.sha256(edit.before),
+            left=journal.sha256(edit.after),
+            mode=first.mode if first else mode,
+        )
+    new = tuple(RecordedPatch(id=patch.id, sha256=patch.sha256, files=patch.paths) for patch in plan.taken)
+    updated = _with(record, patches=(*record.patches, *new), files=tuple(known.values()))
+    journal.commit(root, edits, updated)
+    return journal.read_record(root)
+
+
+def take_out(root: Path, record: TreeRecord, patches: Sequence[Patch]) -> tuple[tuple[Edit, ...], TreeRecord]:
+    """Plan the way back: the kept originals where nothing else changed, reversed hunks where the user edited on."""
+    edits: list[Edit] = []
+    known = {patch.id: patch for patch in patches}
+    for file in record.files:
+        now = _read(root, file.path, "the record")
+        if journal.sha256(now) == file.left:
+            back = None if file.original is None else _original(root, file.original)
+        else:
+            back = _reverse_by_hand(root, file.path, now, record, known)
+        if back != now:
+            edits.append(Edit(file.path, now, back))
+    return tuple(edits), _with(record, patches=(), files=())
+
+
+def render_diff(edits: Sequence[Edit]) -> str:
+    """A unified diff of edits, for people and for ``git apply``."""
+    pieces: list[str] = []
+    for edit in edits:
+        old, new = ((content or b"").decode("utf-8", "surrogateescape") for content in (edit.before, edit.after))
+        rows = difflib.unified_diff(
+            old.splitlines(keepends=True),
+            new.splitlines(keepends=True),
+            f"a/{edit.path}" if edit.before is not None else "/dev/null",
+            f"b/{edit.path}" if edit.after is not None else "/dev/null",
+        )
+        for row in rows:
+            pieces.append(row if row.endswith("\n") else row + "\n\\ No newline at end of file\n")
+    return "".join(pieces).encode("utf-8", "replace").decode()
+
+
+def _try(
+    patch: Patch, ours: RecordedPatch | None, contents: dict[str, bytes | None]
+) -> tuple[PatchState, str | None, dict[str, bytes | None]]:
+    if ours is not None:
+        if ours.sha256 == patch.sha256:
+            return "applied", None, {}
+        return "conflict", "an earlier form of this patch is in the tree: run 'rekindle source unpatch' first", {}
+    work = dict(contents)
+    forward = 0
+    for diff in patch.files:
+        try:
+            new, moved = _one_file(diff, work[diff.path])
+        except Mismatch as error:
+            return "conflict", str(error), {}
+        work[diff.path] = new
+        forward += moved
+    if not forward:
+        return "already", "the tree has this change already, and not from us", {}
+    return "clean", None, work
+
+
+def _one_file(diff: FileDiff, content: bytes | None) -> tuple[bytes | None, bool]:
+    """The content after the diff, and whether it had to change. Where both directions fit, the longer match wins."""
+    try:
+        after = apply_diff(diff, content)
+        problem = None
+    except Mismatch as error:
+        after, problem = None, error
+    try:
+        apply_diff(diff.reversed(), content)
+        there = True
+    except Mismatch:
+        there = False
+    if problem is None and there:
+        grows = sum(len(hunk.after) - len(hunk.before) for hunk in diff.hunks)
+        return (content, False) if grows > 0 else (after, True)
+    if problem is None:
+        return after, True
+    if there:
+        return content, False
+    raise problem
+
+
+def _reverse_by_hand(
+    root: Path, path: str, now: bytes | None, record: TreeRecord, known: dict[str, Patch]
+) -> bytes | None:
+    for mine in reversed(record.patches):
+        if path not in mine.files:
+            continue
+        patch = known.get(mine.id)
+        if patch is None or patch.sha256 != mine.sha256:
+            raise StageFailed(
+                f"{path} was edited after patch {mine.id}, and that patch is no longer known in the form applied",
+                remedy=f"the file as it was before all patches lies in {journal.folder(root) / 'originals'}",
+            )
+        for diff in reversed([diff for diff in patch.files if diff.path == path]):
+            try:
+                now = apply_diff(diff.reversed(), now)
+            except Mismatch as error:
+                raise StageFailed(
+                    f"{path} was edited where patch {mine.id} changed it ({error}); nothing was taken out",
+                    remedy="undo that edit, or keep the patches",
+                ) from error
+    return now
+
+
+def _original(root: Path, digest: str) -> bytes:
+    try:
+        content = journal.original_path(root, digest).read_bytes()
+    except OSError as error:
+        raise StageFailed(f"the kept original {digest[:12]} cannot be read: {error.strerror or error}") from error
+    if journal.sha256(content) != digest:
+        raise StageFailed(f"the kept original {digest[:12]} was changed, so the tree cannot be restored from it")
+    return content
+
+
+def _read(root: Path, path: str, origin: str) -> bytes | None:
+    file = inside(root, path, origin=origin)
+    if not file.exists():
+        return None
+    if not file.is_file() or file.stat().st_size > MAX_FILE_BYTES:
+        raise BadInput(f"{origin} wants to change {path}, which is no ordinary source file; nothing was changed")
+    return file.read_bytes()
+
+
+def _with(record: TreeRecord, **changes: object) -> TreeRecord:
+    import msgspec
+
+    return msgspec.structs.replace(record, **changes)

@@ -1,0 +1,137 @@
+"""A patch file: a header in the manner of DEP-3, a line ``---``, then a unified diff. See docs/patches.md.
+
+``Patch`` is one such file, read and checked. Its id is the file's name without ``.patch``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from rekindle.errors import BadInput
+from rekindle.source.patches.conditions import Condition, read_condition
+from rekindle.source.patches.diff import FileDiff, read_diff
+from rekindle.source.paths import check_relative
+
+HOME = Path(__file__).parent
+REQUIRED = ("Description", "Origin", "Applies-To", "Last-Update")
+KNOWN = (*REQUIRED, "Author", "Bug", "Forwarded", "Instead", "Evidence", "Group")
+MAX_PATCH_BYTES = 4 << 20
+_FIELD = re.compile(r"([A-Za-z][A-Za-z-]*):(?:\s+(.*))?$")
+_DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d$")
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One mend. ``applies`` holds alternatives; a patch is needed where all conditions of one of them hold.
+
+    ``instead`` says what makes the patch unnecessary (an environment variable, a pin). Of the patches that
+    share a ``group`` only the first that is needed counts: variants of one mend for different versions.
+    """
+
+    id: str
+    project: str
+    title: str
+    why: str
+    origin: str
+    date: str
+    applies: tuple[tuple[Condition, ...], ...]
+    files: tuple[FileDiff, ...]
+    sha256: str
+    raw: bytes = field(repr=False, compare=False)
+    bug: str | None = None
+    evidence: str | None = None
+    instead: str | None = None
+    group: str | None = None
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(diff.path for diff in self.files))
+
+
+@cache
+def load_patches(project: str, folder: Path | None = None) -> tuple[Patch, ...]:
+    """Every patch we have for a project, in the order in which they apply (that of their file names)."""
+    where = folder or HOME / project
+    return tuple(read_patch(path, project) for path in sorted(where.glob("*.patch")))
+
+
+def read_patch(path: Path, project: str) -> Patch:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_PATCH_BYTES + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    if len(raw) > MAX_PATCH_BYTES:
+        raise BadInput(f"{path} is larger than {MAX_PATCH_BYTES >> 20} MiB, so it is no patch of ours")
+    return parse_patch(raw, project, id=path.stem, origin=path.name)
+
+
+def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
+    head, found, diff = raw.partition(b"\n---\n")
+    if not found:
+        raise BadInput(f"{origin} has no line '---' between its header and its diff")
+    fields = _read_fields(head, origin)
+    missing = [name for name in REQUIRED if name not in fields]
+    if missing:
+        raise BadInput(f"{origin} lacks {', '.join(missing)} in its header", remedy="docs/patches.md shows one")
+    date = fields["Last-Update"][0]
+    if not _DATE.match(date):
+        raise BadInput(f"{origin}: Last-Update is {date!r}, not a date such as 2026-11-15")
+    title, _, why = fields["Description"][0].partition("\n")
+    files = read_diff(diff, origin=origin)
+    for file in files:
+        check_relative(file.path, origin=origin)
+    return Patch(
+        id=id,
+        project=project,
+        title=title,
+        why=" ".join(why.split()),
+        origin=fields["Origin"][0],
+        date=date,
+        applies=tuple(_conditions(block, origin) for block in fields["Applies-To"]),
+        files=files,
+        sha256=hashlib.sha256(raw).hexdigest(),
+        raw=raw,
+        bug=_one(fields, "Bug"),
+        evidence=_one(fields, "Evidence"),
+        instead=_one(fields, "Instead"),
+        group=_one(fields, "Group"),
+    )
+
+
+def _one(fields: dict[str, list[str]], name: str) -> str | None:
+    return " ".join(fields[name][0].split()) if name in fields else None
+
+
+def _conditions(block: str, origin: str) -> tuple[Condition, ...]:
+    lines: Sequence[str] = [line for line in block.splitlines() if line.strip()]
+    if not lines:
+        raise BadInput(f"{origin}: Applies-To says nothing; 'version *' means every version")
+    return tuple(read_condition(line, origin=origin) for line in lines)
+
+
+def _read_fields(head: bytes, origin: str) -> dict[str, list[str]]:
+    """Fields in order; a field given twice (``Applies-To``) keeps both values."""
+    try:
+        text = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{origin}: the header is not UTF-8") from error
+    fields: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith((" ", "\t")) and current is not None:
+            # DEP-3 writes an empty line of a long description as " .".
+            current[-1] += "\n" + ("" if line.strip() == "." else line.strip())
+        elif match := _FIELD.match(line):
+            if match[1] not in KNOWN:
+                raise BadInput(f"{origin}:{number}: there is no header field {match[1]!r}")
+            current = fields.setdefault(match[1], [])
+            current.append((match[2] or "").strip())
+        else:
+            raise BadInput(f"{origin}:{number} is no header line: {line[:60]!r}")
+    return fields

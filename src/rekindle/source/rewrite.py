@@ -1,0 +1,155 @@
+"""Raises what CMake 4 refuses: ``cmake_minimum_required`` and ``cmake_policy(VERSION …)`` below 3.5.
+
+Versions are compared as numbers (3.13 is above 3.5). A range such as ``3.1...3.18`` is fine where its upper
+end is. Only the version itself changes: endings, comments and everything else stay as they are. Tests and
+examples of third parties are left alone; they are not configured. Preferable to all of this, where one may
+set it, is the environment variable CMAKE_POLICY_VERSION_MINIMUM=3.5: it needs no change at all.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from rekindle.errors import BadInput
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.source import CMakeChange, CMakeRewrite
+from rekindle.source import journal
+from rekindle.source.cmakelang import Call, Word, find_calls
+from rekindle.source.journal import Edit
+from rekindle.source.patches.engine import render_diff
+
+FLOOR = "3.5"  # measured with CMake 4.4: "Compatibility with CMake < 3.5 has been removed"
+MAX_FILE_BYTES = 16 << 20
+_COMMANDS = frozenset({"cmake_minimum_required", "cmake_policy"})
+_QUICK = re.compile(rb"(?i)cmake_(?:minimum_required|policy)\s*\(")
+_VERSION = re.compile(rb"(\d+(?:\.\d+){0,3})(?:\.\.\.(\d+(?:\.\d+){0,3}))?$")
+_SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", journal.FOLDER, "__pycache__", "node_modules"})
+_TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests", "examples", "example", "samples"})
+_THIRD_PARTIES = frozenset({"third_party", "third-party", "thirdparty", "3rdparty", "external", "vendor"})
+
+
+def rewrite_cmake(
+    root: Path, *, floor: str = FLOOR, dry_run: bool = False, progress: Progress | None = None
+) -> CMakeRewrite:
+    """Rewrite every CMake file below ``root``, all or none; ``dry_run`` only tells."""
+    root = root.resolve()
+    if not root.is_dir():
+        raise BadInput(f"{root} is not a directory", remedy="give the top of a source tree with --root DIR")
+    if not re.fullmatch(r"\d+\.\d+(\.\d+)*", floor):
+        raise BadInput(f"{floor!r} is no CMake version", remedy="such as --minimum 3.5")
+    progress = progress or Silent()
+    had_folder = journal.folder(root).is_dir()
+    if not dry_run and had_folder:
+        with journal.locked(root):
+            journal.repair(root)
+    changes: list[CMakeChange] = []
+    left: list[CMakeChange] = []
+    edits: list[Edit] = []
+    read = 0
+    for read, path in enumerate(_cmake_files(root), 1):
+        progress.step(read, None, str(path))
+        name = path.relative_to(root).as_posix()
+        content = _read(path)
+        if content is None or not _QUICK.search(content):
+            continue
+        new, changed, kept = raise_versions(content, name, floor)
+        left += kept
+        if changed and _is_third_party_test(path.relative_to(root)):
+            left += [_left(change, "a third party's test or example, not configured") for change in changed]
+        elif changed:
+            changes += changed
+            edits.append(Edit(name, content, new))
+    diff = render_diff(edits) if dry_run else None
+    if edits and not dry_run:
+        with journal.locked(root):
+            journal.commit(root, edits, journal.read_record(root))
+        if not had_folder:
+            shutil.rmtree(journal.folder(root), ignore_errors=True)
+    return CMakeRewrite(
+        root=str(root), dry_run=dry_run, files_read=read, changes=tuple(changes), left=tuple(left), diff=diff
+    )
+
+
+def raise_versions(content: bytes, name: str, floor: str = FLOOR) -> tuple[bytes, list[CMakeChange], list[CMakeChange]]:
+    """The new content, what was raised in it, and what was seen and could not be judged."""
+    changed: list[CMakeChange] = []
+    left: list[CMakeChange] = []
+    pieces: list[bytes] = []
+    end = 0
+    for call in find_calls(content, _COMMANDS):
+        line = content.count(b"\n", 0, call.start) + 1
+        if call.in_string:
+            text = content[call.start : call.start + 80].split(b"\n")[0].decode("utf-8", "replace")
+            left.append(CMakeChange(file=name, line=line, before=text, why="inside a string"))
+            continue
+        word = _version_word(call)
+        if word is None:
+            continue
+        shown = word.text.decode("utf-8", "replace")
+        match = _VERSION.match(word.text) if word.plain else None
+        if match is None:
+            left.append(CMakeChange(file=name, line=line, before=shown, why="not a plain version number"))
+            continue
+        low, high = match[1], match[2]
+        if _numbers(high or low) >= _numbers(floor.encode()):
+            continue
+        new = low + b"..." + floor.encode() if high else floor.encode()
+        pieces += [content[end : word.start], new]
+        end = word.start + len(word.text)
+        changed.append(CMakeChange(file=name, line=line, before=shown, after=new.decode()))
+    return b"".join(pieces) + content[end:], changed, left
+
+
+def _version_word(call: Call) -> Word | None:
+    """The word after VERSION; ``cmake_policy(SET …)`` and the like have none."""
+    if not call.words or call.words[0].text.upper() != b"VERSION" or len(call.words) < 2:
+        return None
+    return call.words[1]
+
+
+def _numbers(version: bytes) -> tuple[int, ...]:
+    parts = [int(part) for part in version.split(b".")]
+    return tuple(parts + [0] * (4 - len(parts)))
+
+
+def _cmake_files(root: Path) -> Iterator[Path]:
+    stack = [str(root)]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as entries:
+                listing = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in listing:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name not in _SKIPPED_FOLDERS:
+                    stack.append(entry.path)
+            elif entry.is_file(follow_symlinks=False) and _is_cmake(entry.name):
+                yield Path(entry.path)
+
+
+def _is_cmake(name: str) -> bool:
+    return name in ("CMakeLists.txt", "CMakeLists.txt.in") or name.endswith((".cmake", ".cmake.in"))
+
+
+def _is_third_party_test(path: Path) -> bool:
+    parts = [part.lower() for part in path.parts[:-1]]
+    first = next((number for number, part in enumerate(parts) if part in _THIRD_PARTIES), None)
+    return first is not None and any(part in _TEST_FOLDERS for part in parts[first + 1 :])
+
+
+def _left(change: CMakeChange, why: str) -> CMakeChange:
+    return CMakeChange(file=change.file, line=change.line, before=change.before, why=why)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError:
+        return None
+    return content if len(content) <= MAX_FILE_BYTES else None

@@ -1,0 +1,106 @@
+"""The diff reader and the applier, with git apply as the oracle where git is there."""
+
+from __future__ import annotations
+
+import difflib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rekindle.errors import BadInput
+from rekindle.source.patches.diff import read_diff
+from rekindle.source.patches.hunks import Mismatch, apply_diff
+
+LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"x y\n", b"\xff\xfe\n"]), max_size=14)
+
+
+def unified(before: bytes, after: bytes, context: int = 3) -> bytes:
+    rows = difflib.diff_bytes(
+        difflib.unified_diff, before.splitlines(True), after.splitlines(True), b"a/f", b"b/f", n=context
+    )
+    return b"".join(row if row.endswith(b"\n") else row + b"\n\\ No newline at end of file\n" for row in rows)
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=LINES, after=LINES, cut=st.booleans())
+def test_any_diff_applies_and_reverses(before: list[bytes], after: list[bytes], cut: bool) -> None:
+    old, new = b"".join(before), b"".join(after)
+    if cut:
+        old, new = old.removesuffix(b"\n"), new.removesuffix(b"\n")
+    if old == new:
+        return
+    (diff,) = read_diff(unified(old, new), origin="t")
+    assert apply_diff(diff, old) == new
+    assert apply_diff(diff.reversed(), new) == old
+
+
+@settings(max_examples=200, deadline=None)
+@given(before=LINES, after=LINES, prefix=st.integers(0, 5))
+def test_crlf_files_keep_their_endings(before: list[bytes], after: list[bytes], prefix: int) -> None:
+    old = b"p\n" * prefix + b"".join(before)
+    new = b"p\n" * prefix + b"".join(after)
+    if old == new or not old or not new:
+        return
+    (diff,) = read_diff(unified(old, new), origin="t")
+    crlf = apply_diff(diff, old.replace(b"\n", b"\r\n"))
+    assert crlf == new.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=LINES, after=LINES, moved=st.integers(0, 3), spoilt=st.booleans())
+def test_same_as_git_apply(tmp_path: Path, before: list[bytes], after: list[bytes], moved: int, spoilt: bool) -> None:
+    old, new = b"".join(before), b"".join(after)
+    if old == new or not old or not new:
+        return
+    raw = unified(old, new)
+    present = b"moved\n" * moved + (old.replace(b"b\n", b"B\n", 1) if spoilt else old)
+    (tmp_path / "f").write_bytes(present)
+    (tmp_path / "p").write_bytes(raw)
+    done = subprocess.run(["git", "apply", "p"], cwd=tmp_path, capture_output=True, check=False)
+    (diff,) = read_diff(raw, origin="t")
+    try:
+        ours = apply_diff(diff, present)
+    except Mismatch:
+        ours = None
+    if done.returncode == 0:
+        # Where a hunk fits in several places git may take another one, so only its verdict is compared then.
+        assert ours is not None
+        if moved == 0 and not spoilt:
+            assert ours == (tmp_path / "f").read_bytes()
+    elif moved == 0:
+        assert ours is None or spoilt
+
+
+def test_creation_and_deletion() -> None:
+    (made,) = read_diff(b"--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+x\n+y\n", origin="t")
+    assert made.creates and apply_diff(made, None) == b"x\ny\n"
+    assert apply_diff(made.reversed(), b"x\ny\n") is None
+    with pytest.raises(Mismatch, match="exists already"):
+        apply_diff(made, b"")
+    with pytest.raises(Mismatch, match=r"does not fit|other content"):
+        apply_diff(made.reversed(), b"x\ny\nz\n")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"no diff at all\n",
+        b"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n",
+        b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n*a\n",
+        b"--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
+        b"--- a/f\n+++ b/f\n",
+        b"@@ -1 +1 @@\n-a\n+b\n",
+        b"diff --git a/f b/g\nsimilarity index 90%\nrename from f\nrename to g\n",
+        b"diff --git a/f b/f\nGIT binary patch\nliteral 3\n",
+        b'--- "a/f\\303"\n+++ "b/f\\303"\n@@ -1 +1 @@\n-a\n+b\n',
+    ],
+)
+def test_damaged_diffs_are_refused(raw: bytes) -> None:
+    with pytest.raises(BadInput):
+        read_diff(raw, origin="t")
