@@ -70,3 +70,11 @@ class CommandFailed(StageFailed):
         self.argv = tuple(argv)
         self.code = code
         self.last_lines = tuple(last_lines)
+
+
+class BuildFailed(StageFailed):
+    """A build ended with no; ``failure`` is its account (:class:`rekindle.model.build.BuildFailure`)."""
+
+    def __init__(self, message: str, failure: object, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.failure = failure

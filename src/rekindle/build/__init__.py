@@ -1,1 +1,8 @@
-"""Turns a plan and a tree into a wheel, within the memory there is, and continues after anything."""
+"""From a plan and a source tree to a wheel: elastic jobs, resume, asserts, report."""
+
+from __future__ import annotations
+
+from rekindle.build.engine import build
+from rekindle.build.options import BuildOptions, parse_size
+
+__all__ = ["BuildOptions", "build", "parse_size"]

@@ -1,7 +1,8 @@
-"""The result of a build, as ``build.json`` beside the wheel tells it."""
+"""The result of a build, as ``build.json`` beside the wheel tells it, and the account of one that failed."""
 
 from __future__ import annotations
 
+from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Plan
 from rekindle.model.source import AppliedPatch
@@ -12,7 +13,19 @@ class Phase(Part, frozen=True, kw_only=True):
     seconds: float
 
 
+class Fact(Part, frozen=True, kw_only=True):
+    """One thing the plan wanted of the configuration, and what the configuration says. ``ok`` None: cannot tell."""
+
+    name: str
+    wanted: str
+    found: str | None = None
+    ok: bool | None = None
+    where: str | None = None
+
+
 class BuildResult(Document, frozen=True, kw_only=True):
+    """``wheel`` is empty where only a target was built."""
+
     project: str
     wheel: str
     wheel_sha256: str
@@ -26,3 +39,32 @@ class BuildResult(Document, frozen=True, kw_only=True):
     phases: tuple[Phase, ...] = ()
     peak_memory_bytes: int | None = None
     report: str | None = None
+    python: str | None = None
+    target: str | None = None
+    resumed: bool = False
+    facts: tuple[Fact, ...] = ()
+    log: str | None = None
+    steps: int | None = None
+    memory_budget_bytes: int | None = None
+    paused: int = 0
+    retried: tuple[str, ...] = ()
+    launcher: dict[str, str] = {}
+    sbom: str | None = None
+    provenance: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+class BuildFailure(Document, frozen=True, kw_only=True):
+    """A build that ended with no: the first real error, the command that made it, and what it means."""
+
+    project: str
+    phase: str
+    message: str
+    command: str | None = None
+    error: tuple[str, ...] = ()
+    first_line: int | None = None
+    log: str | None = None
+    failed_log: str | None = None
+    facts: tuple[Fact, ...] = ()
+    diagnosis: Diagnosis = Diagnosis()
+    bug_report: str | None = None

@@ -1,0 +1,132 @@
+"""The environment a build runs in: complete, from the plan, with nothing left over from the user's shell.
+
+setup.py of PyTorch forwards every variable that begins with BUILD_, USE_ or CMAKE_ to CMake, so a stray
+``USE_CUDA=0`` of the shell would silently change the build. Those are dropped and named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.model.plan import Plan
+
+_DROP_PREFIXES = ("USE_", "BUILD_", "CMAKE_", "TORCH_", "PYTORCH_", "NINJA", "CCACHE_", "CONDA_BUILD", "SKBUILD_")
+_DROP = frozenset(
+    [
+        "MAX_JOBS",
+        "MAKEFLAGS",
+        "MFLAGS",
+        "CFLAGS",
+        "CXXFLAGS",
+        "CPPFLAGS",
+        "LDFLAGS",
+        "CC",
+        "CXX",
+        "CUDAHOSTCXX",
+        "CUDACXX",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "PYTHONSTARTUP",
+        "VIRTUAL_ENV",
+        "BLAS",
+        "WERROR",
+        "DEBUG",
+        "REL_WITH_DEB_INFO",
+        "VERBOSE",
+        "LD_PRELOAD",
+        "SOURCE_DATE_EPOCH",
+    ]
+)
+# What setup.py forwards as -D by itself, beside the three prefixes (tools/setup_helpers/cmake.py).
+_FORWARDED = frozenset(
+    [
+        "BLAS",
+        "WITH_BLAS",
+        "CUDA_NVCC_EXECUTABLE",
+        "CUDNN_LIBRARY",
+        "CUDNN_INCLUDE_DIR",
+        "CUDNN_ROOT",
+        "INTEL_MKL_DIR",
+        "MKL_THREADING",
+        "MKLDNN_CPU_RUNTIME",
+        "ONNX_ML",
+        "ONNX_NAMESPACE",
+        "ATEN_THREADING",
+        "WERROR",
+    ]
+)
+# Debian's and Ubuntu's clock for files that should not carry one: the zip format starts in 1980.
+ZIP_EPOCH = 315532800
+VERSION_VARIABLES = {
+    "torch": "PYTORCH_BUILD_VERSION",
+    "torchvision": "BUILD_VERSION",
+    "torchaudio": "BUILD_VERSION",
+    "spark": "SPARK_BUILD_VERSION",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildEnvironment:
+    """``full`` is what processes get; ``chosen`` the part that the plan and this build decided."""
+
+    full: dict[str, str]
+    chosen: dict[str, str]
+    dropped: tuple[str, ...]
+    cache_settings: dict[str, str]
+
+
+def dropped_from(shell: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(k for k in shell if k in _DROP or k.startswith(_DROP_PREFIXES)))
+
+
+def is_forwarded(name: str) -> bool:
+    return name.startswith(("USE_", "BUILD_", "CMAKE_")) or name in _FORWARDED
+
+
+def make_environment(
+    plan: Plan,
+    shell: Mapping[str, str],
+    *,
+    path_first: Iterable[Path | str],
+    extra: Mapping[str, str],
+    version: str | None,
+    epoch: int,
+    project: str,
+) -> BuildEnvironment:
+    """``extra`` (launcher, jobserver) yields to the plan; CMake settings setup.py would not forward are kept apart."""
+    assert plan.build is not None
+    dropped = dropped_from(shell)
+    settings = {**plan.build.cmake}
+    chosen: dict[str, str] = {
+        "SOURCE_DATE_EPOCH": str(epoch),
+        "PYTHONHASHSEED": "0",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONUNBUFFERED": "1",
+        "CMAKE_GENERATOR": "Ninja",
+        "NINJA_STATUS": "[%f/%t] ",
+        **extra,
+        **{name: value for name, value in settings.items() if is_forwarded(name)},
+        **plan.build.env,
+    }
+    if version and project in VERSION_VARIABLES:
+        chosen.setdefault(VERSION_VARIABLES[project], version)
+        if project == "torch":
+            chosen.setdefault("PYTORCH_BUILD_NUMBER", "1")
+    full = {name: value for name, value in shell.items() if name not in dropped}
+    full.update(chosen)
+    entries = [str(entry) for entry in path_first]
+    full["PATH"] = os.pathsep.join([*entries, plan.build.env.get("PATH") or shell.get("PATH", os.defpath)])
+    apart = {name: value for name, value in settings.items() if not is_forwarded(name)}
+    return BuildEnvironment(full=full, chosen=chosen, dropped=dropped, cache_settings=apart)
+
+
+def render_cache_script(settings: Mapping[str, str]) -> str:
+    """CMake code that sets cache entries before ``project()``, for settings that setup.py does not forward."""
+    lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
+    for name, value in sorted(settings.items()):
+        fence = "=" * 3
+        lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,29 @@
+"""The version a wheel carries: the tree's own, plus a local part that says who built it for what.
+
+``2.0.1+rekindle.cu118.sm35``: our name, the variant, and the architectures where they are few enough to read.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+
+MAX_ARCHS_IN_NAME = 3
+
+
+def wheel_version(plan: Plan, tree: SourceTree) -> str:
+    """PEP 440: the local part is letters, digits and dots."""
+    public = re.split(r"[+]", tree.version)[0]
+    parts = ["rekindle", plan.variant or "cpu"]
+    archs = [_arch_part(arch) for arch in plan.arch_list]
+    if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
+        parts += archs
+    local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
+    return f"{public}+{local}"
+
+
+def _arch_part(arch: str) -> str:
+    text = arch.replace("+PTX", "ptx")
+    return text if text.startswith("gfx") else "sm" + text.removeprefix("sm_").replace(".", "")

@@ -1,0 +1,130 @@
+"""The Python that gets the wheel: an environment of its own with the plan's pins, never Rekindle's.
+
+The environment is made once per interpreter and kept in the workspace; a list of what was installed says
+whether it is complete, so a run that was cut short simply goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.process import run_long
+from rekindle.host.protocol import Host
+
+_PROBE = (
+    "import json,platform,sys,sysconfig;print(json.dumps({'version':platform.python_version(),"
+    "'implementation':platform.python_implementation(),'executable':sys.executable,"
+    "'include':sysconfig.get_paths()['include'],'tag':'cp%d%d'%sys.version_info[:2],"
+    "'free_threaded':bool(sysconfig.get_config_var('Py_GIL_DISABLED'))}))"
+)
+_ALWAYS = ("setuptools", "wheel")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    path: str
+    version: str
+    tag: str
+    include: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetPython:
+    interpreter: Interpreter
+    python: str
+    bin: Path
+
+
+def find_interpreter(host: Host, python: str) -> Interpreter:
+    """Ask ``python`` (a path, a name or a version such as 3.10) what it is."""
+    names = [python, f"python{python}"] if python[:1].isdigit() else [python]
+    for name in names:
+        path = name if os.sep in name else host.which(name)
+        if not path:
+            continue
+        said = host.run([path, "-I", "-c", _PROBE], timeout=30.0)
+        if said.ok:
+            told = json.loads(said.out.strip().splitlines()[-1])
+            if not Path(told["include"], "Python.h").is_file():
+                raise BadInput(
+                    f"Python {told['version']} at {path} has no headers ({told['include']}/Python.h is missing)",
+                    remedy="install its development package (python3-dev or alike)",
+                )
+            tag = told["tag"] + ("t" if told["free_threaded"] else "")
+            return Interpreter(path=path, version=told["version"], tag=tag, include=told["include"])
+    raise BadInput(
+        f"there is no Python {python} that runs here", remedy="give a path with --python; 'rekindle doctor' lists them"
+    )
+
+
+def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:
+    """What the build environment needs, the plan's pins winning over the tree's own wishes."""
+    wanted: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
+    for requirement in tree_requires:
+        name = requirement.split(";")[0].split("[")[0].strip()
+        for sign in "<>=!~ ":
+            name = name.split(sign)[0]
+        wanted[name.lower().replace("_", "-")] = requirement
+    for name, pin in pins.items():
+        exact = pin[:1].isdigit()
+        wanted[name.lower().replace("_", "-")] = f"{name}=={pin}" if exact else f"{name}{pin}"
+    return tuple(wanted[name] for name in sorted(wanted) if name not in ("python", "ninja"))
+
+
+def prepare_target(
+    interpreter: Interpreter, folder: Path, wanted: Sequence[str], env: Mapping[str, str], say: Callable[[str], None]
+) -> TargetPython:
+    """Make or complete the environment in ``folder``."""
+    windows = os.name == "nt"
+    bin_folder = folder / ("Scripts" if windows else "bin")
+    python = bin_folder / ("python.exe" if windows else "python")
+    stamp = folder / "rekindle-ready"
+    digest = hashlib.sha256("\n".join([interpreter.path, interpreter.version, *wanted]).encode()).hexdigest()
+    ready = TargetPython(interpreter=interpreter, python=str(python), bin=bin_folder)
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest and python.exists():
+        return ready
+    if folder.exists() and not stamp.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+    clean = {k: v for k, v in env.items() if not k.startswith("PYTHON") or k == "PYTHONUNBUFFERED"}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    last: list[str] = []
+
+    def keep(line: str) -> None:
+        last.append(line)
+        say(line)
+
+    def run(*argv: str) -> bool:
+        last.clear()
+        return run_long(argv, cwd=folder.parent, env=clean, on_line=keep).ok
+
+    pip = [str(python), "-m", "pip"]
+    if not python.exists() and not run(interpreter.path, "-m", "venv", str(folder)):
+        # Debian's Python comes without ensurepip; our own pip can install into any environment.
+        shutil.rmtree(folder, ignore_errors=True)
+        if not run(interpreter.path, "-m", "venv", "--without-pip", str(folder)):
+            raise StageFailed(
+                f"cannot make an environment for Python {interpreter.version}: {_words(last)}",
+                remedy="install its venv module (python3-venv)",
+            )
+        pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    if not run(*pip, "install", "--disable-pip-version-check", "--no-input", "--prefer-binary", *wanted):
+        raise StageFailed(
+            f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {_words(last)}",
+            remedy="see the log; behind a proxy or mirror set PIP_INDEX_URL",
+        )
+    write_atomically(stamp, digest)
+    return ready
+
+
+def _words(lines: Sequence[str]) -> str:
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or list(lines) or ["no message"])[-1].strip()

@@ -1,0 +1,93 @@
+"""The tools a build uses and where they come from: compiler, CMake, Ninja.
+
+Ninja: our own first (PyPI's 1.13 knows the jobserver, distributions' often do not). CMake: the given one,
+else the one on PATH (old trees want the machine's old CMake rather than the newest), else our own; a plan
+that pins CMake gets that one installed into the target environment instead.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput, MissingTool
+from rekindle.host.protocol import Host
+
+JOBSERVER_NINJA = (1, 13)
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    name: str
+    path: str
+    version: str
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        match = _VERSION.search(self.version)
+        return tuple(int(part) for part in match.groups() if part) if match else ()
+
+
+def probe(host: Host, name: str, path: str) -> Tool | None:
+    """Ask a program for its version; None where it is not there or does not answer."""
+    said = host.run([path, "--version"], timeout=20.0)
+    if not said.ok:
+        return None
+    match = _VERSION.search(said.out)
+    return Tool(name=name, path=path, version=match[0] if match else "unknown")
+
+
+def _packaged(module: str, attribute: str, name: str) -> str | None:
+    import importlib
+
+    try:
+        folder = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return None
+    return shutil.which(name, path=str(folder))
+
+
+def find_ninja(host: Host, given: str | None) -> Tool:
+    for path in (given, _packaged("ninja", "BIN_DIR", "ninja"), host.which("ninja")):
+        if path and (tool := probe(host, "ninja", path)):
+            return tool
+        if path and path == given:
+            raise BadInput(f"{given} is no Ninja that runs here")
+    raise MissingTool("there is no Ninja", remedy="pip install 'ninja>=1.13'")
+
+
+def find_cmake(host: Host, given: str | None) -> Tool:
+    for path in (given, host.which("cmake"), _packaged("cmake", "CMAKE_BIN_DIR", "cmake")):
+        if path and (tool := probe(host, "cmake", path)):
+            return tool
+        if path and path == given:
+            raise BadInput(f"{given} is no CMake that runs here")
+    raise MissingTool("there is no CMake", remedy="pip install cmake")
+
+
+def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
+    """The C and C++ compilers the build will use: the plan's CC and CXX, else the system's."""
+    found: list[Tool] = []
+    for name, choices in (("CC", ("cc", "gcc", "clang", "cl")), ("CXX", ("c++", "g++", "clang++", "cl"))):
+        wanted = env.get(name) or env.get({"CC": "CMAKE_C_COMPILER", "CXX": "CMAKE_CXX_COMPILER"}[name])
+        if wanted:
+            path = wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else host.which(wanted)
+            if not path:
+                raise MissingTool(
+                    f"the plan's {'C' if name == 'CC' else 'C++'} compiler {wanted} is not on this machine",
+                    remedy="install it, or plan again on this machine with 'rekindle plan --build'",
+                )
+        else:
+            path = next(filter(None, map(host.which, choices)), None)
+            if not path:
+                raise MissingTool(
+                    f"there is no {'C' if name == 'CC' else 'C++'} compiler on this machine",
+                    remedy="'rekindle doctor' says how to install one here",
+                )
+        # cl has no --version; it prints its banner to stderr when called bare.
+        found.append(probe(host, name, path) or Tool(name=name, path=path, version="unknown"))
+    return found[0], found[1]

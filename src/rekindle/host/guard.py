@@ -1,0 +1,125 @@
+"""Runs one command and promises that nothing of it outlives Rekindle, not even after ``kill -9``.
+
+Started as a script of its own (standard library only, no import of this package): ``guard.py FD -- ARGV…``.
+FD is the read end of a pipe whose write end only Rekindle holds: when Rekindle is gone, however it went, the
+pipe closes and every descendant is killed. On Linux the guard is a "child subreaper", so even processes
+that left their session or lost their parent are still its descendants and are found.
+
+Exit code: the command's own, or 128 + signal as a shell would say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+KILL_ROUNDS = 200
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def descendants(root: int) -> list[int]:
+    """Every process below ``root``, from one pass over /proc."""
+    children: dict[int, list[int]] = {}
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208 (no pathlib: start-up time)
+    except OSError:
+        return []
+    for name in names:
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                stat = file.read()
+        except OSError:
+            continue
+        # The command name may hold spaces and brackets; the fields after the last ")" do not.
+        fields = stat[stat.rfind(b")") + 2 :].split()
+        if fields and fields[0] not in (b"Z", b"X"):
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            found.append(pid)
+            waiting.append(pid)
+    return found
+
+
+def kill_all(root: int, child: int) -> None:
+    """Kill until none is left: a process may fork while we look."""
+    for _ in range(KILL_ROUNDS):
+        alive = descendants(root)
+        if not alive:
+            return
+        for pid in alive:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.killpg(child, signal.SIGKILL)
+        _reap(child)
+        time.sleep(0.01)
+
+
+def _reap(child: int) -> int | None:
+    """Collect every child that ended; the wait status of ``child`` if it was among them."""
+    status = None
+    while True:
+        try:
+            pid, code = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if pid == 0:
+            return status
+        if pid == child:
+            status = code
+
+
+def main(argv: list[str]) -> int:
+    lifeline, command = int(argv[0]), argv[2:]
+    os.set_inheritable(lifeline, False)
+    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    guard = os.getpid()
+    child = os.fork()
+    if child == 0:
+        # If the guard itself is killed, its command goes with it.
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(137)
+        os.setpgid(0, 0)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        try:
+            os.execvpe(command[0], command, os.environ)  # noqa: S606
+        except OSError as error:
+            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+            os._exit(127)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    while True:
+        ready, _, _ = select.select([lifeline, wake_read], [], [])
+        if lifeline in ready:
+            kill_all(guard, child)
+            return 137
+        os.read(wake_read, 4096)
+        status = _reap(child)
+        if status is not None:
+            kill_all(guard, child)
+            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

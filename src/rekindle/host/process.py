@@ -1,0 +1,216 @@
+"""Long external processes: output line by line with times, a regular tick, and no orphans.
+
+``run_long`` runs a command to its end. While it runs, every line goes to ``on_line`` and ``tick`` is called
+a few times a second, both on the caller's thread. Whatever ends the call (the command, Ctrl-C, an exception
+in a callback, ``kill -9`` of Rekindle), the whole process tree is gone afterwards: on POSIX by
+:mod:`rekindle.host.guard`, on Windows by a job object.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rekindle.host import guard
+
+MAX_LINE_BYTES = 64 * 1024
+GRACE_SECONDS = 8.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    argv: tuple[str, ...]
+    code: int
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+
+@dataclass(kw_only=True)
+class Running:
+    """A live process tree: ``pid`` is its root (the guard on POSIX)."""
+
+    process: subprocess.Popen[bytes]
+    lifeline: int | None = None
+    job: object | None = None
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def descendants(self) -> list[int]:
+        if sys.platform == "linux":
+            return guard.descendants(self.pid)
+        import psutil
+
+        try:
+            return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+        except psutil.Error:
+            return []
+
+    def interrupt(self) -> None:
+        """Ask nicely: Ninja removes half-written outputs on SIGINT. Stopped processes are woken first."""
+        for pid in self.descendants():
+            with contextlib.suppress(OSError):
+                if os.name == "posix":
+                    os.kill(pid, signal.SIGCONT)
+                os.kill(pid, signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Close the lifeline: the guard kills everything; then make sure it did."""
+        if self.lifeline is not None:
+            os.close(self.lifeline)
+            self.lifeline = None
+        if self.job is not None:
+            from rekindle.host.windows_job import terminate
+
+            terminate(self.job)
+        try:
+            self.process.wait(timeout=GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            for pid in self.descendants():
+                with contextlib.suppress(OSError):
+                    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+            self.process.kill()
+            self.process.wait()
+
+
+def _start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Running:
+    if os.name == "nt":
+        from rekindle.host.windows_job import start_in_job
+
+        process, job = start_in_job(argv, cwd, env)
+        return Running(process=process, job=job)
+    read, write = os.pipe()
+    # -I -S: the guard needs nothing of ours, and must not see the target's PYTHON* variables.
+    wrapped = [sys.executable, "-I", "-S", guard.__file__, str(read), "--", *argv]
+    try:
+        process = subprocess.Popen(
+            wrapped,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=(read,),
+            start_new_session=True,
+        )
+    except BaseException:
+        os.close(write)
+        raise
+    finally:
+        os.close(read)
+    return Running(process=process, lifeline=write)
+
+
+def run_long(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    on_line: Callable[[str], None],
+    tick: Callable[[Running], None] | None = None,
+    tick_seconds: float = 0.25,
+) -> Ended:
+    """Run to the end. An exception out of ``on_line`` or ``tick`` stops the tree and is passed on."""
+    begun = time.monotonic()
+    running = _start(argv, cwd, env)
+    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    assert running.process.stdout is not None
+    pump = threading.Thread(target=_pump, args=(running.process.stdout, lines), daemon=True)
+    pump.start()
+    next_tick = begun
+    try:
+        while True:
+            timeout = max(0.0, next_tick - time.monotonic()) if tick else None
+            try:
+                line = lines.get(timeout=timeout)
+            except queue.Empty:
+                line = ""
+            else:
+                if line is None:
+                    break
+                on_line(line)
+            if tick and time.monotonic() >= next_tick:
+                tick(running)
+                next_tick = time.monotonic() + tick_seconds
+        code = running.process.wait()
+    except BaseException:
+        _stop(running, lines, on_line)
+        raise
+    finally:
+        running.kill()
+    return Ended(argv=tuple(argv), code=code, seconds=time.monotonic() - begun)
+
+
+def _stop(running: Running, lines: queue.SimpleQueue[str | None], on_line: Callable[[str], None]) -> None:
+    """Interrupt, keep writing the log for a moment, and let ``kill`` do the rest. A second Ctrl-C is quick."""
+    with contextlib.suppress(KeyboardInterrupt):
+        running.interrupt()
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                return
+            if line is None:
+                return
+            with contextlib.suppress(Exception):
+                on_line(line)
+
+
+def _pump(stream: IO[bytes], lines: queue.SimpleQueue[str | None]) -> None:
+    for line in _lines(stream):
+        lines.put(line)
+    lines.put(None)
+
+
+def _lines(stream: IO[bytes]) -> Iterator[str]:
+    """Lines without their ends; a carriage return also ends one; endless lines come in pieces."""
+    rest = b""
+    while True:
+        try:
+            chunk = os.read(stream.fileno(), 65536)
+        except OSError:
+            chunk = b""
+        if not chunk:
+            break
+        *whole, rest = (rest + chunk).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+        while len(rest) > MAX_LINE_BYTES:
+            yield rest[:MAX_LINE_BYTES].decode("utf-8", "replace")
+            rest = rest[MAX_LINE_BYTES:]
+    if rest:
+        yield rest.decode("utf-8", "replace")
+
+
+@contextlib.contextmanager
+def stop_signals_as_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end work the way Ctrl-C does: orderly. Only the main thread may set this."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, _frame: object) -> None:
+        raise KeyboardInterrupt(signal.Signals(number).name)
+
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,80 @@
+"""Windows: a process inside a job object that dies, with all its children, when its last handle closes.
+
+The handle is ours alone, so the kernel ends the whole tree when Rekindle ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+JOB_OBJECT_EXTENDED_LIMIT_INFORMATION = 9
+JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE = 0x2000
+CREATE_SUSPENDED = 0x4
+
+
+class _BasicLimits(ctypes.Structure):
+    _fields_ = [
+        ("PerProcessUserTimeLimit", ctypes.c_int64),
+        ("PerJobUserTimeLimit", ctypes.c_int64),
+        ("LimitFlags", ctypes.c_uint32),
+        ("MinimumWorkingSetSize", ctypes.c_size_t),
+        ("MaximumWorkingSetSize", ctypes.c_size_t),
+        ("ActiveProcessLimit", ctypes.c_uint32),
+        ("Affinity", ctypes.c_size_t),
+        ("PriorityClass", ctypes.c_uint32),
+        ("SchedulingClass", ctypes.c_uint32),
+    ]
+
+
+class _ExtendedLimits(ctypes.Structure):
+    _fields_ = [
+        ("BasicLimitInformation", _BasicLimits),
+        ("IoInfo", ctypes.c_uint64 * 6),
+        ("ProcessMemoryLimit", ctypes.c_size_t),
+        ("JobMemoryLimit", ctypes.c_size_t),
+        ("PeakProcessMemoryUsed", ctypes.c_size_t),
+        ("PeakJobMemoryUsed", ctypes.c_size_t),
+    ]
+
+
+def _kernel32() -> Any:
+    library = getattr(ctypes, "WinDLL")("kernel32", use_last_error=True)  # noqa: B009 (absent elsewhere)
+    library.CreateJobObjectW.restype = ctypes.c_void_p
+    return library
+
+
+def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], object]:
+    """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
+    kernel = _kernel32()
+    job = kernel.CreateJobObjectW(None, None)
+    limits = _ExtendedLimits()
+    limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
+    kernel.SetInformationJobObject(
+        ctypes.c_void_p(job), JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
+    )
+    group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    process = subprocess.Popen(
+        list(argv),
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        creationflags=CREATE_SUSPENDED | group,
+    )
+    handle = ctypes.c_void_p(int(process._handle))  # type: ignore[attr-defined]
+    if not kernel.AssignProcessToJobObject(ctypes.c_void_p(job), handle):
+        process.kill()
+        raise OSError("the build's process could not be put into a job object")
+    getattr(ctypes, "WinDLL")("ntdll").NtResumeProcess(handle)  # noqa: B009
+    return process, job
+
+
+def terminate(job: object) -> None:
+    if sys.platform == "win32" or job is not None:
+        _kernel32().TerminateJobObject(ctypes.c_void_p(int(str(job))), 1)

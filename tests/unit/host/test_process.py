@@ -1,0 +1,122 @@
+"""Long processes: lines, ticks, exit codes, and that nothing survives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.host.process import run_long, stop_signals_as_interrupt
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs POSIX processes")
+
+# A child that leaves its session and its parent, as ninja's compilers and daemons do.
+RUNAWAY = """
+import os, sys, time, subprocess
+code = "import os,sys,time; open(sys.argv[1],'w').write(str(os.getpid())); time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", code, sys.argv[1]], start_new_session=True)
+print("started", flush=True)
+time.sleep(60)
+"""
+
+
+def gone(pid: int) -> bool:
+    """True once the process is no more (a zombie waiting for init counts as gone)."""
+    for _ in range(400):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def wait_for_pid(path: Path) -> int:
+    for _ in range(1000):
+        if path.exists() and path.read_text():
+            return int(path.read_text())
+        time.sleep(0.01)
+    raise AssertionError("the child never started")
+
+
+def run(code: str, tmp_path: Path, *args: str, **how: object):
+    lines: list[str] = []
+    how.setdefault("on_line", lines.append)
+    return run_long([sys.executable, "-c", code, *args], cwd=tmp_path, env=os.environ, **how), lines  # type: ignore[arg-type]
+
+
+def test_lines_and_exit_code(tmp_path: Path) -> None:
+    ended, lines = run("import sys; print('a\\rb\\r\\nc'); print('ü', file=sys.stderr); sys.exit(7)", tmp_path)
+    assert ended.code == 7
+    assert sorted(lines) == sorted(["a", "b", "c", "ü"])
+
+
+def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
+    ended, lines = run("print('x' * 1_000_000)", tmp_path)
+    assert ended.ok
+    assert len("".join(lines)) == 1_000_000
+    assert max(map(len, lines)) <= 64 * 1024 * 3
+
+
+def test_a_signal_is_told_like_a_shell_tells_it(tmp_path: Path) -> None:
+    ended, _ = run("import os; os.kill(os.getpid(), 9)", tmp_path)
+    assert ended.code == 137
+
+
+def test_a_missing_program_is_exit_127(tmp_path: Path) -> None:
+    lines: list[str] = []
+    ended = run_long(["/nonexistent/tool"], cwd=tmp_path, env=os.environ, on_line=lines.append)
+    assert ended.code == 127
+    assert "No such file" in lines[0]
+
+
+def test_ticks_come_while_it_is_silent(tmp_path: Path) -> None:
+    ticks: list[int] = []
+    run("import time; time.sleep(0.3)", tmp_path, tick=lambda running: ticks.append(running.pid), tick_seconds=0.02)
+    assert len(ticks) > 3
+
+
+def test_an_exception_in_a_tick_leaves_no_orphan(tmp_path: Path) -> None:
+    def boom(_: object) -> None:
+        if (tmp_path / "pid").exists() and (tmp_path / "pid").read_text():
+            raise ValueError("stop")
+
+    with pytest.raises(ValueError, match="stop"):
+        run(RUNAWAY, tmp_path, str(tmp_path / "pid"), tick=boom, tick_seconds=0.02)
+    assert gone(wait_for_pid(tmp_path / "pid"))
+
+
+def test_a_command_that_ends_takes_its_daemons_along(tmp_path: Path) -> None:
+    code = RUNAWAY.replace("time.sleep(60)\n", "time.sleep(0.3)\n")
+    run(code, tmp_path, str(tmp_path / "pid"))
+    assert gone(wait_for_pid(tmp_path / "pid"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killing_rekindle_kills_everything(tmp_path: Path, number: int) -> None:
+    outer = f"""
+import os, sys
+from pathlib import Path
+from rekindle.host.process import run_long, stop_signals_as_interrupt
+with stop_signals_as_interrupt():
+    run_long([sys.executable, "-c", {RUNAWAY!r}, sys.argv[1]], cwd=Path("."), env=os.environ, on_line=print)
+"""
+    pid_file = tmp_path / "pid"
+    rekindle = subprocess.Popen([sys.executable, "-c", outer, str(pid_file)], cwd=tmp_path)
+    pid = wait_for_pid(pid_file)
+    rekindle.send_signal(number)
+    rekindle.wait()
+    assert gone(pid)
+
+
+def test_sigterm_is_an_interrupt() -> None:
+    with pytest.raises(KeyboardInterrupt), stop_signals_as_interrupt():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
