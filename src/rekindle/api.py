@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rekindle.build.request import BuildRequest
+    from rekindle.model.build import BuildFailure, BuildResults, BuildScript
     from rekindle.model.diagnosis import Diagnosis
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
@@ -85,3 +87,38 @@ def compare_verifications(before: Path, after: Path) -> VerifyComparison:
     from rekindle.verify.output import compare
 
     return compare(load(before, VerifyReport), load(after, VerifyReport))
+
+
+def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildResults | BuildFailure:
+    """A plan and a tree into a wheel per target Python; a failure is an account with its diagnosis."""
+    import msgspec
+
+    from rekindle.build import build as carry_out
+    from rekindle.build import make_order
+    from rekindle.errors import BuildFailed
+    from rekindle.model.build import BuildFailure, BuildResults
+
+    order = make_order(request)
+    results = []
+    with order.workspace.lock("build"):
+        for number, python in enumerate(order.pythons):
+            options = order.options if number == 0 else order.options.continued()
+            try:
+                results.append(
+                    carry_out(
+                        order.plan, order.tree, order.workspace, python=python, options=options, progress=progress
+                    )
+                )
+            except BuildFailed as error:
+                assert isinstance(error.failure, BuildFailure)
+                text = "\n".join([error.failure.command or "", *error.failure.error])
+                return msgspec.structs.replace(error.failure, diagnosis=explain(text, plan=order.plan))
+    return BuildResults(results=tuple(results))
+
+
+def build_script(request: BuildRequest) -> BuildScript:
+    """What ``build`` would do, as a script that runs without Rekindle."""
+    from rekindle.build import make_order
+    from rekindle.build.script import render_script
+
+    return render_script(make_order(request))

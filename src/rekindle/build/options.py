@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rekindle.errors import BadInput
 
@@ -24,6 +24,10 @@ class BuildOptions:
     target: str | None = None
     cmake: str | None = None
     ninja: str | None = None
+
+    def continued(self) -> BuildOptions:
+        """The same for the next Python: it must not clean away what the first one built."""
+        return replace(self, clean=False)
 
 
 def parse_size(text: str) -> int:

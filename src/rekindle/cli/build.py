@@ -3,14 +3,64 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle build                                the workspace's plan and source into a wheel
+  rekindle build --plan plan.json --source ~/pytorch --python 3.10
+  rekindle build --memory 12G --launcher ccache keep all compilers within 12 GiB, cache what they make
+  rekindle build --target c10                   only one CMake target, no wheel
+  rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
+
+Interrupted, killed, out of disk: the same command continues.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--plan", metavar="FILE", help="the plan (default: plan.json of the workspace)")
+    parser.add_argument("--source", metavar="DIR", help="the source tree (default: the workspace's)")
+    parser.add_argument("--project", help="torch, torchvision, torchaudio or spark (default: as the tree says)")
+    parser.add_argument(
+        "--python",
+        action="append",
+        metavar="P",
+        help="a path or version; repeat for several wheels from one build tree (default: the plan's)",
+    )
+    parser.add_argument("--target", metavar="NAME", help="build only this CMake target, make no wheel")
+    parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
+    parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N at once (default: all cores)")
+    parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+    parser.add_argument("--cmake", metavar="PATH", help="use this CMake")
+    parser.add_argument("--clean", action="store_true", help="remove the build tree first")
+    parser.add_argument("--dry-run", action="store_true", help="print the build as a script and do nothing")
+    add_workspace(parser)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle build' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.build.request import BuildRequest
+    from rekindle.model.build import BuildFailure
+    from rekindle.render import build as view
+
+    request = BuildRequest(
+        plan=Path(args.plan) if args.plan else None,
+        source=Path(args.source) if args.source else None,
+        project=args.project,
+        pythons=tuple(args.python or ()),
+        workspace=Path(args.workspace) if args.workspace else None,
+        target=args.target,
+        memory=args.memory,
+        jobs=args.jobs,
+        launcher=args.launcher,
+        cmake=args.cmake,
+        clean=args.clean,
+    )
+    if args.dry_run:
+        return Answer(document=api.build_script(request), view=view.render_script)
+    outcome = api.build(request, progress=session.progress)
+    if isinstance(outcome, BuildFailure):
+        return Answer(document=outcome, view=view.render_failure, exit_code=Exit.NO)
+    return Answer(document=outcome, view=view.render_results)

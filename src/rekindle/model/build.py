@@ -68,3 +68,15 @@ class BuildFailure(Document, frozen=True, kw_only=True):
     facts: tuple[Fact, ...] = ()
     diagnosis: Diagnosis = Diagnosis()
     bug_report: str | None = None
+
+
+class BuildResults(Document, frozen=True, kw_only=True):
+    """One result per target Python, in the order asked for."""
+
+    results: tuple[BuildResult, ...]
+
+
+class BuildScript(Document, frozen=True, kw_only=True):
+    """What a build would do, as a script that runs without Rekindle."""
+
+    text: str

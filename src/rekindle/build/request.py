@@ -1,0 +1,100 @@
+"""From what the user asked for to what the engine needs: plan, tree, interpreters, options.
+
+The tree is described here only where no ``source.json`` of the source stage lies in it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.build.options import LAUNCHERS, BuildOptions, parse_size
+from rekindle.errors import BadInput
+from rekindle.host.workspace import Workspace, default_workspace
+from rekindle.model.document import load
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+
+TREE_FILE = "source.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest:
+    plan: Path | None = None
+    source: Path | None = None
+    project: str | None = None
+    pythons: tuple[str, ...] = ()
+    workspace: Path | None = None
+    target: str | None = None
+    memory: str | None = None
+    jobs: int | None = None
+    launcher: str | None = None
+    cmake: str | None = None
+    clean: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A request made definite."""
+
+    plan: Plan
+    tree: SourceTree
+    workspace: Workspace
+    pythons: tuple[str, ...]
+    options: BuildOptions
+
+
+def make_order(request: BuildRequest) -> Order:
+    workspace = Workspace(request.workspace) if request.workspace else default_workspace()
+    plan_file = request.plan or workspace.plan
+    if not plan_file.is_file():
+        raise BadInput(
+            f"there is no plan at {plan_file}",
+            remedy="'rekindle plan --build --json > plan.json', then --plan plan.json",
+        )
+    plan = load(plan_file, Plan)
+    tree = find_tree(request, workspace, plan)
+    if request.launcher and request.launcher not in LAUNCHERS:
+        raise BadInput(f"{request.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")
+    if request.jobs is not None and request.jobs < 1:
+        raise BadInput("--jobs is at least 1")
+    options = BuildOptions(
+        jobs=request.jobs,
+        memory_bytes=parse_size(request.memory) if request.memory else None,
+        launcher=request.launcher,
+        clean=request.clean,
+        target=request.target,
+        cmake=request.cmake,
+    )
+    pythons = request.pythons or ((plan.python,) if plan.python else (sys.executable,))
+    return Order(plan=plan, tree=tree, workspace=workspace, pythons=pythons, options=options)
+
+
+def find_tree(request: BuildRequest, workspace: Workspace, plan: Plan) -> SourceTree:
+    root = (request.source or workspace.source / plan.project).absolute()
+    if not root.is_dir():
+        raise BadInput(f"there is no source tree at {root}", remedy="'rekindle source fetch', or give --source DIR")
+    for place in (root / TREE_FILE, root.with_name(f"{root.name}.json"), workspace.source / TREE_FILE):
+        if place.is_file():
+            tree = load(place, SourceTree)
+            if Path(tree.root).absolute() == root:
+                return tree
+    return SourceTree(project=request.project or project_of(root), version=version_of(root), root=str(root))
+
+
+def project_of(root: Path) -> str:
+    for project in ("torchvision", "torchaudio", "torch", "spark"):
+        if (root / project / "__init__.py").is_file():
+            return project
+    raise BadInput(
+        f"{root} is no tree of torch, torchvision, torchaudio or spark",
+        remedy="give the root of the tree with --source, or say what it is with --project",
+    )
+
+
+def version_of(root: Path) -> str:
+    try:
+        return (root / "version.txt").read_text(encoding="utf-8").strip()[:80] or "0"
+    except OSError:
+        return "0"

@@ -1,0 +1,60 @@
+"""A build as a POSIX shell script: the same environment, settings and commands, to read or to run elsewhere."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
+from rekindle.build.frontend import find_front_end
+from rekindle.build.naming import wheel_version
+from rekindle.build.request import Order
+from rekindle.build.target import requirements
+from rekindle.errors import BadInput
+from rekindle.model.build import BuildScript
+
+
+def render_script(order: Order) -> BuildScript:
+    plan, tree = order.plan, order.tree
+    if plan.build is None:
+        raise BadInput(f"the plan's answer is '{plan.answer}', so there is nothing to build")
+    front = find_front_end(Path(tree.root))
+    env = make_environment(
+        plan, {}, path_first=(), extra={}, version=wheel_version(plan, tree), epoch=ZIP_EPOCH, project=tree.project
+    )
+    wanted = requirements(plan.build.pins, front.requires, pep517=front.kind == "pep517")
+    tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
+    lines = [
+        "#!/bin/sh",
+        f"# {tree.project} {wheel_version(plan, tree)}, as planned by rekindle.",
+        "set -eu",
+        f"cd {shlex.quote(tree.root)}",
+        *(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.chosen.items()) if name != "PATH"),
+    ]
+    if env.cache_settings:
+        lines += [
+            "mkdir -p build",
+            "cat > build/rekindle-settings.cmake <<'SETTINGS'",
+            render_cache_script(env.cache_settings).rstrip(),
+            "SETTINGS",
+            'export CMAKE_PROJECT_INCLUDE_BEFORE="$PWD/build/rekindle-settings.cmake"',
+        ]
+    out = order.workspace.wheels
+    for number, python in enumerate(order.pythons):
+        interpreter = f"python{python}" if python[:1].isdigit() else python
+        folder = order.workspace.root / "python" / f"script-{number}"
+        inside = str(folder / "bin" / "python")
+        lines += [
+            f"{shlex.quote(interpreter)} -m venv {shlex.quote(str(folder))}",
+            f'export PATH={shlex.quote(str(folder / "bin"))}:"$PATH"',
+            shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
+        ]
+        configure = front.configure(inside, again=number > 0)
+        if configure:
+            before = "".join(f"{name}={value} " for name, value in front.configure_environment.items())
+            lines.append(before + shlex.join(configure))
+        if order.options.target:
+            lines.append(shlex.join(["cmake", "--build", "build", "--target", order.options.target]))
+        else:
+            lines.append(shlex.join(front.wheel(inside, out)))
+    return BuildScript(text="\n".join(lines) + "\n")

@@ -1,0 +1,75 @@
+"""A finished or failed build for people: the answer first, then what was done, then what to do next."""
+
+from __future__ import annotations
+
+from rekindle.model.build import BuildFailure, BuildResults, BuildScript
+from rekindle.render.screen import Screen
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s"
+    hours, rest = divmod(whole, 3600)
+    return f"{hours} h {rest // 60:02} min" if hours else f"{rest // 60} min {rest % 60:02} s"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+def render_results(results: BuildResults, screen: Screen) -> None:
+    for result in results.results:
+        seconds = sum(phase.seconds for phase in result.phases)
+        what = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else f"target {result.target}"
+        screen.verdict("ok", f"built {what} in {duration(seconds)}")
+        if result.wheel:
+            screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])
+        rows = [(phase.name, duration(phase.seconds)) for phase in result.phases]
+        if result.peak_memory_bytes:
+            rows.append(("peak memory", size(result.peak_memory_bytes)))
+        if result.paused:
+            rows.append(("paused for memory", f"{result.paused} times"))
+        if result.retried:
+            rows.append(("retried alone", ", ".join(result.retried)))
+        rows += [("report", result.report)] if result.report else []
+        rows += [("log", result.log)] if result.log else []
+        screen.rows(rows)
+        for note in result.notes:
+            screen.bullet(note)
+    if any(result.wheel for result in results.results):
+        screen.section("Next")
+        screen.command(f"rekindle verify --wheel {results.results[-1].wheel}")
+
+
+def render_failure(failure: BuildFailure, screen: Screen) -> None:
+    screen.verdict("fail", f"{failure.project}: {failure.phase} failed: {failure.message}")
+    for fact in failure.facts:
+        if fact.ok is False:
+            screen.bullet(f"{fact.name}: planned {fact.wanted}, configured {fact.found}", status="fail")
+    if failure.command:
+        screen.section("Command")
+        screen.command(failure.command)
+    if failure.error:
+        screen.section("First error")
+        for line in failure.error[:12]:
+            screen.line("  " + line.replace("\x1b", ""))
+    for match in failure.diagnosis.matches[:3]:
+        screen.section(f"Cause ({match.confidence} confidence)")
+        screen.paragraph(match.cause)
+        for step in match.fix:
+            screen.bullet(step)
+    screen.section("Next")
+    if failure.log:
+        screen.line(f"  the whole log: {failure.log}")
+    if failure.failed_log:
+        screen.line(f"  only the failed command: {failure.failed_log}")
+    screen.line("  after mending it, the same command continues where this one stopped")
+
+
+def render_script(script: BuildScript, screen: Screen) -> None:
+    screen.stream.write(script.text)
