@@ -8,12 +8,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
+    from rekindle.host.protocol import Host
     from rekindle.model.build import BuildFailure, BuildResults, BuildScript
     from rekindle.model.diagnosis import Diagnosis
-    from rekindle.model.machine import Machine
+    from rekindle.model.machine import Examination, Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
+
+
+def doctor(host: Host | None = None, *, workspace: str | None = None, save: Path | None = None) -> Examination:
+    """What this machine is (or ``host``, a recorded one) and whether it is ready; never over ten seconds."""
+    from rekindle.doctor.examine import examine
+    from rekindle.host.files import write_atomically
+    from rekindle.host.live import LiveHost
+    from rekindle.model.document import encode
+
+    examination = examine(host or LiveHost(), workspace=workspace).examination
+    if save is not None:
+        write_atomically(save, encode(examination.machine))
+    return examination
 
 
 def explain(

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle doctor                     what this machine is, and whether it is ready
+  rekindle doctor --save machine.json keep it, for 'rekindle plan --machine machine.json' elsewhere
+  rekindle doctor -v                  also what was asked and what it said
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--save", metavar="FILE", type=Path, help="write the machine to FILE (for plan --machine FILE)")
+    parser.add_argument(
+        "--for", dest="purpose", choices=("use", "build"), default="use", help="what exit code 0 means (default: use)"
+    )
+    add_workspace(parser)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle doctor' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.render.machine import show_examination
+
+    examination = api.doctor(workspace=args.workspace, save=args.save)
+    ready = examination.ready.build if args.purpose == "build" else examination.ready.use
+    return Answer(document=examination, view=show_examination, exit_code=Exit.YES if ready else Exit.NO)

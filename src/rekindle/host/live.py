@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
+import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from rekindle.host.protocol import Completed
+from rekindle.host.command import run_command
+from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_QUESTIONS = Path(__file__).parent / "questions"
 
 
 class LiveHost:
@@ -23,26 +28,16 @@ class LiveHost:
         return _SYSTEMS.get(sys.platform, sys.platform)
 
     @property
+    def machine(self) -> str:
+        name = platform.machine().lower()
+        return _MACHINES.get(name, name)
+
+    @property
     def env(self) -> Mapping[str, str]:
         return os.environ
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
-        # Tools speak the user's language unless told otherwise, and we read their words.
-        merged = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
-        try:
-            done = subprocess.run(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout,
-                env=merged,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as expired:
-            return Completed(argv=tuple(argv), code=None, out=_text(expired.stdout), timed_out=True)
-        except OSError as error:
-            return Completed(argv=tuple(argv), code=None, err=str(error))
-        return Completed(argv=tuple(argv), code=done.returncode, out=_text(done.stdout), err=_text(done.stderr))
+        return run_command(argv, timeout=timeout, env=env)
 
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         try:
@@ -57,8 +52,60 @@ class LiveHost:
     def which(self, name: str) -> str | None:
         return shutil.which(name)
 
+    def which_all(self, name: str) -> tuple[str, ...]:
+        found: dict[str, None] = {}
+        for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
+            if place and (path := shutil.which(name, path=place)):
+                found[path] = None
+        return tuple(found)
 
-def _text(raw: bytes | str | None) -> str:
-    if raw is None:
-        return ""
-    return raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+    def realpath(self, path: str) -> str:
+        return os.path.realpath(path)
+
+    def disk(self, path: str) -> Disk | None:
+        from rekindle.host.native import read_disk
+
+        return read_disk(path)
+
+    def memory(self) -> Memory | None:
+        from rekindle.host.native import read_memory
+
+        return read_memory()
+
+    def cpuid(self) -> Cpuid | None:
+        from rekindle.host.cpuid import read_cpuid
+
+        return read_cpuid()
+
+    def registry(self, key: str) -> RegistryKey | None:
+        from rekindle.host.registry import read_registry
+
+        return read_registry(key)
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        # In a process of its own: a driver half updated may hang in the kernel or crash the caller.
+        return self._ask(sys.executable, "nvml.py", timeout)
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return self._ask(path, "python.py", timeout)
+
+    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        return self._ask(path, "torch.py", timeout, isolated=False)
+
+    def _ask(self, python: str, question: str, timeout: float, *, isolated: bool = True) -> Mapping[str, Any] | None:
+        """Run one of the question scripts in a Python and read its one line of JSON."""
+        # Sent as text, not as a path: the target may not see our files (containers, another user, WSL).
+        script = (_QUESTIONS / question).read_text(encoding="utf-8")
+        flags = ["-I"] if isolated else []
+        done = run_command([python, *flags, "-c", script], timeout=timeout, env={"PYTHONIOENCODING": "utf-8"})
+        if done.timed_out:
+            return {"error": f"no answer within {timeout:g} s", "timed_out": True}
+        for line in reversed(done.out.splitlines()):
+            try:
+                answer = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(answer, dict):
+                return answer
+        last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
+        return {"error": last[:300], "exit_code": done.code}

@@ -1,10 +1,14 @@
-"""What a stage may ask of the machine: ``Host``. ``live`` asks the real one, ``recorded`` replays a capture."""
+"""What a stage may ask of the machine: ``Host``. ``live`` asks the real one, ``recorded`` replays a capture.
+
+Every question has an answer in plain values (text, numbers, mappings), so that a capture is a readable file
+and a recorded machine cannot be told from the real one by the code that asks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +26,49 @@ class Completed:
         return self.code == 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class RegistryKey:
+    """One key of the Windows registry: its values as text or number, and the names of the keys below."""
+
+    values: Mapping[str, str | int] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes as the operating system's own call says. Limits of containers are files and read as such."""
+
+    total: int
+    available: int | None = None
+    swap: int | None = None
+    commit_limit: int | None = None
+    job_limit: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cpuid:
+    """Registers (eax, ebx, ecx, edx) by (leaf, subleaf), and XCR0: which register files the system saves."""
+
+    leaves: Mapping[tuple[int, int], tuple[int, int, int, int]]
+    xcr0: int | None = None
+
+
 class Host(Protocol):
     """One machine. Nothing here raises for what a machine may simply not have: that is None or empty."""
 
     @property
     def system(self) -> str:
         """linux, windows or macos."""
+
+    @property
+    def machine(self) -> str:
+        """The processor architecture: x86_64, aarch64, …"""
 
     @property
     def env(self) -> Mapping[str, str]:
@@ -44,3 +85,30 @@ class Host(Protocol):
 
     def which(self, name: str) -> str | None:
         """Where a program lies on PATH."""
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        """Every place on PATH where a program of that name lies, first found first."""
+
+    def realpath(self, path: str) -> str:
+        """The path with every link followed."""
+
+    def disk(self, path: str) -> Disk | None:
+        """The file system that holds ``path`` (or its nearest existing parent)."""
+
+    def memory(self) -> Memory | None:
+        """Physical memory and swap."""
+
+    def cpuid(self) -> Cpuid | None:
+        """The processor's own description (x86 only)."""
+
+    def registry(self, key: str) -> RegistryKey | None:
+        r"""A registry key such as ``HKLM\SOFTWARE\Python`` (Windows only)."""
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        """What NVIDIA's management library says; None where there is no such library."""
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        """What a Python interpreter says about itself; None where it does not answer."""
+
+    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        """What ``import torch`` leads to in that interpreter."""

@@ -10,6 +10,7 @@ from rekindle.model.document import Document, Part
 System = Literal["linux", "windows", "macos"]
 Vendor = Literal["nvidia", "amd", "intel"]
 CheckStatus = Literal["ok", "warn", "fail", "skip"]
+Purpose = Literal["build", "use"]
 
 
 class Os(Part, frozen=True, kw_only=True):
@@ -21,10 +22,13 @@ class Os(Part, frozen=True, kw_only=True):
     wsl: bool | None = None
     container: str | None = None
     virtual_machine: str | None = None
+    model: str | None = None
+    long_paths: bool | None = None
 
 
 class Cpu(Part, frozen=True, kw_only=True):
     name: str | None = None
+    vendor: str | None = None
     microarchitecture: str | None = None
     features: tuple[str, ...] = ()
     cores: int | None = None
@@ -38,6 +42,8 @@ class Gpu(Part, frozen=True, kw_only=True):
     memory_gib: float | None = None
     how: str = "given"
     pci_id: str | None = None
+    pci_slot: str | None = None
+    note: str | None = None
 
 
 class Drivers(Part, frozen=True, kw_only=True):
@@ -64,20 +70,47 @@ class Python(Part, frozen=True, kw_only=True):
     path: str | None = None
     abi: str | None = None
     kind: str | None = None
+    note: str | None = None
+
+
+class Volume(Part, frozen=True, kw_only=True):
+    """Free space at a place that matters."""
+
+    purpose: str
+    path: str
+    free_gib: float
+
+
+class InstalledTorch(Part, frozen=True, kw_only=True):
+    """A torch found in some Python; ``works`` is None where nobody tried."""
+
+    version: str
+    python: str
+    path: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    archs: tuple[str, ...] = ()
+    works: bool | None = None
+    gpu_works: bool | None = None
+    why: str | None = None
 
 
 class Machine(Document, frozen=True, kw_only=True):
     os: Os
     cpu: Cpu = Cpu()
     memory_gib: float | None = None
+    memory_physical_gib: float | None = None
+    memory_limited_by: str | None = None
     swap_gib: float | None = None
     disk_free_gib: float | None = None
+    disks: tuple[Volume, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     drivers: Drivers = Drivers()
     toolkits: tuple[Toolkit, ...] = ()
     compilers: tuple[Compiler, ...] = ()
     pythons: tuple[Python, ...] = ()
     tools: dict[str, str | None] = {}
+    torches: tuple[InstalledTorch, ...] = ()
 
 
 class Check(Part, frozen=True, kw_only=True):
@@ -85,10 +118,11 @@ class Check(Part, frozen=True, kw_only=True):
 
     id: str
     status: CheckStatus
-    needed_for: tuple[Literal["build", "use"], ...] = ()
+    needed_for: tuple[Purpose, ...] = ()
     found: str | None = None
     want: str | None = None
     fix: str | None = None
+    why: str | None = None
 
 
 class Ready(Part, frozen=True, kw_only=True):
@@ -96,8 +130,31 @@ class Ready(Part, frozen=True, kw_only=True):
     use: bool
 
 
+class Gap(Part, frozen=True, kw_only=True):
+    """Something the doctor asked and could not learn."""
+
+    what: str
+    why: str
+
+
+class Evidence(Part, frozen=True, kw_only=True):
+    """What was asked for a part of the picture, and what it said, in one line."""
+
+    probe: str
+    asked: str
+    said: str
+
+
 class Examination(Machine, frozen=True, kw_only=True):
     """``doctor --json``: the machine plus verdicts."""
 
     checks: tuple[Check, ...] = ()
     ready: Ready = Ready(build=False, use=False)
+    gaps: tuple[Gap, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    seconds: float | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The machine without the verdicts."""
+        return Machine(**{name: getattr(self, name) for name in Machine.__struct_fields__})

@@ -1,0 +1,142 @@
+"""AMD cards: by the kernel's compute topology (kfd), by rocminfo, else by their PCI numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rekindle.doctor.chips import chip_of
+from rekindle.doctor.nvidia import Cards
+from rekindle.doctor.pci import PciCard
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import gib, key_values, text_of
+from rekindle.model.arch import Gfx, parse_gfx
+from rekindle.model.machine import Gpu
+
+_NODES = "/sys/class/kfd/kfd/topology/nodes"
+
+
+def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    ours = [card for card in cards if card.vendor == "amd"]
+    by_kfd = _from_kfd(host, ours) if host.system == "linux" else ()
+    if not by_kfd and (host.which("rocminfo") or host.glob("/opt/rocm/bin/rocminfo")):
+        by_kfd = _from_rocminfo(host)
+    known = {gpu.pci_slot for gpu in by_kfd}
+    rest = tuple(_from_pci(card) for card in ours if card.slot not in known or card.slot is None)
+    gpus = by_kfd + (rest if not by_kfd or known - {None} else ())
+    trouble = None
+    if ours and not by_kfd and host.system == "linux":
+        driver = ours[0].driver
+        trouble = (
+            "the amdgpu driver is loaded but offers no compute (no /sys/class/kfd)"
+            if driver == "amdgpu"
+            else f"the card runs on {driver or 'no driver'}, not on amdgpu"
+        )
+        host.gap("AMD driver", trouble)
+    return Cards(gpus=gpus, driver=_driver(host, ours), trouble=trouble)
+
+
+def _driver(host: Asking, cards: Sequence[PciCard]) -> str | None:
+    if host.system == "windows":
+        return next((card.driver_version for card in cards if card.driver_version), None)
+    version = text_of(host.read("/sys/module/amdgpu/version")).strip()
+    if version:
+        return version
+    # The driver that comes with the kernel has no version of its own.
+    if any(card.driver == "amdgpu" for card in cards):
+        return f"kernel {text_of(host.read('/proc/sys/kernel/osrelease')).strip()}".strip()
+    return None
+
+
+def gfx_of(target: int) -> Gfx | None:
+    """kfd's ``gfx_target_version``: 90006 is gfx906, 90010 gfx90a, 100301 gfx1031, 110000 gfx1100."""
+    if target <= 0:
+        return None
+    major, minor, step = target // 10000, target // 100 % 100, target % 100
+    return Gfx(f"gfx{major}{minor:x}{step:x}")
+
+
+def _from_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
+    found = []
+    for path in host.glob(f"{_NODES}/*/properties"):
+        raw = host.read(path)
+        values = key_values(text_of(raw), " ")
+        if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
+            continue
+        slot = _slot(values)
+        card = next((card for card in cards if card.slot == slot), None)
+        pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
+        gfx = gfx_of(int(values.get("gfx_target_version", "0")))
+        chip = chip_of(pci_id)
+        found.append(
+            Gpu(
+                vendor="amd",
+                name=chip.name if chip else None,
+                arch=gfx or (chip.arch if chip else None),
+                memory_gib=gib(card.memory if card else None) or _bank(host, path),
+                how="kfd",
+                pci_id=pci_id,
+                pci_slot=slot,
+            )
+        )
+    return tuple(found)
+
+
+def _slot(values: dict[str, str]) -> str | None:
+    """``location_id`` packs bus, device and function, as the kernel's pci_dev_id does."""
+    location, domain = values.get("location_id", ""), values.get("domain", "0")
+    if not location.isdigit() or not domain.isdigit():
+        return None
+    number = int(location)
+    return f"{int(domain):04x}:{number >> 8 & 0xFF:02x}:{number >> 3 & 0x1F:02x}.{number & 7}"
+
+
+def _bank(host: Asking, properties: str) -> float | None:
+    sizes = []
+    for path in host.glob(properties.removesuffix("properties") + "mem_banks/*/properties"):
+        values = key_values(text_of(host.read(path)), " ")
+        # heap types 1 and 2 are the card's own memory (public and private frame buffer).
+        if values.get("heap_type") in ("1", "2") and values.get("size_in_bytes", "").isdigit():
+            sizes.append(int(values["size_in_bytes"]))
+    return gib(sum(sizes)) if sizes else None
+
+
+def _from_rocminfo(host: Asking) -> tuple[Gpu, ...]:
+    tool = host.which("rocminfo") or "/opt/rocm/bin/rocminfo"
+    done = host.run([tool], timeout=host.left(4))
+    found = []
+    for block in re.split(r"^\*+\s*\nAgent \d+\s*\n\*+\s*$", done.out, flags=re.MULTILINE)[1:]:
+        values = key_values(block, ":")
+        if values.get("Device Type") != "GPU" or not values.get("Name", "").startswith("gfx"):
+            continue
+        chip = re.match(r"\d+", values.get("Chip ID", ""))
+        pool = re.search(r"Segment:\s+GLOBAL.*?\n\s*Size:\s+(\d+)\(", block)
+        found.append(
+            Gpu(
+                vendor="amd",
+                name=values.get("Marketing Name") or None,
+                arch=parse_gfx(values["Name"]),
+                memory_gib=gib(int(pool[1]) * 1024) if pool else None,
+                how="rocminfo",
+                pci_id=f"1002:{int(chip[0]):04x}" if chip else None,
+            )
+        )
+    if not found:
+        said = (done.err.strip() or done.out.strip()).splitlines()
+        host.gap(
+            "rocminfo", "it did not answer in time" if done.timed_out else (said[0] if said else f"exit {done.code}")
+        )
+    return tuple(found)
+
+
+def _from_pci(card: PciCard) -> Gpu:
+    chip = chip_of(card.pci_id)
+    return Gpu(
+        vendor="amd",
+        name=(chip.name if chip else None) or card.name,
+        arch=chip.arch if chip else None,
+        memory_gib=gib(card.memory),
+        how="pci",
+        pci_id=card.pci_id,
+        pci_slot=card.slot,
+    )

@@ -1,0 +1,199 @@
+"""The processor: its name, what it can execute, and its microarchitecture by archspec's names.
+
+On x86 the instruction ``cpuid`` is asked before ``/proc/cpuinfo``, because under emulation the file
+describes the machine underneath. Features carry the names of ``/proc/cpuinfo`` on every system.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of
+from rekindle.host.protocol import Cpuid
+from rekindle.model.machine import Cpu
+
+# XCR0 bits: AVX state (XMM, YMM), AVX-512 state (opmask, upper ZMM, ZMM16-31), AMX tiles.
+_AVX_STATE, _AVX512_STATE, _AMX_STATE = 0b110, 0b11100110, 0x60000
+_NEED_YMM = ("avx", "avx2", "fma", "f16c", "xop", "fma4", "vaes", "vpclmulqdq", "avx_vnni", "avx_vnni_int8")
+
+
+def probe_cpu(host: Asking) -> Cpu:
+    if host.machine == "x86_64" and (cpuid := host.cpuid()) is not None:
+        return _from_cpuid(host, cpuid)
+    raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""
+    if raw:
+        return _from_proc(host, raw)
+    if host.system == "windows":
+        return _from_registry(host)
+    host.gap("processor", "neither cpuid nor /proc/cpuinfo answered")
+    return Cpu()
+
+
+def _from_cpuid(host: Asking, cpuid: Cpuid) -> Cpu:
+    vendor = _registers_text(cpuid, (0, 0), order=(1, 3, 2))
+    name = "".join(_registers_text(cpuid, (0x80000002 + i, 0), order=(0, 1, 2, 3)) for i in range(3))
+    features = features_of(cpuid)
+    cores, threads = _counts(host)
+    return Cpu(
+        name=tidy_name(name) or None,
+        vendor=vendor or None,
+        microarchitecture=microarchitecture("x86_64", vendor, features),
+        features=tuple(sorted(features)),
+        cores=cores,
+        threads=threads,
+    )
+
+
+def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...]) -> str:
+    registers = cpuid.leaves.get(leaf)
+    if registers is None:
+        return ""
+    return b"".join(registers[i].to_bytes(4, "little") for i in order).decode("ascii", "replace").strip("\0")
+
+
+def features_of(cpuid: Cpuid) -> set[str]:
+    """Feature names set in the leaves, less those whose registers the operating system does not save."""
+    found: set[str] = set()
+    for call in (*_feature_bits()["flags"], *_feature_bits()["extension-flags"]):
+        registers = cpuid.leaves.get((call["input"]["eax"], call["input"]["ecx"]))
+        if registers is None:
+            continue
+        by_name = dict(zip(("eax", "ebx", "ecx", "edx"), registers, strict=True))
+        found.update(bit["name"] for bit in call["bits"] if by_name[bit["register"]] >> bit["bit"] & 1)
+    state = cpuid.xcr0 or 0
+    if state & _AVX_STATE != _AVX_STATE:
+        found.difference_update(_NEED_YMM)
+    if state & _AVX512_STATE != _AVX512_STATE:
+        found = {name for name in found if not name.startswith("avx512")}
+    if state & _AMX_STATE != _AMX_STATE:
+        found = {name for name in found if not name.startswith("amx")}
+    return found
+
+
+@functools.cache
+def _feature_bits() -> Any:
+    from archspec.cpu.schema import CPUID_JSON
+
+    return CPUID_JSON
+
+
+def _from_proc(host: Asking, raw: str) -> Cpu:
+    first: dict[str, str] = {}
+    for line in raw.split("\n\n")[0].splitlines():
+        key, mark, value = line.partition(":")
+        if mark:
+            first.setdefault(key.strip(), value.strip())
+    features = set((first.get("flags") or first.get("Features") or "").split())
+    vendor = first.get("vendor_id") or arm_vendor(first.get("CPU implementer", ""))
+    cores, threads = _counts(host, raw)
+    part = first.get("CPU part", "")
+    uarch = microarchitecture(host.machine, vendor, features, part)
+    name = tidy_name(first.get("model name") or first.get("Model") or "")
+    return Cpu(
+        name=name or _arm_name(vendor, uarch),
+        vendor=vendor or None,
+        microarchitecture=uarch,
+        features=tuple(sorted(features)),
+        cores=cores,
+        threads=threads,
+    )
+
+
+def _arm_name(vendor: str | None, uarch: str | None) -> str | None:
+    """ARM Linux names no model; the part number decodes to the core, which is a name people know."""
+    if not vendor or not uarch or uarch.startswith("armv") or uarch == "aarch64":
+        return None
+    return f"{vendor} {uarch.replace('_', ' ').title()}"
+
+
+def _from_registry(host: Asking) -> Cpu:
+    key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor\0")
+    cores, threads = _counts(host)
+    if key is None:
+        host.gap("processor", "neither cpuid nor the registry answered")
+        return Cpu(cores=cores, threads=threads)
+    host.gap("processor features", "cpuid could not be executed here")
+    return Cpu(
+        name=tidy_name(str(key.values.get("ProcessorNameString", ""))) or None,
+        vendor=str(key.values.get("VendorIdentifier", "")) or None,
+        cores=cores,
+        threads=threads,
+    )
+
+
+def tidy_name(name: str) -> str:
+    """``Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz`` → ``Intel Xeon E5-2690 v2``."""
+    name = re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*$|\bProcessor\b$|\b\d+-Core\b", " ", name)
+    return " ".join(name.split())
+
+
+def _counts(host: Asking, proc: str | None = None) -> tuple[int | None, int | None]:
+    """Physical cores and hardware threads."""
+    if host.system == "windows":
+        return _windows_counts(host)
+    raw = proc if proc is not None else text_of(host.read("/proc/cpuinfo", limit=4 << 20))
+    threads = len(re.findall(r"^processor\s*:", raw, re.MULTILINE)) or None
+    pairs = {
+        (physical[0] if (physical := re.findall(r"^physical id\s*:\s*(\d+)", block, re.MULTILINE)) else "0", core[0])
+        for block in raw.split("\n\n")
+        if (core := re.findall(r"^core id\s*:\s*(\d+)", block, re.MULTILINE))
+    }
+    if pairs:
+        return len(pairs), threads
+    siblings = {
+        text_of(host.read(path)).strip()
+        for path in host.glob("/sys/devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list")
+    } - {""}
+    return len(siblings) or None, threads
+
+
+def _windows_counts(host: Asking) -> tuple[int | None, int | None]:
+    key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
+    threads = len(key.keys) if key else None
+    told = host.env.get("NUMBER_OF_PROCESSORS", "")
+    done = host.run(
+        ["powershell", "-NoProfile", "-NonInteractive", "-Command",
+         "(Get-CimInstance Win32_Processor | Measure-Object NumberOfCores -Sum).Sum"],
+        timeout=host.left(6),
+    )  # fmt: skip
+    cores = int(done.out.strip()) if done.out.strip().isdigit() else None
+    return cores, threads or (int(told) if told.isdigit() else None)
+
+
+def arm_vendor(code: str) -> str | None:
+    if not code:
+        return None
+    from archspec.cpu.schema import TARGETS_JSON
+
+    found = TARGETS_JSON["conversions"]["arm_vendors"].get(code)
+    return str(found) if found else code
+
+
+def microarchitecture(machine: str, vendor: str | None, features: set[str], part: str = "") -> str | None:
+    """The most specific microarchitecture archspec knows whose every feature is here."""
+    from archspec.cpu import TARGETS
+
+    family = {"x86_64": "x86_64", "aarch64": "aarch64"}.get(machine)
+    if family is None or not features:
+        return None
+    fits = [
+        target
+        for target in TARGETS.values()
+        if str(target.family) == family and target.vendor in (vendor, "generic") and target.features <= features
+    ]
+    if not fits:
+        return None
+    generic = max((t for t in fits if t.vendor == "generic"), key=_specific, default=None)
+    if part and any(target.cpu_part == part for target in fits):
+        fits = [target for target in fits if target.cpu_part == part]
+    # A niche feature switched off by firmware must not push a machine below its generic level.
+    elif generic is not None:
+        fits = [target for target in fits if target > generic] or [generic]
+    return str(max(fits, key=_specific).name)
+
+
+def _specific(target: Any) -> tuple[int, int]:
+    return len(target.ancestors), len(target.features)

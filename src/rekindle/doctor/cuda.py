@@ -1,0 +1,68 @@
+"""Every CUDA toolkit on the disk, not only the one on PATH."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of, version_key
+from rekindle.model.machine import Toolkit
+
+_UNIX = ("/usr/local/cuda*", "/opt/cuda*", "/usr/lib/cuda*", "/usr/lib/nvidia-cuda-toolkit")
+_WINDOWS = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v*"
+
+
+def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
+    found: dict[str, Toolkit] = {}
+    for root in _roots(host):
+        real = host.realpath(root)
+        if real in found:
+            continue
+        version = _version(host, root)
+        if version is not None:
+            found[real] = Toolkit(kind="cuda", version=version, path=root, note=_note(host, root))
+    return tuple(sorted(found.values(), key=lambda t: version_key(t.version), reverse=True))
+
+
+def _roots(host: Asking) -> list[str]:
+    roots: dict[str, None] = {}
+    for variable in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
+        if named := host.env.get(variable):
+            roots[named.rstrip("/\\")] = None
+    nvcc = host.which("nvcc")
+    if nvcc:
+        roots[re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))] = None
+    for pattern in (_WINDOWS,) if host.system == "windows" else _UNIX:
+        roots.update(dict.fromkeys(host.glob(pattern)))
+    return list(roots)
+
+
+def _version(host: Asking, root: str) -> str | None:
+    """By version.json (11.1 on), by version.txt (before), by the header cuda.h; nvcc is asked last."""
+    slash = "\\" if host.system == "windows" else "/"
+    raw = host.read(f"{root}{slash}version.json")
+    if raw:
+        try:
+            return str(json.loads(text_of(raw))["cuda"]["version"])
+        except (ValueError, KeyError, TypeError):
+            host.gap(f"CUDA toolkit {root}", "its version.json cannot be read")
+    if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", text_of(host.read(f"{root}{slash}version.txt"))):
+        return match[1]
+    for header in ("include", f"targets{slash}x86_64-linux{slash}include"):
+        said = text_of(host.read(f"{root}{slash}{header}{slash}cuda.h"))
+        if match := re.search(r"#define CUDA_VERSION (\d+)", said):
+            number = int(match[1])
+            return f"{number // 1000}.{number % 1000 // 10}"
+    nvcc = f"{root}{slash}bin{slash}nvcc" + (".exe" if host.system == "windows" else "")
+    if host.glob(nvcc):
+        done = host.run([nvcc, "--version"], timeout=host.left(3))
+        if match := re.search(r"release \d+\.\d+, V(\d+\.\d+\.\d+)", done.out):
+            return match[1]
+    return None
+
+
+def _note(host: Asking, root: str) -> str | None:
+    slash = "\\" if host.system == "windows" else "/"
+    nvcc = f"{root}{slash}bin{slash}nvcc" + (".exe" if host.system == "windows" else "")
+    return None if host.glob(nvcc) else "no nvcc in it: libraries only"

@@ -1,0 +1,86 @@
+"""The examination: all probes side by side, their answers joined into one machine, and the verdicts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.doctor.checks import Case, judge
+from rekindle.doctor.compilers import probe_compilers
+from rekindle.doctor.cpu import probe_cpu
+from rekindle.doctor.disks import probe_disks
+from rekindle.doctor.fixes import probe_managers
+from rekindle.doctor.gpus import Graphics, probe_gpus
+from rekindle.doctor.memory import Limits, probe_memory
+from rekindle.doctor.probing import Answers, run_probes
+from rekindle.doctor.pythons import probe_pythons
+from rekindle.doctor.system import probe_os
+from rekindle.doctor.text import gib
+from rekindle.doctor.toolkits import probe_toolkits
+from rekindle.doctor.tools import probe_tools
+from rekindle.host.protocol import Host
+from rekindle.model.machine import Cpu, Examination, Os, Volume
+
+# Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
+DEADLINE_S = 8.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examined:
+    """The document, and everything that was asked for it (for a capture)."""
+
+    examination: Examination
+    answers: Answers
+
+
+def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEADLINE_S) -> Examined:
+    """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
+    begin = time.monotonic()
+    place = workspace or str(Path.home())
+    probes = {
+        "system": probe_os,
+        "processor": probe_cpu,
+        "memory": probe_memory,
+        "disks": probe_disks(place),
+        "graphics": probe_gpus,
+        "toolkits": probe_toolkits,
+        "compilers": probe_compilers,
+        "pythons": probe_pythons,
+        "tools": probe_tools,
+        "package managers": probe_managers,
+    }
+    answers = run_probes(host, probes, deadline=begin + deadline_s)
+    found = answers.found
+    memory: Limits = found.get("memory", Limits())
+    graphics: Graphics = found.get("graphics", Graphics())
+    disks: tuple[Volume, ...] = found.get("disks", ())
+    pythons = found.get("pythons", ((), {}))[0]
+    machine = Examination(
+        os=found.get("system") or Os(system=host.system),  # type: ignore[arg-type]
+        cpu=found.get("processor", Cpu()),
+        memory_gib=gib(memory.usable),
+        memory_physical_gib=gib(memory.physical),
+        memory_limited_by=memory.limited_by,
+        swap_gib=gib(memory.swap),
+        disk_free_gib=next((disk.free_gib for disk in disks if disk.purpose == "workspace"), None),
+        disks=disks,
+        gpus=graphics.gpus,
+        drivers=graphics.drivers,
+        toolkits=found.get("toolkits", ()),
+        compilers=found.get("compilers", ()),
+        pythons=pythons,
+        tools=found.get("tools", {}),
+    )
+    checks, ready = judge(Case(machine=machine, graphics=graphics, managers=found.get("package managers", ())))
+    from msgspec.structs import replace
+
+    examination = replace(
+        machine,
+        checks=checks,
+        ready=ready,
+        gaps=tuple(answers.gaps),
+        evidence=tuple(note for asking in answers.asked for note in list(asking.evidence)),
+        seconds=round(time.monotonic() - begin, 2),
+    )
+    return Examined(examination=examination, answers=answers)

@@ -1,0 +1,32 @@
+"""All graphics cards of the machine, of every vendor, with their drivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rekindle.doctor.amd import find_amd
+from rekindle.doctor.nvidia import Cards, find_nvidia
+from rekindle.doctor.pci import find_cards
+from rekindle.doctor.probing import Asking
+from rekindle.model.machine import Drivers, Gpu
+
+_NONE = Cards()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graphics:
+    nvidia: Cards = _NONE
+    amd: Cards = _NONE
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        return self.nvidia.gpus + self.amd.gpus
+
+    @property
+    def drivers(self) -> Drivers:
+        return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver)
+
+
+def probe_gpus(host: Asking) -> Graphics:
+    cards = find_cards(host)
+    return Graphics(nvidia=find_nvidia(host, cards), amd=find_amd(host, cards))

@@ -1,0 +1,58 @@
+"""Visual Studio and its C++ toolsets, by vswhere (which ships with every installer since 2017)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of, version_key
+from rekindle.model.machine import Compiler
+
+_CPP = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
+
+
+def find_msvc(host: Asking) -> tuple[Compiler, ...]:
+    """Every toolset of every instance, as the version ``cl`` reports (19.xx), with the toolset in the note."""
+    program_files = host.env.get("ProgramFiles(x86)") or r"C:\Program Files (x86)"
+    vswhere = rf"{program_files}\Microsoft Visual Studio\Installer\vswhere.exe"
+    if not host.glob(vswhere):
+        return ()
+    done = host.run([vswhere, "-all", "-products", "*", "-format", "json", "-utf8"], timeout=host.left(5))
+    try:
+        instances = json.loads(done.out)
+    except ValueError:
+        host.gap("Visual Studio", f"vswhere gave no JSON ({'timed out' if done.timed_out else f'exit {done.code}'})")
+        return ()
+    found: list[Compiler] = []
+    for instance in instances if isinstance(instances, list) else ():
+        if isinstance(instance, dict):
+            found += _toolsets(host, instance)
+    return tuple(found)
+
+
+def _toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:
+    root = str(instance.get("installationPath", ""))
+    name = str(instance.get("displayName") or instance.get("productId") or "Visual Studio")
+    if instance.get("isComplete") is False:
+        host.gap(name, "its installation is not complete (open the Visual Studio Installer and repair it)")
+    directories = host.glob(rf"{root}\VC\Tools\MSVC\*")
+    if not directories:
+        host.gap(name, "it has no C++ toolset (the workload 'Desktop development with C++' is not installed)")
+    default = text_of(host.read(rf"{root}\VC\Auxiliary\Build\Microsoft.VCToolsVersion.default.txt")).strip()
+    found = []
+    for directory in directories:
+        toolset = directory.rsplit("\\", 1)[-1]
+        if (version := cl_version(toolset)) is None:
+            continue
+        cl = rf"{directory}\bin\Hostx64\x64\cl.exe"
+        note = f"{name}, toolset {toolset}" + (" (default)" if toolset == default else "")
+        found.append(Compiler(kind="msvc", version=version, path=cl, note=note))
+    return sorted(found, key=lambda c: version_key(c.version), reverse=True)
+
+
+def cl_version(toolset: str) -> str | None:
+    """Toolset 14.40.33807 holds cl 19.40.33807: the minor and build numbers are the same, since 14.0 = 19.00."""
+    match = re.fullmatch(r"14\.(\d+)\.(\d+)(?:\.\d+)?", toolset)
+    return f"19.{int(match[1]):02d}.{match[2]}" if match else None

@@ -1,0 +1,190 @@
+"""NVIDIA cards: by the management library, else by nvidia-smi, else by their PCI numbers.
+
+Drivers up to 470 do not know the compute-capability query, so it is asked alone and last; the PCI number
+then names the chip.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rekindle.doctor.chips import Chip, chip_of
+from rekindle.doctor.pci import PciCard
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import gib, text_of
+from rekindle.model.arch import parse_sm
+from rekindle.model.machine import Gpu
+
+_QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cards:
+    """One vendor's cards, its driver, and what is wrong with it in one sentence."""
+
+    gpus: tuple[Gpu, ...] = ()
+    driver: str | None = None
+    driver_cuda: str | None = None
+    trouble: str | None = None
+    fix: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    ours = [card for card in cards if card.vendor == "nvidia"]
+    loaded = _kernel_driver(host)
+    answer: Mapping[str, Any] = {}
+    if ours or loaded or _has_library(host):
+        answer = host.nvml(timeout=host.left(4)) or {}
+    found = _from_nvml(answer)
+    if not found.gpus:
+        by_tool = _from_smi(host)
+        trouble = _trouble(answer, loaded) or by_tool.trouble
+        found = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or found.driver)
+    if not found.gpus:
+        found = replace(found, gpus=tuple(_from_pci(card) for card in ours))
+        if ours and found.trouble is None:
+            found = replace(found, trouble=_no_driver(ours))
+        elif not ours:
+            found = replace(found, trouble=found.trouble if loaded else None)
+    if found.trouble:
+        host.gap("NVIDIA driver", found.trouble)
+    return replace(found, driver=found.driver or loaded or _registry_driver(ours))
+
+
+def _has_library(host: Asking) -> bool:
+    if host.system == "windows":
+        root = host.env.get("SystemRoot") or r"C:\Windows"
+        return bool(host.glob(rf"{root}\System32\nvml.dll"))
+    places = ("/usr/lib*/libnvidia-ml.so.1", "/usr/lib/*/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1")
+    return any(host.glob(place) for place in places)
+
+
+def _kernel_driver(host: Asking) -> str | None:
+    """The version of the kernel module that is loaded (Linux), which an update may have left behind."""
+    if host.system != "linux":
+        return None
+    said = text_of(host.read("/proc/driver/nvidia/version"))
+    match = re.search(r"(?:Kernel Module(?: for \S+)?)\s+(\d+(?:\.\d+)+)", said)
+    return match[1] if match else None
+
+
+def _from_nvml(answer: Mapping[str, Any]) -> Cards:
+    gpus = []
+    for device in answer.get("devices") or ():
+        if not isinstance(device, dict) or not (device.get("name") or device.get("pci_id")):
+            continue
+        chip = chip_of(device.get("pci_id"))
+        capability = device.get("compute_capability")
+        gpus.append(
+            Gpu(
+                vendor="nvidia",
+                name=device.get("name") or (chip.name if chip else None),
+                arch=parse_sm(capability) if capability else (chip.arch if chip else None),
+                memory_gib=gib(device.get("memory")),
+                how="nvml",
+                pci_id=device.get("pci_id"),
+                pci_slot=device.get("pci_slot"),
+            )
+        )
+    return Cards(gpus=tuple(gpus), driver=answer.get("driver"), driver_cuda=answer.get("cuda"))
+
+
+def _from_smi(host: Asking) -> Cards:
+    tool = host.which("nvidia-smi") or _smi_elsewhere(host)
+    if tool is None:
+        return Cards()
+    done = host.run([tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"], timeout=host.left(4))
+    rows = [[cell.strip() for cell in line.split(",")] for line in done.out.splitlines()]
+    rows = [row for row in rows if len(row) == 5 and re.fullmatch(r"\d+(\.\d+)+", row[3])]
+    if not rows:
+        said = (done.out.strip() or done.err.strip()).splitlines()
+        why = "nvidia-smi did not answer in time" if done.timed_out else (said[0] if said else f"exit {done.code}")
+        return Cards(trouble=f"nvidia-smi: {why}" if not why.startswith("nvidia-smi") else why)
+    capabilities = _capabilities(host, tool, len(rows))
+    gpus = []
+    for number, (name, slot, device, _, memory) in enumerate(rows):
+        pci_id = _pci_id(device)
+        chip = chip_of(pci_id, name)
+        arch = capabilities[number] if capabilities else (chip.arch if chip else None)
+        gpus.append(
+            Gpu(
+                vendor="nvidia",
+                name=name,
+                arch=arch,
+                memory_gib=round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None,
+                how="nvidia-smi",
+                pci_id=pci_id,
+                pci_slot=slot.lower(),
+            )
+        )
+    return Cards(gpus=tuple(gpus), driver=rows[0][3])
+
+
+def _smi_elsewhere(host: Asking) -> str | None:
+    if host.system == "windows":
+        places = [r"C:\Program Files\NVIDIA Corporation\NVSMI\nvidia-smi.exe", r"C:\Windows\System32\nvidia-smi.exe"]
+    else:
+        places = ["/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/opt/bin/nvidia-smi"]
+    return next((place for place in places if host.glob(place)), None)
+
+
+def _capabilities(host: Asking, tool: str, count: int) -> list[Any]:
+    done = host.run([tool, "--query-gpu=compute_cap", "--format=csv,noheader"], timeout=host.left(4))
+    said = [line.strip() for line in done.out.splitlines()]
+    if done.ok and len(said) == count and all(re.fullmatch(r"\d+\.\d", line) for line in said):
+        return [parse_sm(line) for line in said]
+    return []
+
+
+def _pci_id(device: str) -> str | None:
+    """``0x233510DE`` → ``10de:2335``."""
+    match = re.fullmatch(r"0x([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", device)
+    return f"{match[2]}:{match[1]}".lower() if match else None
+
+
+def _from_pci(card: PciCard) -> Gpu:
+    chip: Chip | None = chip_of(card.pci_id)
+    return Gpu(
+        vendor="nvidia",
+        name=(chip.name if chip else None) or card.name,
+        arch=chip.arch if chip else None,
+        memory_gib=gib(card.memory),
+        how="pci",
+        pci_id=card.pci_id,
+        pci_slot=card.slot,
+    )
+
+
+def _trouble(answer: Mapping[str, Any], loaded: str | None) -> str | None:
+    said = str(answer.get("error") or "")
+    if not said:
+        return None
+    if "version mismatch" in said.lower() or answer.get("code") == 18:
+        return (
+            f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'}): "
+            "the driver was updated and the machine not restarted since"
+        )
+    return f"NVML: {said}"
+
+
+def _no_driver(cards: Sequence[PciCard]) -> str:
+    driver = cards[0].driver
+    if driver == "nouveau":
+        return "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded"
+    if driver == "vfio-pci":
+        return "the card is reserved for a virtual machine (vfio-pci)"
+    return "no NVIDIA driver is loaded"
+
+
+def _registry_driver(cards: Sequence[PciCard]) -> str | None:
+    """Windows writes driver 470.05 as 27.21.14.7005: the last five digits, with the dot two from the end."""
+    for card in cards:
+        if card.driver_version and card.driver == "NVIDIA":
+            digits = card.driver_version.replace(".", "")[-5:]
+            if digits.isdigit():
+                return f"{int(digits[:3])}.{digits[3:]}"
+    return None

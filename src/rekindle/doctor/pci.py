@@ -1,0 +1,81 @@
+"""Graphics cards on the PCI bus, with no driver at all: vendor and device numbers by sysfs or the registry."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import key_values, text_of
+from rekindle.model.machine import Vendor
+
+_VENDORS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
+# PCI class 0x03: display controllers (VGA, XGA, 3D). AMD Instinct cards also call themselves 0x12, accelerator.
+_CLASSES = ("03", "12")
+_DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PciCard:
+    vendor: Vendor
+    pci_id: str
+    slot: str | None = None
+    driver: str | None = None
+    driver_version: str | None = None
+    name: str | None = None
+    memory: int | None = None
+    subsystem: str | None = None
+    revision: str | None = None
+
+
+def find_cards(host: Asking) -> tuple[PciCard, ...]:
+    return _registry(host) if host.system == "windows" else _sysfs(host)
+
+
+def _sysfs(host: Asking) -> tuple[PciCard, ...]:
+    found = []
+    for path in host.glob("/sys/bus/pci/devices/*/uevent"):
+        values = key_values(text_of(host.read(path)))
+        vendor, _, device = values.get("PCI_ID", "").lower().partition(":")
+        # Leading zeros are left out: 30200 is class 03, subclass 02.
+        kind = values.get("PCI_CLASS", "").zfill(6)[:2]
+        if kind not in _CLASSES or vendor not in _VENDORS:
+            continue
+        revision = text_of(host.read(path.removesuffix("uevent") + "revision")).strip().removeprefix("0x")
+        memory = text_of(host.read(path.removesuffix("uevent") + "mem_info_vram_total")).strip()
+        found.append(
+            PciCard(
+                vendor=_VENDORS[vendor],
+                pci_id=f"{vendor}:{device}",
+                slot=values.get("PCI_SLOT_NAME"),
+                driver=values.get("DRIVER"),
+                memory=int(memory) if memory.isdigit() else None,
+                subsystem=values.get("PCI_SUBSYS_ID", "").lower() or None,
+                revision=revision or None,
+            )
+        )
+    return tuple(found)
+
+
+def _registry(host: Asking) -> tuple[PciCard, ...]:
+    """The display class: one key per adapter that Windows has, with a driver or without."""
+    found = []
+    top = host.registry(_DISPLAY)
+    for number in top.keys if top else ():
+        if not number.isdigit() or (key := host.registry(rf"{_DISPLAY}\{number}")) is None:
+            continue
+        match = re.search(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})", str(key.values.get("MatchingDeviceId", "")).lower())
+        if match is None or match[1] not in _VENDORS:
+            continue
+        memory = key.values.get("HardwareInformation.qwMemorySize")
+        found.append(
+            PciCard(
+                vendor=_VENDORS[match[1]],
+                pci_id=f"{match[1]}:{match[2]}",
+                driver=str(key.values.get("ProviderName", "")) or None,
+                driver_version=str(key.values.get("DriverVersion", "")) or None,
+                name=str(key.values.get("DriverDesc", "")) or None,
+                memory=memory if isinstance(memory, int) else None,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,73 @@
+"""Runs the probes side by side under one deadline. A probe that hangs costs its own answer, no more."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.doctor.witness import Witness
+from rekindle.host.protocol import Host
+from rekindle.model.machine import Gap
+
+Probe = Callable[["Asking"], Any]
+
+
+class Asking(Witness):
+    """What a probe gets: a host that remembers, and a place to say what could not be learned."""
+
+    def __init__(self, host: Host, probe: str, deadline: float) -> None:
+        super().__init__(host, probe)
+        self._deadline = deadline
+        self.gaps: list[Gap] = []
+
+    def gap(self, what: str, why: str) -> None:
+        self.gaps.append(Gap(what=what, why=" ".join(why.split())[:300]))
+
+    def left(self, at_most: float) -> float:
+        """Seconds a command may take: its own limit or what the deadline leaves."""
+        return max(0.05, min(at_most, self._deadline - time.monotonic()))
+
+
+@dataclass
+class Answers:
+    """What the probes found, by name; a probe that did not finish is missing here and named in ``gaps``."""
+
+    found: dict[str, Any] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    asked: list[Asking] = field(default_factory=list)
+
+
+def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> Answers:
+    """Run all of them at once; ``deadline`` (monotonic) holds for the lot."""
+    answers = Answers()
+    # Daemon threads: one that is stuck in a dead network mount must not keep the process from ending.
+    running: list[tuple[str, Asking, threading.Thread, dict[str, Any]]] = []
+    for name, probe in probes.items():
+        asking = Asking(host, name, deadline)
+        box: dict[str, Any] = {}
+        thread = threading.Thread(target=_guarded, args=(probe, asking, box), name=f"probe {name}", daemon=True)
+        thread.start()
+        running.append((name, asking, thread, box))
+    for name, asking, thread, box in running:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        # Copied, because a probe that is still running may go on noting.
+        answers.gaps += list(asking.gaps)
+        answers.asked.append(asking)
+        if "value" in box:
+            answers.found[name] = box["value"]
+        elif "error" in box:
+            raise box["error"]
+        else:
+            last = asking.evidence[-1].asked if asking.evidence else "its first question"
+            answers.gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
+    return answers
+
+
+def _guarded(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
+    try:
+        box["value"] = probe(asking)
+    except Exception as error:  # noqa: BLE001 (carried to the caller's thread and raised there)
+        box["error"] = error

@@ -1,0 +1,167 @@
+"""Every Python on the machine and where it came from: system, python.org, conda, pyenv, uv, the Store."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import version_key
+from rekindle.model.machine import Python
+
+_MAX_PYTHONS = 24
+_AT_ONCE = 4
+
+
+def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Mapping[str, Any]]]:
+    """The Pythons, and what each said about itself by its path."""
+    candidates = _windows(host) if host.system == "windows" else _unix(host)
+    chosen: dict[str, str] = {}
+    for path in candidates:
+        # A virtual environment's python is a link to its base, but has packages of its own: keep both.
+        identity = path if _is_environment(host, path) else host.realpath(path)
+        chosen.setdefault(identity, path)
+    paths = list(chosen.values())[:_MAX_PYTHONS]
+    if len(chosen) > _MAX_PYTHONS:
+        host.gap("some Pythons", f"only the first {_MAX_PYTHONS} of {len(chosen)} were asked")
+    answers = _ask_all(host, paths)
+    found = []
+    for path in paths:
+        answer = answers.get(path)
+        if not answer or "version" not in answer:
+            host.gap(f"Python {path}", str((answer or {}).get("error", "no answer")))
+            continue
+        note = None if answer.get("headers") else "no headers (Python.h)"
+        found.append(
+            Python(version=str(answer["version"]), path=path, abi=abi_of(answer), kind=kind_of(path, answer), note=note)
+        )
+    found.sort(key=lambda p: version_key(p.version), reverse=True)
+    return tuple(found), {path: answer for path, answer in answers.items() if "version" in answer}
+
+
+def _ask_all(host: Asking, paths: list[str]) -> dict[str, Mapping[str, Any]]:
+    answers: dict[str, Mapping[str, Any]] = {}
+    waiting = list(reversed(paths))
+
+    def work() -> None:
+        while waiting:
+            try:
+                path = waiting.pop()
+            except IndexError:
+                return
+            answers[path] = host.python(path, timeout=host.left(4)) or {}
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(paths)))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(host.left(60))
+    return dict(answers)
+
+
+def _unix(host: Asking) -> list[str]:
+    home = host.env.get("HOME", "")
+    found: dict[str, None] = {}
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if prefix := host.env.get(variable):
+            found[f"{prefix}/bin/python"] = None
+    found.update(dict.fromkeys((*host.which_all("python3"), *host.which_all("python"))))
+    patterns = [
+        "/usr/bin/python3*",
+        "/usr/local/bin/python3*",
+        "/opt/python/*/bin/python3",
+        "/opt/python3*/bin/python3",
+    ]
+    if home:
+        patterns += [
+            f"{home}/.pyenv/versions/*/bin/python",
+            f"{home}/.local/share/uv/python/*/bin/python3",
+            f"{home}/.local/bin/python3*",
+            *(f"{home}/{name}/bin/python" for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge")),
+            *(f"{home}/{name}/envs/*/bin/python" for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge")),
+        ]
+    patterns += ["/opt/conda/bin/python", "/opt/conda/envs/*/bin/python", "/opt/miniconda3/bin/python"]
+    for pattern in patterns:
+        found.update(dict.fromkeys(path for path in host.glob(pattern) if _is_python(path)))
+    return list(found)
+
+
+def _is_python(path: str) -> bool:
+    return re.fullmatch(r"python(\d(\.\d+)?t?)?(\.exe)?", re.split(r"[/\\]", path)[-1]) is not None
+
+
+def _windows(host: Asking) -> list[str]:
+    found: dict[str, None] = {}
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if prefix := host.env.get(variable):
+            found[prefix + (r"\Scripts\python.exe" if variable == "VIRTUAL_ENV" else r"\python.exe")] = None
+    # PEP 514: every installer registers Company\Tag\InstallPath under one of these.
+    for root in (r"HKLM\SOFTWARE\Python", r"HKCU\SOFTWARE\Python"):
+        for company in _keys(host, root):
+            for tag in _keys(host, rf"{root}\{company}"):
+                key = host.registry(rf"{root}\{company}\{tag}\InstallPath")
+                if key is None:
+                    continue
+                exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
+                found[str(exe)] = None
+    for path in (*host.which_all("python"), *host.which_all("python3")):
+        found[path] = None
+    home = host.env.get("USERPROFILE", "")
+    local = host.env.get("LOCALAPPDATA", "")
+    patterns = [
+        rf"{local}\Programs\Python\Python*\python.exe",
+        rf"{host.env.get('APPDATA', '')}\uv\python\*\python.exe",
+        rf"{home}\.pyenv\pyenv-win\versions\*\python.exe",
+        *(rf"{home}\{name}\python.exe" for name in ("miniconda3", "anaconda3", "miniforge3")),
+        *(rf"{home}\{name}\envs\*\python.exe" for name in ("miniconda3", "anaconda3", "miniforge3")),
+        r"C:\ProgramData\miniconda3\python.exe",
+        r"C:\Python3*\python.exe",
+    ]
+    for pattern in patterns:
+        found.update(dict.fromkeys(host.glob(pattern)))
+    return [path for path in found if not _is_store_stub(host, path)]
+
+
+def _keys(host: Asking, key: str) -> tuple[str, ...]:
+    found = host.registry(key)
+    return found.keys if found else ()
+
+
+def _is_store_stub(host: Asking, path: str) -> bool:
+    """Windows puts a python.exe on PATH that only opens the Store; it is an empty file."""
+    return "\\WindowsApps\\" in path and "PythonSoftwareFoundation" not in host.realpath(path)
+
+
+def _is_environment(host: Asking, path: str) -> bool:
+    root = re.split(r"[/\\](?:bin|Scripts)[/\\]", path)[0]
+    slash = "\\" if "\\" in path else "/"
+    return host.read(f"{root}{slash}pyvenv.cfg") is not None
+
+
+def abi_of(answer: Mapping[str, Any]) -> str | None:
+    """The tag a wheel must carry: cp311, cp313t, pp310."""
+    version = re.match(r"(\d+)\.(\d+)", str(answer.get("version", "")))
+    if version is None:
+        return None
+    prefix = {"CPython": "cp", "PyPy": "pp"}.get(str(answer.get("implementation")))
+    return f"{prefix}{version[1]}{version[2]}{'t' if answer.get('gil_disabled') else ''}" if prefix else None
+
+
+def kind_of(path: str, answer: Mapping[str, Any]) -> str:
+    said = f"{path} {answer.get('base_prefix', '')} {answer.get('prefix', '')}".lower().replace("\\", "/")
+    compiler = str(answer.get("compiler", "")).lower()
+    if answer.get("prefix") != answer.get("base_prefix"):
+        return "venv"
+    if any(word in said for word in ("conda", "miniforge", "mambaforge")) or "conda" in compiler:
+        return "conda"
+    if "/pyenv" in said or "/.pyenv" in said:
+        return "pyenv"
+    if "/uv/python" in said:
+        return "uv"
+    if "windowsapps" in said or "pythonsoftwarefoundation" in said:
+        return "store"
+    if said.startswith(("/usr/bin", "/bin")):
+        return "system"
+    return "python.org" if ":/" in said else "other"

@@ -1,0 +1,158 @@
+"""Which operating system this is, and what it runs inside: WSL, a container, a virtual machine."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import key_values, lines_of, text_of
+from rekindle.errors import BadInput
+from rekindle.model.machine import Os, System
+
+_WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
+# The first build that calls itself Windows 11; the registry's ProductName still says 10 there.
+_WINDOWS_11_BUILD = 22000
+
+# What a virtual machine's firmware calls itself (DMI), as systemd-detect-virt knows them.
+_VENDORS = {
+    "qemu": "qemu", "kvm": "kvm", "vmware": "vmware", "innotek": "virtualbox", "virtualbox": "virtualbox",
+    "xen": "xen", "bochs": "bochs", "parallels": "parallels", "amazon ec2": "amazon", "google": "google",
+    "microsoft corporation virtual machine": "hyper-v", "openstack": "openstack", "apple virtualization": "apple",
+}  # fmt: skip
+# The signature a hypervisor puts into cpuid leaf 0x40000000.
+_SIGNATURES = {
+    "KVMKVMKVM": "kvm", "Microsoft Hv": "hyper-v", "VMwareVMware": "vmware", "XenVMMXenVMM": "xen",
+    "VBoxVBoxVBox": "virtualbox", "TCGTCGTCGTCG": "qemu", "bhyve bhyve ": "bhyve", "ACRNACRNACRN": "acrn",
+}  # fmt: skip
+
+
+def probe_os(host: Asking) -> Os:
+    if host.system not in get_args(System):
+        raise BadInput(f"{host.system} is no system Rekindle knows (linux, windows, macos)")
+    if host.system == "windows":
+        return _windows(host)
+    if host.system == "macos":
+        version = host.run(["sw_vers", "-productVersion"], timeout=host.left(2)).out.strip()
+        return Os(system="macos", distro=f"macos {version}".strip(), arch=host.machine)
+    return _linux(host)
+
+
+def _linux(host: Asking) -> Os:
+    release = key_values(text_of(host.read("/etc/os-release") or host.read("/usr/lib/os-release")))
+    name = " ".join(part for part in (release.get("ID"), release.get("VERSION_ID")) if part) or None
+    if name is None:
+        host.gap("distribution", "there is no /etc/os-release")
+    kernel = text_of(host.read("/proc/sys/kernel/osrelease")).strip() or None
+    lowered = (kernel or "").lower()
+    wsl = "microsoft" in lowered
+    return Os(
+        system="linux",
+        distro=name,
+        glibc=_glibc(host),
+        arch=host.machine,
+        kernel=kernel,
+        wsl=wsl,
+        container=_container(host, wsl),
+        virtual_machine=_virtual_machine(host, wsl),
+        model=_board(host),
+    )
+
+
+def _glibc(host: Asking) -> str | None:
+    done = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=host.left(1))
+    if match := re.search(r"glibc (\d+\.\d+)", done.out):
+        return match[1]
+    done = host.run(["ldd", "--version"], timeout=host.left(1))
+    said = done.out + done.err
+    if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", said, re.MULTILINE | re.IGNORECASE):
+        return match[1]
+    if "musl" in said:
+        host.gap("glibc", "this system uses musl; official torch wheels need glibc")
+    return None
+
+
+def _container(host: Asking, wsl: bool) -> str | None:
+    if named := text_of(host.read("/run/systemd/container")).strip():
+        return named
+    if host.read("/run/.containerenv") is not None:
+        return "podman"
+    if host.read("/.dockerenv") is not None:
+        return "docker"
+    if "KUBERNETES_SERVICE_HOST" in host.env and host.env.get("KUBERNETES_SERVICE_HOST"):
+        return "kubernetes"
+    if host.env.get("APPTAINER_CONTAINER") or host.env.get("SINGULARITY_CONTAINER"):
+        return "apptainer"
+    for line in lines_of(host.read("/proc/1/cgroup")):
+        for word in ("docker", "kubepods", "containerd", "lxc", "libpod"):
+            if f"/{word}" in line:
+                return {"kubepods": "kubernetes", "libpod": "podman"}.get(word, word)
+    return None
+
+
+def _virtual_machine(host: Asking, wsl: bool) -> str | None:
+    if wsl:
+        return "wsl"
+    cpuid = host.cpuid()
+    if cpuid and (leaf := cpuid.leaves.get((0x40000000, 0))):
+        raw = b"".join(register.to_bytes(4, "little") for register in leaf[1:])
+        signature = raw.decode("ascii", "replace").rstrip("\0")
+        return _SIGNATURES.get(signature, signature.strip() or "unknown hypervisor")
+    if text_of(host.read("/sys/hypervisor/type")).strip() == "xen":
+        return "xen"
+    vendor = text_of(host.read("/sys/class/dmi/id/sys_vendor")).strip()
+    product = text_of(host.read("/sys/class/dmi/id/product_name")).strip()
+    said = f"{vendor} {product}".lower().strip()
+    for mark, name in _VENDORS.items():
+        if mark in said:
+            return name
+    if " hypervisor" in text_of(host.read("/proc/cpuinfo", limit=8192)):
+        return "unknown hypervisor"
+    model = text_of(host.read("/proc/device-tree/model")).lower()
+    return "qemu" if "dummy-virt" in model else None
+
+
+def _board(host: Asking) -> str | None:
+    """The board's own name, where the firmware gives one by device tree (Jetson and other ARM boards)."""
+    return text_of(host.read("/proc/device-tree/model")).strip("\0 \n") or None
+
+
+def _windows(host: Asking) -> Os:
+    key = host.registry(_WINDOWS_VERSION)
+    distro = kernel = None
+    if key is None:
+        host.gap("Windows version", "the registry did not say")
+    else:
+        build = str(key.values.get("CurrentBuildNumber") or key.values.get("CurrentBuild") or "")
+        product = str(key.values.get("ProductName", ""))
+        number = "11" if build.isdigit() and int(build) >= _WINDOWS_11_BUILD else "10"
+        if "Server" in product:
+            distro = product.lower()
+        else:
+            display = key.values.get("DisplayVersion") or key.values.get("ReleaseId") or ""
+            distro = f"windows {number} {display}".strip()
+        revision = key.values.get("UBR")
+        kernel = f"10.0.{build}" + (f".{revision}" if revision is not None else "")
+    return Os(
+        system="windows",
+        distro=distro,
+        arch=host.machine,
+        kernel=kernel,
+        wsl=False,
+        virtual_machine=_windows_vm(host),
+        long_paths=_long_paths(host),
+    )
+
+
+def _windows_vm(host: Asking) -> str | None:
+    bios = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\BIOS")
+    said = (
+        " ".join(str(bios.values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")) if bios else ""
+    )
+    # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
+    return next((name for mark, name in _VENDORS.items() if mark in said.lower()), None)
+
+
+def _long_paths(host: Asking) -> bool | None:
+    key = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
+    return bool(key.values.get("LongPathsEnabled", 0)) if key else None

@@ -1,0 +1,137 @@
+"""A host that remembers every question and its answer: the evidence of a probe, and the stuff of a capture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
+from rekindle.host.record import Record
+from rekindle.model.machine import Evidence
+
+_SAID_CHARACTERS = 160
+
+
+class _WatchedEnv(Mapping[str, str]):
+    """Only the variables somebody asked for are remembered: an environment holds secrets."""
+
+    def __init__(self, real: Mapping[str, str], seen: dict[str, str]) -> None:
+        self._real = real
+        self._seen = seen
+
+    def __getitem__(self, key: str) -> str:
+        value = self._real[key]
+        self._seen[key] = value
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._real)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+
+class Witness:
+    """Satisfies :class:`rekindle.host.protocol.Host` by asking ``host`` and remembering."""
+
+    def __init__(self, host: Host, probe: str) -> None:
+        self._host = host
+        self._probe = probe
+        self.record = Record()
+        self.evidence: list[Evidence] = []
+        self._env = _WatchedEnv(host.env, self.record.env)
+
+    def _note(self, asked: str, said: object) -> None:
+        text = " ".join(str(said).split()) if said not in (None, "", {}) else "nothing"
+        self.evidence.append(Evidence(probe=self._probe, asked=asked, said=text[:_SAID_CHARACTERS]))
+
+    @property
+    def system(self) -> str:
+        return self._host.system
+
+    @property
+    def machine(self) -> str:
+        return self._host.machine
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return self._env
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        done = self._host.run(argv, timeout=timeout, env=env)
+        self.record.runs.append(done)
+        ending = "timed out" if done.timed_out else "" if done.ok else f"exit {done.code}"
+        said = done.out.strip() or done.err.strip()
+        self._note(" ".join(argv), f"{ending}: {said}" if ending else said)
+        return done
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        data = self._host.read(path, limit=limit)
+        self.record.files[path] = data
+        if data is not None:
+            self._note(path, data[: 4 * _SAID_CHARACTERS].decode("utf-8", "replace"))
+        return data
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        found = self._host.glob(pattern)
+        self.record.paths.update(dict.fromkeys(found))
+        if found:
+            self._note(pattern, f"{len(found)}: {', '.join(found)}")
+        return found
+
+    def which(self, name: str) -> str | None:
+        found = self._host.which(name)
+        self.record.programs.setdefault(name, (found,) if found else ())
+        return found
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        found = self._host.which_all(name)
+        self.record.programs[name] = found
+        return found
+
+    def realpath(self, path: str) -> str:
+        real = self._host.realpath(path)
+        if real != path:
+            self.record.links[path] = real
+        return real
+
+    def disk(self, path: str) -> Disk | None:
+        found = self._host.disk(path)
+        self.record.disks[path] = found
+        self._note(f"disk space at {path}", found)
+        return found
+
+    def memory(self) -> Memory | None:
+        self.record.memory = self._host.memory()
+        self._note("memory", self.record.memory)
+        return self.record.memory
+
+    def cpuid(self) -> Cpuid | None:
+        self.record.cpuid = self._host.cpuid()
+        if self.record.cpuid is not None:
+            self._note("cpuid", f"{len(self.record.cpuid.leaves)} leaves")
+        return self.record.cpuid
+
+    def registry(self, key: str) -> RegistryKey | None:
+        found = self._host.registry(key)
+        self.record.registry[key] = found
+        if found is not None:
+            self._note(key, dict(found.values) or ", ".join(found.keys))
+        return found
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        self.record.nvml = self._host.nvml(timeout=timeout)
+        self._note("NVML", self.record.nvml)
+        return self.record.nvml
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        answer = self._host.python(path, timeout=timeout)
+        self.record.pythons[path] = answer
+        self._note(f"{path} about itself", (answer or {}).get("version") or answer)
+        return answer
+
+    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        answer = self._host.torch(path, timeout=timeout)
+        self.record.torches[path] = answer
+        self._note(f"import torch in {path}", answer)
+        return answer

@@ -1,0 +1,111 @@
+"""Short external commands with a hard end: the whole process group dies at the deadline, children included.
+
+Output is bounded in memory and decoded however the tool wrote it; a tool that floods, hangs, forks or
+speaks another code page costs its own answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import IO
+
+from rekindle.host.protocol import Completed
+
+MAX_OUTPUT_BYTES = 4 << 20
+# How long a killed group may take to close its pipes before we walk away from it (a process stuck in the
+# kernel cannot be killed at all).
+_GRACE_S = 0.2
+
+
+def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Completed:
+    """Run to the end or to the deadline; never raises for what the command does."""
+    # Tools speak the user's language unless told otherwise, and we read their words.
+    merged = {**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **(env or {})}
+    windows = sys.platform == "win32"
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=merged,
+            start_new_session=not windows,
+            creationflags=0x08000000 if windows else 0,  # CREATE_NO_WINDOW
+        )
+    except (OSError, ValueError) as error:
+        return Completed(argv=tuple(argv), code=None, err=str(error))
+    out, err = _Drain(process.stdout), _Drain(process.stderr)
+    timed_out = False
+    try:
+        process.wait(timeout)
+        # A tool may leave a daemon behind that holds its pipes open (ccache, adb): do not wait for it.
+        out.join(_GRACE_S)
+        err.join(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        kill_group(process)
+        out.join(_GRACE_S)
+        err.join(_GRACE_S)
+    except BaseException:
+        kill_group(process)
+        raise
+    code = None if timed_out else process.returncode
+    return Completed(argv=tuple(argv), code=code, out=decode(out.data), err=decode(err.data), timed_out=timed_out)
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process and everything it started."""
+    if sys.platform == "win32":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, timeout=2)
+    else:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        process.kill()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+
+
+def decode(raw: bytes) -> str:
+    """Text from a tool: UTF-8, or UTF-16 (wsl.exe), or whatever code page, with what cannot be read marked."""
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return raw.decode("utf-16", "replace")
+    # wsl.exe writes UTF-16 without a mark: every second byte of ASCII text is zero.
+    if len(raw) >= 4 and raw[1:64:2].count(0) > len(raw[1:64:2]) // 2:
+        return raw.decode("utf-16-le", "replace")
+    return raw.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+class _Drain:
+    """Reads a pipe in the background and keeps at most ``MAX_OUTPUT_BYTES`` of it."""
+
+    def __init__(self, pipe: IO[bytes] | None) -> None:
+        self._parts: list[bytes] = []
+        self._kept = 0
+        self._thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self._thread.start()
+
+    def _read(self, pipe: IO[bytes] | None) -> None:
+        if pipe is None:
+            return
+        with contextlib.suppress(OSError, ValueError):
+            while part := os.read(pipe.fileno(), 65536):
+                if self._kept < MAX_OUTPUT_BYTES:
+                    self._parts.append(part[: MAX_OUTPUT_BYTES - self._kept])
+                    self._kept += len(part)
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    @property
+    def data(self) -> bytes:
+        return b"".join(self._parts)

@@ -1,0 +1,87 @@
+"""Memory and disk by the operating system's own calls."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+from pathlib import Path
+
+from rekindle.host.protocol import Disk, Memory
+
+
+def read_memory() -> Memory | None:
+    if sys.platform == "win32":
+        return _windows_memory()  # type: ignore[unreachable,unused-ignore]
+    try:
+        import psutil
+
+        virtual, swap = psutil.virtual_memory(), psutil.swap_memory()
+    except (OSError, RuntimeError, NotImplementedError, ImportError):
+        return None
+    return Memory(total=virtual.total, available=virtual.available, swap=swap.total)
+
+
+def read_disk(path: str) -> Disk | None:
+    place = Path(path)
+    while True:
+        try:
+            usage = shutil.disk_usage(place)
+        except OSError:
+            if place.parent == place:
+                return None
+            place = place.parent
+        else:
+            return Disk(total=usage.total, free=usage.free)
+
+
+class _MemoryStatus(ctypes.Structure):
+    _fields_ = [
+        ("length", ctypes.c_uint32),
+        ("load", ctypes.c_uint32),
+        *((name, ctypes.c_uint64) for name in ("total", "available", "page_total", "page_available", "virtual")),
+        ("virtual_available", ctypes.c_uint64),
+        ("extended", ctypes.c_uint64),
+    ]
+
+
+class _JobLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION (winnt.h), as far as its two memory limits."""
+
+    _fields_ = [
+        ("process_time", ctypes.c_int64),
+        ("job_time", ctypes.c_int64),
+        ("flags", ctypes.c_uint32),
+        ("min_working_set", ctypes.c_size_t),
+        ("max_working_set", ctypes.c_size_t),
+        ("active_processes", ctypes.c_uint32),
+        ("affinity", ctypes.c_size_t),
+        ("priority", ctypes.c_uint32),
+        ("scheduling", ctypes.c_uint32),
+        ("io", ctypes.c_uint64 * 6),
+        ("process_memory", ctypes.c_size_t),
+        ("job_memory", ctypes.c_size_t),
+        ("peak_process", ctypes.c_size_t),
+        ("peak_job", ctypes.c_size_t),
+    ]
+
+
+def _windows_memory() -> Memory | None:
+    kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
+    status = _MemoryStatus()
+    status.length = ctypes.sizeof(status)
+    if not kernel.GlobalMemoryStatusEx(ctypes.byref(status)):
+        return None
+    limits = _JobLimits()
+    job = None
+    # 9 = JobObjectExtendedLimitInformation; a null handle asks about the job this process runs in.
+    if kernel.QueryInformationJobObject(None, 9, ctypes.byref(limits), ctypes.sizeof(limits), None):
+        known = [limits.process_memory] * bool(limits.flags & 0x100) + [limits.job_memory] * bool(limits.flags & 0x200)
+        job = min(known) if known else None
+    return Memory(
+        total=status.total,
+        available=status.available,
+        swap=max(0, status.page_total - status.total),
+        commit_limit=status.page_total,
+        job_limit=job,
+    )

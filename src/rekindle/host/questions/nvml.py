@@ -1,0 +1,89 @@
+# Asked of our own Python, in a process of its own: what does NVIDIA's management library know?
+import ctypes
+import json
+import sys
+
+PLACES = (
+    ["nvml.dll", r"C:\Program Files\NVIDIA Corporation\NVSMI\nvml.dll"]
+    if sys.platform == "win32"
+    else ["libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"]
+)
+
+
+class Pci(ctypes.Structure):
+    _fields_ = [
+        ("bus_id_legacy", ctypes.c_char * 16),
+        ("domain", ctypes.c_uint),
+        ("bus", ctypes.c_uint),
+        ("device", ctypes.c_uint),
+        ("pci_device_id", ctypes.c_uint),
+        ("pci_subsystem_id", ctypes.c_uint),
+        ("bus_id", ctypes.c_char * 32),
+    ]
+
+
+class Memory(ctypes.Structure):
+    _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
+
+
+def load():
+    for place in PLACES:
+        try:
+            return ctypes.CDLL(place)
+        except OSError:
+            continue
+    return None
+
+
+def text(call, *before):
+    buffer = ctypes.create_string_buffer(96)
+    return buffer.value.decode("utf-8", "replace") if call(*before, buffer, 96) == 0 else None
+
+
+def device(nvml, index):
+    handle = ctypes.c_void_p()
+    code = nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle))
+    if code:
+        return {"index": index, "error": message(nvml, code), "code": code}
+    found = {"index": index, "name": text(nvml.nvmlDeviceGetName, handle)}
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    if nvml.nvmlDeviceGetCudaComputeCapability(handle, ctypes.byref(major), ctypes.byref(minor)) == 0:
+        found["compute_capability"] = "%d.%d" % (major.value, minor.value)
+    memory = Memory()
+    if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0:
+        found["memory"] = memory.total
+    pci = Pci()
+    if nvml.nvmlDeviceGetPciInfo_v3(handle, ctypes.byref(pci)) == 0:
+        # Low half vendor, high half device, as in configuration space.
+        found["pci_id"] = "%04x:%04x" % (pci.pci_device_id & 0xFFFF, pci.pci_device_id >> 16)
+        found["pci_slot"] = pci.bus_id.decode("ascii", "replace").lower()
+    current, pending = ctypes.c_int(), ctypes.c_int()
+    if hasattr(nvml, "nvmlDeviceGetDriverModel"):
+        if nvml.nvmlDeviceGetDriverModel(handle, ctypes.byref(current), ctypes.byref(pending)) == 0:
+            found["driver_model"] = {0: "WDDM", 1: "TCC", 2: "MCDM"}.get(current.value)
+    return found
+
+
+def message(nvml, code):
+    nvml.nvmlErrorString.restype = ctypes.c_char_p
+    return (nvml.nvmlErrorString(code) or b"").decode("utf-8", "replace")
+
+
+def main():
+    nvml = load()
+    if nvml is None:
+        return {"missing": True}
+    code = nvml.nvmlInit_v2()
+    if code:
+        return {"error": message(nvml, code), "code": code}
+    answer = {"driver": text(nvml.nvmlSystemGetDriverVersion)}
+    cuda = ctypes.c_int()
+    if nvml.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(cuda)) == 0:
+        answer["cuda"] = "%d.%d" % (cuda.value // 1000, cuda.value % 1000 // 10)
+    count = ctypes.c_uint()
+    nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+    answer["devices"] = [device(nvml, index) for index in range(count.value)]
+    return answer
+
+
+print(json.dumps(main()))

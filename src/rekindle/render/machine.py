@@ -1,0 +1,146 @@
+"""The doctor's table as one would paste it into an issue: short, aligned, nothing private in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from rekindle.model.machine import Check, Examination, Machine
+from rekindle.render.screen import Screen
+
+
+def show_examination(document: Examination, screen: Screen) -> None:
+    ready = document.ready
+    if ready.build and ready.use:
+        screen.verdict("ok", "Ready to use torch and to build it.")
+    elif ready.use:
+        screen.verdict("warn", "Ready to use torch; not ready to build it.")
+    elif ready.build:
+        screen.verdict("warn", "Ready to build torch; not ready to use it.")
+    else:
+        screen.verdict("fail", "Not ready: neither to use torch nor to build it.")
+    screen.line()
+    screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
+    _show_checks(document.checks, screen)
+    if document.gaps:
+        screen.section("Could not learn")
+        for gap in document.gaps:
+            screen.bullet(private(f"{gap.what}: {gap.why}"))
+    if screen.verbosity:
+        screen.section("Asked")
+        screen.rows([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
+
+
+def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]]:
+    """The machine as label and value."""
+    rows = [["system", _system(machine)], ["processor", _processor(machine)], ["memory", _memory(machine)]]
+    if machine.disks:
+        rows.append(["disk", ", ".join(f"{d.free_gib:g} GiB free for {d.purpose}" for d in machine.disks)])
+    elif machine.disk_free_gib is not None:
+        rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
+    rows += _labelled("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
+    named = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu))
+    drivers = [f"{name} {version}" for name, version in named if version]
+    if drivers:
+        rows.append(["driver", ", ".join(drivers)])
+    rows += _labelled(
+        "toolkits",
+        (
+            f"{t.kind} {t.version or '?'}  {private(t.path or '')}" + (f" ({t.note})" if t.note else "")
+            for t in machine.toolkits
+        ),
+    )
+    rows += _labelled(
+        "compilers",
+        (
+            f"{c.kind} {c.version}  {private(c.path or '')}" + (f" ({c.note})" if c.note else "")
+            for c in machine.compilers
+        ),
+    )
+    rows += _labelled(
+        "pythons",
+        (
+            f"{p.version}  {private(p.path or '')}"
+            + (f" ({', '.join(filter(None, (p.kind, p.note)))})" if p.kind else "")
+            for p in machine.pythons
+        ),
+    )
+    tools = [f"{name} {version}" for name, version in machine.tools.items() if version]
+    if tools:
+        rows.append(["tools", ", ".join(tools)])
+    if all_of_it and machine.cpu.features:
+        rows.append(["features", " ".join(machine.cpu.features)])
+    return rows
+
+
+def _labelled(label: str, values: Iterable[str], none: str | None = None) -> list[list[str]]:
+    rows = [[label if number == 0 else "", value] for number, value in enumerate(values)]
+    return rows or ([[label, none]] if none else [])
+
+
+def _system(machine: Machine) -> str:
+    os_ = machine.os
+    parts = [os_.distro or os_.system, os_.arch, f"glibc {os_.glibc}" if os_.glibc else None]
+    inside = [
+        "WSL" if os_.wsl else None,
+        f"container: {os_.container}" if os_.container else None,
+        f"virtual machine: {os_.virtual_machine}" if os_.virtual_machine and not os_.wsl else None,
+        os_.model,
+    ]
+    return ", ".join(part for part in (*parts, *inside) if part)
+
+
+def _processor(machine: Machine) -> str:
+    cpu = machine.cpu
+    counts = f"{cpu.cores} cores" if cpu.cores else None
+    if cpu.threads and cpu.threads != cpu.cores:
+        counts = f"{counts}, {cpu.threads} threads" if counts else f"{cpu.threads} threads"
+    return ", ".join(part for part in (cpu.name or "unknown", cpu.microarchitecture, counts) if part)
+
+
+def _memory(machine: Machine) -> str:
+    if machine.memory_gib is None:
+        return "unknown"
+    limit = ""
+    if machine.memory_limited_by and machine.memory_physical_gib:
+        limit = f" ({machine.memory_limited_by} limit; the machine has {machine.memory_physical_gib:g})"
+    return f"{machine.memory_gib:g} GiB{limit}, swap {machine.swap_gib or 0:g} GiB"
+
+
+def _gpu(machine: Machine, number: int) -> str:
+    gpu = machine.gpus[number]
+    parts = [
+        gpu.name or f"unknown {gpu.vendor} card",
+        str(gpu.arch) if gpu.arch else "architecture unknown",
+        f"{gpu.memory_gib:g} GiB" if gpu.memory_gib else None,
+        f"[{gpu.how}]",
+    ]
+    return ", ".join(part for part in parts[:-1] if part) + f" {parts[-1]}" + (f" {gpu.note}" if gpu.note else "")
+
+
+def _show_checks(checks: Iterable[Check], screen: Screen) -> None:
+    screen.section("Needed to use / to build")
+    rows = []
+    for check in checks:
+        use = screen.mark("ok") if "use" in check.needed_for else " "
+        build = screen.mark("ok") if "build" in check.needed_for else " "
+        rows.append((check, use, build))
+    width = max((len(check.id) for check, _, _ in rows), default=0)
+    for check, _, _ in rows:
+        what = "+".join(check.needed_for)
+        said = check.found or "missing"
+        if check.status != "ok":
+            said = ", ".join(part for part in (said, f"want {check.want}" if check.want else None) if part)
+        screen.line(f"  {screen.mark(check.status)} {check.id.ljust(width)}  {what.ljust(9)}  {private(said)}")
+        if check.why:
+            screen.paragraph(private(check.why), indent=width + 17)
+        if check.fix and check.status != "ok":
+            screen.line(" " * (width + 17) + screen.style(f"→ {check.fix}", "cyan"))
+
+
+def private(text: str) -> str:
+    """Paths below the user's home begin with ~, so that no name is shown."""
+    for home in (os.path.expanduser("~"), os.environ.get("USERPROFILE", "")):  # noqa: PTH111 (plain text wanted)
+        if len(home) > 3:
+            text = text.replace(home, "~")
+    return text
