@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
+
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
     from rekindle.host.protocol import Host
@@ -136,3 +138,19 @@ def build_script(request: BuildRequest) -> BuildScript:
     from rekindle.build.script import render_script
 
     return render_script(make_order(request))
+
+
+__all__ = [
+    "build",
+    "build_script",
+    "compare_verifications",
+    "doctor",
+    "explain",
+    "index_add",
+    "index_build",
+    "index_page",
+    "index_search",
+    "index_serve",
+    "index_yank",
+    "verify",
+]

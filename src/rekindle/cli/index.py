@@ -3,14 +3,93 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.errors import BadInput, Exit
+
+EXAMPLES = """examples:
+  rekindle index add dist/*.whl --root ~/wheelhouse
+  rekindle index build --root ~/wheelhouse
+  rekindle index serve --root ~/wheelhouse --port 8080
+  pip install --index-url http://127.0.0.1:8080/simple/ torch
+  rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
+  rekindle index page --out torch-finder.html      (needs no wheelhouse)
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "action", choices=("add", "build", "serve", "search", "page", "yank", "unyank"), help="what to do"
+    )
+    parser.add_argument("what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project")
+    parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
+    add = parser.add_argument_group("add")
+    add.add_argument("--report", metavar="FILE", help="an inspection report (otherwise the wheel is inspected)")
+    add.add_argument("--proof", metavar="FILE", action="append", default=[], help="a verification report; repeatable")
+    add.add_argument("--no-inspect", action="store_true", help="store it without looking inside its libraries")
+    serve = parser.add_argument_group("serve")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback only)")
+    serve.add_argument("--port", type=int, default=8080, help="0 takes any free one (default: 8080)")
+    search = parser.add_argument_group("search")
+    search.add_argument("--gpu", action="append", default=[], help="a product name, sm_35 or gfx1031; repeatable")
+    search.add_argument("--os", choices=("linux", "windows", "macos"))
+    search.add_argument("--arch", choices=("x86_64", "aarch64"))
+    search.add_argument("--python", help="3.11")
+    search.add_argument("--glibc", help="2.28")
+    search.add_argument("--torch", metavar="SPEC", help="a version or a specifier")
+    parser.add_argument("--reason", default="", help="yank: why")
+    parser.add_argument("--out", metavar="FILE", help="page: where to write it (default: index.html in the root)")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle index' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.render import wheelhouse as view
+
+    if args.what and args.action in ("build", "serve", "page"):
+        raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
+    if args.action == "page":
+        page = api.index_page(root=args.root, out=args.out, progress=session.progress)
+        return Answer(document=page, view=view.render_page)
+    if not args.root:
+        raise BadInput("which wheelhouse?", remedy="give its directory with --root DIR")
+    if args.action == "add":
+        if not args.what:
+            raise BadInput("which wheels?", remedy="rekindle index add WHEEL… --root DIR")
+        added = api.index_add(
+            args.root,
+            args.what,
+            report=args.report,
+            proofs=args.proof,
+            look_inside=not args.no_inspect,
+            progress=session.progress,
+        )
+        return Answer(document=added, view=view.render_added)
+    if args.action == "build":
+        return Answer(document=api.index_build(args.root, progress=session.progress), view=view.render_built)
+    if args.action in ("yank", "unyank"):
+        if len(args.what) != 1:
+            raise BadInput("one wheel's file name, please", remedy=f"rekindle index {args.action} FILE --root DIR")
+        reason = args.reason if args.action == "yank" else None
+        return Answer(document=api.index_yank(args.root, args.what[0], reason), view=view.render_yanked)
+    if args.action == "serve":
+        served = api.index_serve(args.root, host=args.host, port=args.port, say=lambda text: _say(text, session))
+        return Answer(document=served, view=view.render_served)
+    found = api.index_search(
+        args.root,
+        project=args.what[0] if args.what else None,
+        gpus=args.gpu,
+        system=args.os,
+        machine=args.arch,
+        python=args.python,
+        glibc=args.glibc,
+        versions=args.torch,
+    )
+    runs = any(match.verdict.runs for match in found.matches)
+    return Answer(document=found, view=view.render_found, exit_code=Exit.YES if runs else Exit.NO)
+
+
+def _say(text: str, session: Session) -> None:
+    # A script that starts the server waits for this line, so it comes even with --quiet.
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

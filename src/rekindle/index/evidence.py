@@ -1,0 +1,46 @@
+"""What lies beside a wheel and speaks about it: ``build.json``, inspection and verification reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.errors import BadInput
+from rekindle.model.build import BuildResult
+from rekindle.model.document import load
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
+from rekindle.model.wheelhouse import Origin
+
+
+def find_origin(wheel: Path, sha256: str) -> Origin | None:
+    """From ``build.json`` beside the wheel, if it speaks about exactly this file."""
+    path = wheel.with_name("build.json")
+    if not path.is_file():
+        return None
+    built = load(path, BuildResult)
+    if Path(built.wheel).name != wheel.name:
+        return None
+    if built.wheel_sha256 != sha256:
+        raise BadInput(
+            f"{wheel.name} is not the file that {path} describes (sha256 {sha256[:12]}… against "
+            f"{built.wheel_sha256[:12]}…)",
+            remedy="it was changed after the build: build it again, or remove build.json if you trust the change",
+        )
+    plan = built.plan
+    return Origin(
+        torch=plan.torch,
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        cudnn=plan.cudnn,
+        plan_digest=built.plan_digest,
+        source_commit=built.source_commit,
+        patches=tuple(patch.id for patch in built.patches),
+    )
+
+
+def load_report(path: Path | None) -> WheelReport | None:
+    return load(path, WheelReport) if path else None
+
+
+def load_proofs(paths: tuple[Path, ...]) -> tuple[VerifyReport, ...]:
+    return tuple(load(path, VerifyReport) for path in paths)

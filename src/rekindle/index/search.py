@@ -1,0 +1,162 @@
+"""Which wheels of a wheelhouse run on a described machine, judged by what is in them, not by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.plan import Reason
+from rekindle.model.wheel import Verdict
+from rekindle.model.wheelhouse import Row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """A machine and a wish; what is None is not asked for."""
+
+    gpus: tuple[GpuArch, ...] = ()
+    system: str | None = None
+    machine: str | None = None
+    python: str | None = None
+    glibc: str | None = None
+    project: str | None = None
+    versions: SpecifierSet | None = None
+
+    def describe(self) -> dict[str, str]:
+        parts = {
+            "gpu": ", ".join(str(gpu) for gpu in self.gpus),
+            "os": self.system,
+            "arch": self.machine,
+            "python": self.python,
+            "glibc": self.glibc,
+            "project": self.project,
+            "version": str(self.versions) if self.versions else None,
+        }
+        return {key: value for key, value in parts.items() if value}
+
+
+def search(rows: Iterable[Row], wanted: Wanted) -> tuple[list[tuple[Row, Verdict]], list[Reason]]:
+    """(what runs or may run, newest first; why the others do not)."""
+    name = ", ".join(wanted.describe().values()) or "any machine"
+    hits: list[tuple[Row, Verdict]] = []
+    refused: list[Reason] = []
+    for row in rows:
+        if wanted.project and row.project != wanted.project:
+            continue
+        verdict = judge(row, wanted, name)
+        if verdict.runs is False:
+            why = verdict.because[0]
+            refused.append(Reason(code=why.code, text=f"{row.file}: {why.text}"))
+        else:
+            hits.append((row, verdict))
+    hits.sort(key=lambda hit: (hit[1].runs is None, _newest_first(hit[0].version), hit[0].file))
+    return hits, refused
+
+
+def judge(row: Row, wanted: Wanted, name: str) -> Verdict:
+    for check in (_yanked, _version, _system, _python, _glibc):
+        if no := check(row, wanted):
+            return Verdict(machine=name, runs=False, because=(no,))
+    reasons: list[Reason] = []
+    runs: bool | None = True
+    for gpu in wanted.gpus:
+        answer, reason = _gpu(row, gpu)
+        reasons.append(reason)
+        if answer is False:
+            return Verdict(machine=name, runs=False, because=(reason,))
+        runs = runs and answer
+    if proven := sum(1 for proof in row.proofs if proof.passed and not proof.failed):
+        reasons.append(Reason(code="verified", text=f"verified {proven} time{'s' * (proven > 1)}"))
+    if not reasons:
+        reasons.append(Reason(code="tags-fit", text="its tags fit"))
+    return Verdict(machine=name, runs=runs, because=tuple(reasons))
+
+
+def _yanked(row: Row, wanted: Wanted) -> Reason | None:
+    if row.yanked is None:
+        return None
+    return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
+
+
+def _version(row: Row, wanted: Wanted) -> Reason | None:
+    if wanted.versions is None or wanted.versions.contains(row.version, prereleases=True):
+        return None
+    return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
+
+
+def _system(row: Row, wanted: Wanted) -> Reason | None:
+    if wanted.system and not {"any", wanted.system} & set(row.systems):
+        return Reason(code="other-system", text=f"is for {', '.join(row.systems)}, not {wanted.system}")
+    if wanted.machine and not {"any", wanted.machine, "universal2"} & set(row.machines):
+        return Reason(code="other-arch", text=f"is for {', '.join(row.machines)} processors, not {wanted.machine}")
+    return None
+
+
+def _python(row: Row, wanted: Wanted) -> Reason | None:
+    if wanted.python is None:
+        return None
+    if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
+        return Reason(code="other-python", text=f"needs Python {row.requires_python}, not {wanted.python}")
+    for tag in row.pythons:
+        if tag == wanted.python or tag.startswith("py"):
+            return None
+        if tag.endswith("-abi3") and not wanted.python.endswith("t"):
+            least = tag.removesuffix("-abi3").removeprefix("cp")
+            if Version(f"{least[0]}.{least[1:]}") <= Version(wanted.python):
+                return None
+    return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
+
+
+def _glibc(row: Row, wanted: Wanted) -> Reason | None:
+    if not (wanted.glibc and row.glibc) or Version(row.glibc) <= Version(wanted.glibc):
+        return None
+    return Reason(code="glibc-too-old", text=f"needs glibc {row.glibc}, there is {wanted.glibc}")
+
+
+def _gpu(row: Row, gpu: GpuArch) -> tuple[bool | None, Reason]:
+    if "any" in row.systems and not row.inspected:
+        return True, Reason(code="pure-python", text="has no native code")
+    if not row.inspected:
+        return None, Reason(code="not-inspected", text="was added without an inspection: GPU code unknown")
+    own = (row.sass, row.ptx, row.gfx)
+    if not any(own) and not row.libraries:
+        return False, Reason(code="no-gpu-code", text="has no GPU code (a CPU build)")
+    if not any(own):
+        return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
+    if not _runs(*own, gpu):
+        have = ", ".join((*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx))
+        return False, Reason(code="no-kernel-image", text=f"has no code for {gpu} in its own kernels (has {have})")
+    return True, Reason(code="kernels-run", text=f"its own kernels have code that runs on {gpu}{_gaps(row, gpu)}")
+
+
+def _gaps(row: Row, gpu: GpuArch) -> str:
+    """Libraries of which no container runs there: a union over the wheel would hide them."""
+    missing = [lib.file.rsplit("/", 1)[-1] for lib in row.libraries if not _runs(lib.sass, lib.ptx, lib.gfx, gpu)]
+    return f"; but not in {', '.join(sorted(missing)[:4])}" if missing else ""
+
+
+def _runs(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], gpu: GpuArch) -> bool:
+    if isinstance(gpu, Sm):
+        return any(sass_runs_on(parse_sm(code), gpu) for code in sass) or any(
+            ptx_runs_on(parse_sm(code), gpu) for code in ptx
+        )
+    return isinstance(gpu, Gfx) and any(_gfx_runs(parse_gfx(code), gpu) for code in gfx)
+
+
+def _gfx_runs(code: Gfx, gpu: Gfx) -> bool:
+    """Same chip; a feature the code insists on must not be contradicted by the device."""
+    if code.name != gpu.name:
+        return False
+    settings = {feature[:-1]: feature[-1] for feature in gpu.features}
+    return all(settings.get(feature[:-1], feature[-1]) == feature[-1] for feature in code.features)
+
+
+def _newest_first(version: str) -> tuple[int, ...]:
+    try:
+        return tuple(-part for part in Version(version).release)
+    except InvalidVersion:
+        return (0,)

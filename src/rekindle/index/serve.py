@@ -1,0 +1,230 @@
+"""A small read-only server for a wheelhouse: GET and HEAD, ranges, ETags, PEP 691 negotiation.
+
+It answers only for names it knows (``simple``, ``wheels``, ``catalogue.json``, the page); everything else is
+404. A request's path is split, checked part by part and never resolved upwards. It speaks plain HTTP on the
+loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import email.utils
+import os
+import socket
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from rekindle import __version__
+from rekindle.errors import BadInput
+from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
+from rekindle.index.store import Wheelhouse
+
+PUBLIC = ("simple", "wheels", "catalogue.json", "index.html")
+MAX_CONNECTIONS = 64
+TIMEOUT_SECONDS = 30
+JSON = "application/vnd.pypi.simple.v1+json"
+HTML = "application/vnd.pypi.simple.v1+html"
+_TYPES = {
+    ".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
+    ".html": "text/html; charset=utf-8",
+}  # fmt: skip
+_CHUNK = 1 << 20
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = f"rekindle/{__version__}"
+    sys_version = ""
+    timeout = TIMEOUT_SECONDS
+    server: Server
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def _answer(self, *, body: bool) -> None:
+        self.server.requests += 1
+        parts = split_path(self.path)
+        root = self.server.house.root
+        path = None if parts is None else root.joinpath(*parts) if parts else root / "index.html"
+        kind: str | None = None
+        if parts and path and parts[0] == "simple" and path.is_dir():
+            if not urlsplit(self.path).path.endswith("/"):
+                self._redirect(HTTPStatus.MOVED_PERMANENTLY, "/" + "/".join(parts) + "/")
+                return
+            kind = choose(self.headers.get("Accept"))
+            path = path / ("index.json" if kind == JSON else "index.html")
+        elif parts == [] and path and not path.is_file():
+            self._redirect(HTTPStatus.FOUND, "/simple/")
+            return
+        file = self._open(path)
+        if file is None:
+            self._not_found(body)
+            return
+        with file:
+            self._send_file(file, kind or _TYPES.get(path.suffix if path else "", "application/octet-stream"),
+                            body, vary=kind is not None)  # fmt: skip
+
+    def _open(self, path: Path | None) -> BinaryIO | None:
+        """Only what really lies inside the wheelhouse, whatever links say."""
+        try:
+            if path and path.resolve().is_relative_to(self.server.house.root.resolve()) and path.is_file():
+                return path.open("rb")
+        except OSError:
+            return None
+        return None
+
+    def _send_file(self, file: BinaryIO, kind: str, body: bool, vary: bool) -> None:
+        stat = os.fstat(file.fileno())
+        etag = f'"{stat.st_ino:x}-{stat.st_size:x}-{stat.st_mtime_ns:x}"'
+        if same_tag(self.headers.get("If-None-Match"), etag):
+            self.send_response(HTTPStatus.NOT_MODIFIED)
+            self._common(etag, stat.st_mtime, vary)
+            self.end_headers()
+            return
+        span: Span | None = None
+        if self.headers.get("If-Range") in (None, etag):
+            try:
+                span = parse_range(self.headers.get("Range"), stat.st_size)
+            except Unsatisfiable:
+                self.send_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
+                self.send_header("Content-Range", f"bytes */{stat.st_size}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+        self.send_response(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK)
+        self.send_header("Content-Type", kind)
+        whole = span or Span(0, stat.st_size - 1)
+        if span:
+            self.send_header("Content-Range", f"bytes {span.first}-{span.last}/{stat.st_size}")
+        self.send_header("Content-Length", str(whole.length))
+        self._common(etag, stat.st_mtime, vary)
+        self.end_headers()
+        if body:
+            self._copy(file, whole)
+
+    def _copy(self, file: BinaryIO, span: Span) -> None:
+        file.seek(span.first)
+        left = span.length
+        while left and (chunk := file.read(min(left, _CHUNK))):
+            self.wfile.write(chunk)
+            left -= len(chunk)
+        if left:  # the file shrank under us: the promised length cannot be kept
+            self.close_connection = True
+
+    def _common(self, etag: str, mtime: float, vary: bool) -> None:
+        self.send_header("ETag", etag)
+        self.send_header("Last-Modified", email.utils.formatdate(mtime, usegmt=True))
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Cache-Control", "no-cache")
+        if vary:
+            self.send_header("Vary", "Accept")
+
+    def end_headers(self) -> None:
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src "
+                         "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+                         "frame-ancestors 'none'")  # fmt: skip
+        self.send_header("Referrer-Policy", "no-referrer")
+        super().end_headers()
+
+    def _not_found(self, body: bool) -> None:
+        text = b"404 Not Found\n"
+        self.send_response(HTTPStatus.NOT_FOUND)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if body:
+            self.wfile.write(text)
+
+    def _redirect(self, status: HTTPStatus, to: str) -> None:
+        self.send_response(status)
+        self.send_header("Location", to)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: a log of strangers' strings on the terminal helps nobody."""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, address: tuple[str, int], house: Wheelhouse) -> None:
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        self.house = house
+        self.requests = 0
+        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        super().__init__(address, Handler)
+
+    @property
+    def url(self) -> str:
+        host, port = str(self.server_address[0]), self.server_address[1]
+        shown = f"[{host}]" if ":" in host else host
+        return f"http://{shown}:{port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        # More readers than threads wait here; the listen queue holds them.
+        self._slots.acquire()
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._slots.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A reader that went away is no news."""
+
+
+def open_server(house: Wheelhouse, host: str, port: int) -> Server:
+    if not (house.root / "simple").is_dir():
+        raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
+    if not 0 <= port <= 65535:
+        raise BadInput(f"{port} is no port", remedy="a number from 0 (any free one) to 65535")
+    try:
+        return Server((host, port), house)
+    except (OSError, OverflowError) as error:
+        raise BadInput(f"cannot listen on {host} port {port}: {error}", remedy="--port 0 takes any free one") from error
+
+
+def split_path(target: str) -> list[str] | None:
+    """A request target as safe path parts below the root; None where it is none of ours."""
+    with contextlib.suppress(ValueError):
+        path = unquote(urlsplit(target).path, errors="strict")
+        parts = [part for part in path.split("/") if part]
+        if not path.startswith("/") or "\0" in path or "\\" in path or len(parts) > 3:
+            return None
+        # A leading dot covers "..", ".site" and ".lock" alike; a colon is a drive or a stream on Windows.
+        if any(part.startswith(".") or ":" in part for part in parts):
+            return None
+        return parts if not parts or parts[0] in PUBLIC else None
+    return None
+
+
+def choose(accept: str | None) -> str:
+    """PEP 691: JSON only for those who prefer it in so many words."""
+    best, best_quality = "text/html; charset=utf-8", 0.0
+    for item in (accept or "").split(","):
+        kind, *parameters = (piece.strip() for piece in item.split(";"))
+        quality = 1.0
+        for parameter in parameters:
+            if parameter.startswith("q="):
+                try:
+                    quality = float(parameter[2:])
+                except ValueError:
+                    quality = 0.0
+        kind = {"application/vnd.pypi.simple.latest+json": JSON, "application/vnd.pypi.simple.latest+html": HTML,
+                "text/html": "text/html; charset=utf-8", "*/*": "text/html; charset=utf-8"}.get(kind, kind)  # fmt: skip
+        if kind in (JSON, HTML, "text/html; charset=utf-8") and quality > best_quality:
+            best, best_quality = kind, quality
+    return best

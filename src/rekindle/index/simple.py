@@ -1,0 +1,82 @@
+"""The pages installers read: PEP 503 (HTML) and PEP 691 (JSON), with hashes, yanks and PEP 658 metadata.
+
+Links are relative, so the same files work over HTTP from any prefix and from a directory by ``file://``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from urllib.parse import quote
+
+import msgspec
+
+from rekindle.model.wheelhouse import Row
+
+API_VERSION = "1.0"
+
+
+def project_html(project: str, rows: Sequence[Row]) -> bytes:
+    links = "\n".join(f"    {_link(row)}<br>" for row in rows)
+    return _page(f"Links for {project}", links)
+
+
+def project_json(project: str, rows: Sequence[Row]) -> bytes:
+    files = [
+        {
+            "filename": row.file,
+            "url": _href(row),
+            "hashes": {"sha256": row.sha256},
+            "core-metadata": {"sha256": row.metadata_sha256},
+            # The older spelling, which some installers still look for (PEP 714).
+            "dist-info-metadata": {"sha256": row.metadata_sha256},
+            **({"requires-python": row.requires_python} if row.requires_python else {}),
+            "yanked": (row.yanked or True) if row.yanked is not None else False,
+            "size": row.bytes,
+            "upload-time": row.added,
+        }
+        for row in rows
+    ]
+    versions = sorted({row.version for row in rows})
+    return msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": versions, "files": files})
+
+
+def root_html(projects: Iterable[str]) -> bytes:
+    links = "\n".join(f'    <a href="{quote(name)}/">{escape(name)}</a><br>' for name in projects)
+    return _page("Simple index", links)
+
+
+def root_json(projects: Iterable[str]) -> bytes:
+    return msgspec.json.encode(
+        {"meta": {"api-version": API_VERSION}, "projects": [{"name": name} for name in projects]}
+    )
+
+
+def _href(row: Row) -> str:
+    return f"../../{quote(row.url)}"
+
+
+def _link(row: Row) -> str:
+    attributes = [f'href="{_href(row)}#sha256={row.sha256}"']
+    if row.requires_python:
+        attributes.append(f'data-requires-python="{escape(row.requires_python)}"')
+    attributes += [f'{key}="sha256={row.metadata_sha256}"' for key in ("data-core-metadata", "data-dist-info-metadata")]
+    if row.yanked is not None:
+        attributes.append(f'data-yanked="{escape(row.yanked)}"')
+    return f"<a {' '.join(attributes)}>{escape(row.file)}</a>"
+
+
+def _page(title: str, links: str) -> bytes:
+    return f"""<!DOCTYPE html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="pypi:repository-version" content="{API_VERSION}">
+    <title>{escape(title)}</title>
+  </head>
+  <body>
+    <h1>{escape(title)}</h1>
+{links}
+  </body>
+</html>
+""".encode()

@@ -1,0 +1,168 @@
+"""The static site, switched in one step: readers see the old one or the new one, whole.
+
+Two copies lie side by side in ``.site/a`` and ``.site/b``; ``.site/current`` points at the one that is
+read, and ``simple`` and ``catalogue.json`` in the root lead through it. A build brings the *other* copy up
+to date (only the projects that changed) and then moves the pointer with one rename. A copy that was being
+changed when a build died has no manifest and is made anew next time.
+Where the file system has no symbolic links, files are replaced one by one, each of them atomically.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.index import simple
+from rekindle.index.rows import load_rows
+from rekindle.index.store import Wheelhouse
+from rekindle.model.document import encode
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.wheelhouse import Catalogue, Row, SiteBuilt
+
+PUBLIC = ("simple", "catalogue.json")
+_MANIFEST = "manifest.json"
+
+
+def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBuilt:
+    """Write ``simple/`` and ``catalogue.json`` for every wheel of the house."""
+    progress = progress or Silent()
+    progress.stage("index", str(house.root))
+    try:
+        with house.lock("index build"):
+            rows = load_rows(house)
+            projects = {key: list(group) for key, group in itertools.groupby(rows, key=lambda row: row.project)}
+            if _links_work(house):
+                current = _current(house)
+                target = house.site / ("b" if current == "a" else "a")
+                hidden = _Hidden()
+                written = _bring_up_to_date(target, projects, rows, hidden, progress)
+                hidden.flush()
+                _switch(house, target.name)
+            else:
+                written = _bring_up_to_date(house.root, projects, rows, write_atomically, progress)
+    except OSError as error:
+        raise StageFailed(
+            f"cannot write the site in {house.root}: {error.strerror or error}",
+            remedy="the site that was there is unchanged; make room or check the directory's permissions",
+        ) from error
+    return SiteBuilt(
+        root=str(house.root),
+        simple=str(house.root / "simple"),
+        catalogue=str(house.root / "catalogue.json"),
+        wheels=len(rows),
+        projects=len(projects),
+        pages_written=written,
+        pages_kept=len(projects) - written,
+    )
+
+
+class _Hidden:
+    """Writes into the copy nobody is pointed at, and brings it to disk before the pointer moves."""
+
+    def __init__(self) -> None:
+        self.written: list[Path] = []
+
+    def __call__(self, path: Path, content: bytes) -> None:
+        # A new file, not new bytes: a slow reader may still hold the old one.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+        self.written.append(path)
+
+    def flush(self) -> None:
+        if len(self.written) > 100 and hasattr(os, "sync"):
+            os.sync()  # for many files one sync is cheaper than many
+            return
+        for path in self.written:
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+
+
+def _bring_up_to_date(
+    target: Path,
+    projects: dict[str, list[Row]],
+    rows: list[Row],
+    write: Callable[[Path, bytes], None],
+    progress: Progress,
+) -> int:
+    manifest = target / _MANIFEST
+    old = _read_manifest(manifest)
+    if not old and (target / "simple").exists():
+        shutil.rmtree(target / "simple")
+    digests = {name: hashlib.sha256(msgspec.msgpack.encode(group)).hexdigest() for name, group in projects.items()}
+    manifest.unlink(missing_ok=True)
+    pages = target / "simple"
+    written = 0
+    for number, (name, digest) in enumerate(digests.items()):
+        if old.get(name) == digest:
+            continue
+        write(pages / name / "index.html", simple.project_html(name, projects[name]))
+        write(pages / name / "index.json", simple.project_json(name, projects[name]))
+        written += 1
+        progress.step(number, len(digests), name)
+    write(pages / "index.html", simple.root_html(projects))
+    write(pages / "index.json", simple.root_json(projects))
+    for name in old.keys() - digests.keys():
+        shutil.rmtree(pages / name, ignore_errors=True)
+    catalogue = Catalogue(generated=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), wheels=tuple(rows))
+    write(target / "catalogue.json", msgspec.json.encode(catalogue) + b"\n")
+    write(manifest, encode(digests))
+    return written
+
+
+def _read_manifest(path: Path) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def _current(house: Wheelhouse) -> str | None:
+    try:
+        return os.readlink(house.site / "current")  # noqa: PTH115 (the name itself, not a resolved path)
+    except OSError:
+        return None
+
+
+def _links_work(house: Wheelhouse) -> bool:
+    """Try one; what lies in the root may also be real directories from a place without links."""
+    house.site.mkdir(parents=True, exist_ok=True)
+    probe = house.site / ".probe"
+    try:
+        probe.unlink(missing_ok=True)
+        probe.symlink_to("a")
+        probe.unlink()
+    except (OSError, NotImplementedError):
+        return False
+    return all((house.root / name).is_symlink() or not (house.root / name).exists() for name in PUBLIC)
+
+
+def _switch(house: Wheelhouse, name: str) -> None:
+    _point(house.site / "current", name)
+    for public in PUBLIC:
+        target = f".site/current/{public}"
+        if not (house.root / public).is_symlink():
+            _point(house.root / public, target)
+
+
+def _point(link: Path, target: str) -> None:
+    temporary = link.with_name(f".{link.name}.new")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)
+    with contextlib.suppress(OSError):
+        handle = os.open(link.parent, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,217 @@
+"""The wheelhouse on disk: wheels, their metadata, and one record per wheel.
+
+``wheels/<project>/<file>`` is the wheel and ``<file>.metadata`` beside it what PEP 658 asks for;
+``records/<project>/<file>.json`` is its :class:`Entry`. The record is written last: a wheel exists for the
+index exactly when its record does, so a kill at any moment leaves the wheel in or out, never half in.
+Writers hold the lock only while they rename; the long copy happens before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.workspace import Workspace
+from rekindle.index.names import parse_name
+from rekindle.index.reading import ReadWheel, read_wheel
+from rekindle.model.document import encode, load
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
+from rekindle.model.wheelhouse import AddedWheel, Entry, Origin
+
+LOCK_WAIT_SECONDS = 120.0
+_STALE_SECONDS = 86_400
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Wheelhouse:
+    root: Path
+
+    @property
+    def wheels(self) -> Path:
+        return self.root / "wheels"
+
+    @property
+    def records(self) -> Path:
+        return self.root / "records"
+
+    @property
+    def site(self) -> Path:
+        return self.root / ".site"
+
+    def wheel(self, project: str, file: str) -> Path:
+        return self.wheels / project / file
+
+    def record(self, project: str, file: str) -> Path:
+        return self.records / project / f"{file}.json"
+
+    def entry(self, file: str) -> Entry:
+        name = parse_name(file)
+        path = self.record(name.project, name.file)
+        if not path.is_file():
+            raise BadInput(f"{file} is not in the wheelhouse {self.root}", remedy="rekindle index search --root DIR")
+        return load(path, Entry)
+
+    @contextlib.contextmanager
+    def lock(self, purpose: str) -> Iterator[None]:
+        """One writer at a time; the others wait."""
+        with Workspace(self.root).lock(purpose, wait=LOCK_WAIT_SECONDS):
+            yield
+
+    def exists(self) -> bool:
+        return self.records.is_dir()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known about a wheel beyond itself; each part may be missing."""
+
+    report: WheelReport | None = None
+    proofs: tuple[VerifyReport, ...] = ()
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incoming:
+    """A checked copy of a wheel that lies inside the wheelhouse but is not part of it yet."""
+
+    path: Path
+    sha256: str
+    bytes: int
+    read: ReadWheel
+
+
+@contextlib.contextmanager
+def receive(house: Wheelhouse, source: Path, *, progress: Progress | None = None) -> Iterator[Incoming]:
+    """Copy a wheel in and check the copy (so that nobody can change it between check and use)."""
+    progress = progress or Silent()
+    name = parse_name(source.name)
+    waiting = house.root / ".incoming"
+    copy = waiting / f"{os.getpid()}-{secrets.token_hex(8)}.whl"
+    try:
+        with _disk_errors(house.root):
+            waiting.mkdir(parents=True, exist_ok=True)
+            _sweep(waiting)
+            progress.stage("copy", name.file)
+            sha256, size = _copy(source, copy, progress)
+        progress.stage("check", name.file)
+        read = read_wheel(copy, file=name.file, progress=progress)
+        yield Incoming(path=copy, sha256=sha256, bytes=size, read=read)
+    finally:
+        with contextlib.suppress(OSError):
+            copy.unlink()
+
+
+def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWheel:
+    """Make a received wheel part of the wheelhouse, or add evidence to one that is there already."""
+    name = incoming.read.name
+    with house.lock(f"index add {name.file}"), _disk_errors(house.root):
+        record = house.record(name.project, name.file)
+        state = "added"
+        entry = Entry(
+            file=name.file,
+            project=name.project,
+            version=str(name.version),
+            tags=name.tag_strings,
+            sha256=incoming.sha256,
+            bytes=incoming.bytes,
+            metadata_sha256=hashlib.sha256(incoming.read.metadata).hexdigest(),
+            requires_python=incoming.read.requires_python,
+            added=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            report=evidence.report,
+            proofs=evidence.proofs,
+            origin=evidence.origin,
+        )
+        if record.is_file():
+            old = load(record, Entry)
+            if old.sha256 != incoming.sha256:
+                raise StageFailed(
+                    f"the wheelhouse already has another {name.file} (sha256 {old.sha256[:12]}…)",
+                    remedy="installers remember files by name: give the new one a build tag or a local version, "
+                    "as in torch-2.6.0-2-cp311-… or 2.6.0+mine2",
+                )
+            entry = _joined(old, evidence)
+            state = "already" if entry == old else "updated"
+        target = house.wheel(name.project, name.file)
+        if not target.is_file() or state == "added":
+            target.parent.mkdir(parents=True, exist_ok=True)
+            incoming.path.replace(target)
+            write_atomically(target.with_name(f"{name.file}.metadata"), incoming.read.metadata)
+        if state != "already":
+            write_atomically(record, encode(entry))
+    return AddedWheel(
+        file=name.file, state=state, sha256=entry.sha256, bytes=entry.bytes, warnings=incoming.read.warnings
+    )
+
+
+def yank(house: Wheelhouse, file: str, reason: str | None) -> Entry:
+    """Mark a wheel as withdrawn (PEP 592), or take the mark away with ``None``; the file stays."""
+    with house.lock(f"index yank {file[:80]}"), _disk_errors(house.root):
+        old = house.entry(file)
+        entry = msgspec.structs.replace(old, yanked=reason)
+        write_atomically(house.record(old.project, old.file), encode(entry))
+    return entry
+
+
+def _joined(old: Entry, evidence: Evidence) -> Entry:
+    return msgspec.structs.replace(
+        old,
+        report=evidence.report or old.report,
+        proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
+        origin=evidence.origin or old.origin,
+    )
+
+
+def _copy(source: Path, target: Path, progress: Progress) -> tuple[str, int]:
+    try:
+        reading = source.open("rb")
+    except OSError as error:
+        raise BadInput(f"cannot read {source}: {error.strerror or error}") from error
+    digest, done = hashlib.sha256(), 0
+    with reading, target.open("xb") as writing:
+        total = os.fstat(reading.fileno()).st_size
+        while chunk := reading.read(_CHUNK):
+            digest.update(chunk)
+            writing.write(chunk)
+            done += len(chunk)
+            progress.step(done, total, source.name)
+        writing.flush()
+        os.fsync(writing.fileno())
+    return digest.hexdigest(), done
+
+
+def _sweep(waiting: Path) -> None:
+    """Throw away what a killed ``add`` left behind, but nothing that may still be growing."""
+    for path in waiting.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                path.unlink()
+
+
+@contextlib.contextmanager
+def _disk_errors(root: Path) -> Iterator[None]:
+    """A full or read-only disk is told as such; what was there before is untouched."""
+    try:
+        yield
+    except OSError as error:
+        free = ""
+        with contextlib.suppress(OSError):
+            free = f" ({shutil.disk_usage(root).free >> 20} MiB free)"
+        raise StageFailed(
+            f"cannot write to the wheelhouse {root}: {error.strerror or error}{free}",
+            remedy="nothing was changed; make room or give a writable directory with --root",
+        ) from error

@@ -1,0 +1,1 @@
+"""The longer joins of stages, one file per verb; ``api`` offers them all."""

@@ -1,0 +1,134 @@
+"""The wheelhouse verbs: joins the index with what inspects, plans and knows the GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.model.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from rekindle.model.arch import GpuArch
+    from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Yanked
+
+
+def index_add(
+    root: str,
+    wheels: Sequence[str],
+    *,
+    report: str | None = None,
+    proofs: Sequence[str] = (),
+    look_inside: bool = True,
+    progress: Progress | None = None,
+) -> Added:
+    """Check wheels, store them in the wheelhouse ``root`` with their evidence."""
+    from rekindle.errors import BadInput
+    from rekindle.index.evidence import find_origin, load_proofs, load_report
+    from rekindle.index.store import Evidence, Wheelhouse, admit, receive
+    from rekindle.model.wheelhouse import Added
+
+    if len(wheels) > 1 and (report or proofs):
+        raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
+    house = Wheelhouse(Path(root))
+    given = load_report(Path(report) if report else None)
+    proven = load_proofs(tuple(Path(proof) for proof in proofs))
+    done = []
+    for wheel in map(Path, wheels):
+        with receive(house, wheel, progress=progress) as incoming:
+            evidence = Evidence(report=given, proofs=proven, origin=find_origin(wheel, incoming.sha256))
+            done.append(admit(house, incoming, evidence))
+    return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")
+
+
+def index_build(root: str, *, progress: Progress | None = None) -> SiteBuilt:
+    """Write the wheelhouse's static site."""
+    from rekindle.errors import BadInput
+    from rekindle.index.site import build_site
+    from rekindle.index.store import Wheelhouse
+
+    house = Wheelhouse(Path(root))
+    if not house.exists():
+        raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    return build_site(house, progress=progress or Silent())
+
+
+def index_yank(root: str, file: str, reason: str | None) -> Yanked:
+    """Withdraw a wheel (or, with None, offer it again)."""
+    from rekindle.index.store import Wheelhouse, yank
+    from rekindle.model.wheelhouse import Yanked
+
+    entry = yank(Wheelhouse(Path(root)), file, reason)
+    return Yanked(root=root, file=entry.file, yanked=entry.yanked)
+
+
+def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) -> Served:
+    """Serve the wheelhouse until interrupted."""
+    import contextlib
+
+    from rekindle.index.serve import open_server
+    from rekindle.index.store import Wheelhouse
+    from rekindle.model.wheelhouse import Served
+
+    with open_server(Wheelhouse(Path(root)), host, port) as server:
+        url = server.url
+        say(f"serving {root} at {url} (stop with Ctrl-C)")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever(poll_interval=0.2)
+        return Served(root=root, url=url, requests=server.requests)
+
+
+def index_search(
+    root: str,
+    *,
+    project: str | None = None,
+    gpus: Sequence[str] = (),
+    system: str | None = None,
+    machine: str | None = None,
+    python: str | None = None,
+    glibc: str | None = None,
+    versions: str | None = None,
+) -> Found:
+    """Which wheels of a wheelhouse (directory or URL) run on the described machine."""
+    from rekindle.index.asking import wanted_from
+    from rekindle.index.catalogue import load_wheels, location
+    from rekindle.index.search import search
+    from rekindle.model.wheelhouse import Found, Match
+
+    wanted = wanted_from(
+        gpus=[_gpu_arch(gpu) for gpu in gpus],
+        system=system,
+        machine=machine,
+        python=python,
+        glibc=glibc,
+        project=project,
+        versions=versions,
+    )
+    rows = load_wheels(root)
+    hits, refused = search(rows, wanted)
+    return Found(
+        root=root,
+        wanted=wanted.describe(),
+        matches=tuple(
+            Match(wheel=row, verdict=verdict, command=f'pip install "{location(root, row)}"') for row, verdict in hits
+        ),
+        refused=tuple(refused),
+        looked_at=len(rows),
+    )
+
+
+def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
+    """Write the page that finds the torch for a card."""
+    from rekindle.errors import NotYet
+
+    raise NotYet("'rekindle index page' does not exist yet in this version")
+
+
+def _gpu_arch(text: str) -> GpuArch:
+    from rekindle.errors import BadInput
+    from rekindle.model.arch import parse_gpu_arch
+
+    try:
+        return parse_gpu_arch(text)
+    except ValueError as error:
+        raise BadInput(str(error)) from error

@@ -1,0 +1,166 @@
+"""A wheelhouse's documents: what is known about each wheel in it, and what the verbs answer.
+
+``Entry`` is everything we keep about one wheel (its reports included). ``Row`` is the short form that the
+catalogue, the search and the page use; it is computed from an entry and never edited.
+"""
+
+from __future__ import annotations
+
+from rekindle.model.document import Document, Part
+from rekindle.model.plan import Reason
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import ArchSet, Verdict, WheelReport
+
+
+class Origin(Part, frozen=True, kw_only=True):
+    """How the wheel came to be, from the ``build.json`` beside it."""
+
+    torch: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    cudnn: str | None = None
+    plan_digest: str | None = None
+    source_commit: str | None = None
+    patches: tuple[str, ...] = ()
+
+
+class Entry(Document, frozen=True, kw_only=True):
+    """One stored wheel with its evidence. ``yanked`` is the reason ("" for none given), None if it is not."""
+
+    file: str
+    project: str
+    version: str
+    tags: tuple[str, ...]
+    sha256: str
+    bytes: int
+    metadata_sha256: str
+    requires_python: str | None = None
+    added: str
+    yanked: str | None = None
+    report: WheelReport | None = None
+    proofs: tuple[VerifyReport, ...] = ()
+    origin: Origin | None = None
+
+
+class RowLibrary(Part, frozen=True, kw_only=True):
+    """A library with GPU code: the union, and how many containers hold which set (a union alone lies)."""
+
+    file: str
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    gfx: tuple[str, ...] = ()
+    sets: tuple[ArchSet, ...] = ()
+
+
+class RowProof(Part, frozen=True, kw_only=True):
+    passed: int
+    failed: int
+    skipped: int
+    environment: dict[str, str] = {}
+
+
+class Row(Part, frozen=True, kw_only=True):
+    """One wheel in the catalogue. ``sass``/``ptx``/``gfx`` are the project's own kernels."""
+
+    file: str
+    url: str
+    project: str
+    version: str
+    bytes: int
+    sha256: str
+    metadata_sha256: str
+    requires_python: str | None = None
+    pythons: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+    added: str
+    yanked: str | None = None
+    inspected: bool = False
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    gfx: tuple[str, ...] = ()
+    libraries: tuple[RowLibrary, ...] = ()
+    cpu: str | None = None
+    glibc: str | None = None
+    external: tuple[str, ...] = ()
+    cuda: str | None = None
+    rocm: str | None = None
+    proofs: tuple[RowProof, ...] = ()
+
+
+class Catalogue(Document, frozen=True, kw_only=True):
+    """``catalogue.json`` of a built wheelhouse."""
+
+    generated: str
+    wheels: tuple[Row, ...] = ()
+
+
+class AddedWheel(Part, frozen=True, kw_only=True):
+    file: str
+    state: str
+    sha256: str
+    bytes: int
+    warnings: tuple[str, ...] = ()
+
+
+class Added(Document, frozen=True, kw_only=True):
+    """``index add``: what each wheel became ("added", "already", "updated")."""
+
+    root: str
+    wheels: tuple[AddedWheel, ...]
+    next: str
+
+
+class Yanked(Document, frozen=True, kw_only=True):
+    root: str
+    file: str
+    yanked: str | None
+
+
+class SiteBuilt(Document, frozen=True, kw_only=True):
+    """``index build``: ``pages_written`` counts projects whose pages changed, ``pages_kept`` the others."""
+
+    root: str
+    simple: str
+    catalogue: str
+    wheels: int
+    projects: int
+    pages_written: int
+    pages_kept: int
+    page: str | None = None
+
+
+class Served(Document, frozen=True, kw_only=True):
+    """``index serve``: told when the server ends."""
+
+    root: str
+    url: str
+    requests: int
+
+
+class Match(Part, frozen=True, kw_only=True):
+    """A wheel that answers a search, with why we think it runs (or that we cannot tell)."""
+
+    wheel: Row
+    verdict: Verdict
+    command: str
+
+
+class Found(Document, frozen=True, kw_only=True):
+    """``index search``: what runs first, then what cannot be told; ``refused`` says why others do not."""
+
+    root: str
+    wanted: dict[str, str] = {}
+    matches: tuple[Match, ...] = ()
+    refused: tuple[Reason, ...] = ()
+    looked_at: int = 0
+
+
+class PageWritten(Document, frozen=True, kw_only=True):
+    """``index page``: the file, and how much it knows."""
+
+    path: str
+    bytes: int
+    gpus: int
+    answers: int
+    wheels: int

@@ -1,0 +1,85 @@
+"""The wheelhouse's answers for people."""
+
+from __future__ import annotations
+
+from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Yanked
+from rekindle.render.screen import Screen
+
+_SAY = {"added": "added", "already": "is there already", "updated": "has new evidence"}
+
+
+def render_added(document: Added, screen: Screen) -> None:
+    count = len(document.wheels)
+    screen.verdict("ok", f"{count} wheel{'s' * (count != 1)} in {document.root}")
+    for wheel in document.wheels:
+        screen.bullet(
+            f"{wheel.file} {_SAY[wheel.state]} ({size(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)", status="ok"
+        )
+        for warning in wheel.warnings:
+            screen.bullet(warning, status="warn", indent=4)
+    screen.section("Next")
+    screen.command(document.next)
+
+
+def render_built(document: SiteBuilt, screen: Screen) -> None:
+    screen.verdict("ok", f"{document.wheels} wheels of {document.projects} projects are listed in {document.simple}")
+    screen.bullet(f"{document.pages_written} project pages written, {document.pages_kept} were up to date")
+    screen.bullet(f"catalogue: {document.catalogue}")
+    if document.page:
+        screen.bullet(f"page: {document.page}")
+    screen.section("Use it")
+    screen.command(f"pip install --index-url file://{document.simple}/ NAME")
+    screen.command(f"rekindle index serve --root {document.root}")
+
+
+def render_yanked(document: Yanked, screen: Screen) -> None:
+    state = "offered again" if document.yanked is None else "withdrawn: installers take it only if pinned"
+    screen.verdict("ok", f"{document.file} is {state}")
+    screen.section("Next")
+    screen.command(f"rekindle index build --root {document.root}")
+
+
+def render_served(document: Served, screen: Screen) -> None:
+    screen.verdict("ok", f"served {document.requests} requests from {document.root}")
+
+
+def render_found(document: Found, screen: Screen) -> None:
+    wanted = ", ".join(f"{key} {value}" for key, value in document.wanted.items()) or "anything"
+    good = [match for match in document.matches if match.verdict.runs]
+    if good:
+        screen.verdict("ok", f"{len(good)} of {document.looked_at} wheels run on {wanted}")
+    elif document.matches:
+        screen.verdict(
+            "warn", f"no wheel here is known to run on {wanted}; for {len(document.matches)} it cannot be told"
+        )
+    else:
+        screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {wanted}")
+    for match in document.matches[: 100 if screen.verbosity else 10]:
+        screen.section(f"{match.wheel.project} {match.wheel.version}")
+        screen.bullet(f"{match.wheel.file}, {size(match.wheel.bytes)}{_gpu(match.wheel)}")
+        for reason in match.verdict.because:
+            screen.bullet(reason.text, status="ok" if match.verdict.runs else "warn")
+        screen.command(match.command)
+    if document.refused and (screen.verbosity or not document.matches):
+        screen.section("Why not the others")
+        for reason in document.refused[:50]:
+            screen.bullet(reason.text, status="fail")
+
+
+def render_page(document: PageWritten, screen: Screen) -> None:
+    screen.verdict("ok", f"the page is {document.path} ({size(document.bytes)})")
+    screen.bullet(f"{document.gpus} GPUs, {document.answers} different answers, {document.wheels} wheels")
+    screen.section("Look at it")
+    screen.command(f"file://{document.path}")
+
+
+def size(count: int) -> str:
+    for unit, divisor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= divisor:
+            return f"{count / divisor:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _gpu(row: Row) -> str:
+    code = (*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx)
+    return f", {' '.join(code)}" if code else ""

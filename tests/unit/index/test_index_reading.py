@@ -1,0 +1,110 @@
+"""Wheels are checked whole before they are let in: each fault is found and named."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.index import reading
+from rekindle.index.reading import read_wheel
+from tiny_wheels import hash_row, make_wheel
+
+
+def test_a_good_wheel_tells_its_metadata(tmp_path: Path) -> None:
+    read = read_wheel(make_wheel(tmp_path, "tiny", "1.0"))
+    assert read.name.project == "tiny" and read.requires_python == ">=3.8" and not read.warnings
+    assert b"Name: tiny" in read.metadata
+
+
+def test_a_retagged_wheel_is_only_a_warning(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, tag="cp311-cp311-linux_x86_64", file="tiny-1.0-cp311-cp311-manylinux1_x86_64.whl")
+    assert "linux_x86_64" in read_wheel(wheel).warnings[0]
+
+
+def test_a_changed_member_does_not_match_record(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, files={"tiny/__init__.py": b"good"})
+    with zipfile.ZipFile(wheel) as archive:
+        record = archive.read("tiny-1.0.dist-info/RECORD").decode()
+    evil = make_wheel(tmp_path / "evil", files={"tiny/__init__.py": b"evil"}, record=record)
+    with pytest.raises(BadInput, match="does not match its hash"):
+        read_wheel(evil)
+
+
+def test_a_member_outside_record_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not listed in RECORD"):
+        read_wheel(make_wheel(tmp_path, unlisted={"tiny/extra.py": b"x"}))
+
+
+def test_a_listed_member_that_is_missing_is_refused(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path)
+    with zipfile.ZipFile(wheel) as archive:
+        record = archive.read("tiny-1.0.dist-info/RECORD").decode()
+    with pytest.raises(BadInput, match="which is not in the wheel"):
+        read_wheel(make_wheel(tmp_path / "b", record=record + hash_row("tiny/gone.py", b"")))
+
+
+def test_name_outside_and_inside_must_agree(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="disagree"):
+        read_wheel(make_wheel(tmp_path, "tiny", file="other-1.0-py3-none-any.whl"))
+    with pytest.raises(BadInput, match="disagree"):
+        read_wheel(make_wheel(tmp_path, "tiny", "1.0", file="tiny-2.0-py3-none-any.whl"))
+
+
+@pytest.mark.parametrize("member", ["../evil.py", "/etc/evil", "a\\..\\evil", "C:evil/x"])
+def test_members_that_leave_their_directory_are_refused(tmp_path: Path, member: str) -> None:
+    with pytest.raises(BadInput, match="leave its directory"):
+        read_wheel(make_wheel(tmp_path, files={member: b""}))
+
+
+def test_truncation_is_refused_at_every_length(tmp_path: Path) -> None:
+    whole = make_wheel(tmp_path).read_bytes()
+    cut = tmp_path / "cut" / "tiny-1.0-py3-none-any.whl"
+    cut.parent.mkdir()
+    for length in range(0, len(whole) - 1, 7):
+        cut.write_bytes(whole[:length])
+        with pytest.raises(BadInput):
+            read_wheel(cut)
+
+
+def test_any_flipped_byte_is_found_or_harmless(tmp_path: Path) -> None:
+    """Flip each byte of the wheel: either it is refused, or every member still reads as RECORD says."""
+    whole = bytearray(make_wheel(tmp_path).read_bytes())
+    place = tmp_path / "flipped" / "tiny-1.0-py3-none-any.whl"
+    place.parent.mkdir()
+    for at in range(0, len(whole), 3):
+        whole[at] ^= 0x41
+        place.write_bytes(whole)
+        whole[at] ^= 0x41
+        try:
+            read = read_wheel(place)
+        except BadInput:
+            continue
+        assert read.name.project == "tiny"
+
+
+def test_a_million_members_are_refused_without_reading_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = make_wheel(tmp_path)
+    raw = bytearray(wheel.read_bytes())
+    at = raw.rfind(b"PK\x05\x06")
+    struct.pack_into("<HHI", raw, at + 8, 0xFFFF, 0xFFFF, 0xF0000000)
+    wheel.write_bytes(raw)
+    monkeypatch.setattr(reading.zipfile, "ZipFile", lambda *_: pytest.fail("opened it"))
+    with pytest.raises(BadInput, match="members"):
+        read_wheel(wheel)
+
+
+def test_a_bomb_is_refused_by_its_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_UNPACKED", 100)
+    with pytest.raises(BadInput, match="unpacks to more"):
+        read_wheel(make_wheel(tmp_path, files={"tiny/zeros": b"\0" * 10_000}))
+
+
+def test_no_zip_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "tiny-1.0-py3-none-any.whl"
+    path.write_bytes(b"hello")
+    with pytest.raises(BadInput, match="no zip file"):
+        read_wheel(path)
