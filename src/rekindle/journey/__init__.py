@@ -1,0 +1,1 @@
+"""The whole way: ``demo`` and ``up`` walk through the stages and keep each result, so that they can continue."""

@@ -1,0 +1,105 @@
+"""One walk: runs its legs in order, times them, and keeps each leg's document for the next run.
+
+A kept document counts only while what it was made from (its ``inputs``) is unchanged; the digest of the
+inputs is written after the document, so that a kill between the two merely repeats the leg.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rekindle.errors import BadInput, RekindleError
+from rekindle.host.files import write_atomically
+from rekindle.host.workspace import Workspace
+from rekindle.model.document import encode, load
+from rekindle.model.journey import Leg, LegStatus
+from rekindle.model.progress import Progress
+
+D = TypeVar("D")
+
+
+def digest(*inputs: Any) -> str:
+    """One name for a set of inputs: documents, strings, paths (a path stands for its name, not its content)."""
+    total = hashlib.sha256()
+    for value in inputs:
+        total.update(encode(str(value) if isinstance(value, Path) else value))
+    return total.hexdigest()
+
+
+class Walk:
+    def __init__(self, workspace: Workspace, progress: Progress) -> None:
+        self.workspace = workspace
+        self.progress = progress
+        self.legs: list[Leg] = []
+
+    def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str]) -> D:
+        """A leg that is always walked."""
+        return self._timed(name, announce, make, tell, "done", None)
+
+    def kept_leg(
+        self,
+        name: str,
+        announce: str,
+        kind: type[D],
+        inputs: str,
+        make: Callable[[], D],
+        tell: Callable[[D], str],
+        *,
+        still_good: Callable[[D], bool] = lambda _: True,
+    ) -> D:
+        """A leg whose document is kept in the workspace; walked again only if something changed."""
+        document = self.workspace.reports / f"{name}.json"
+        key = self.workspace.reports / f"{name}.key"
+        kept = _load_kept(document, key, kind, inputs)
+        if kept is not None and still_good(kept):
+            return self._timed(name, announce, lambda: kept, tell, "kept", document)
+
+        def make_and_keep() -> D:
+            key.unlink(missing_ok=True)
+            made = make()
+            write_atomically(document, encode(made))
+            write_atomically(key, inputs)
+            return made
+
+        return self._timed(name, announce, make_and_keep, tell, "done", document)
+
+    def skip(self, name: str, why: str) -> None:
+        self.legs.append(Leg(name=name, status="skipped", detail=why))
+
+    def _timed(
+        self,
+        name: str,
+        announce: str,
+        make: Callable[[], D],
+        tell: Callable[[D], str],
+        status: LegStatus,
+        file: Path | None,
+    ) -> D:
+        self.progress.stage(name, announce if status == "done" else "already there")
+        begin = time.monotonic()
+        where = str(file) if file else None
+        try:
+            made = make()
+        except RekindleError as error:
+            seconds = round(time.monotonic() - begin, 3)
+            self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=error.message, file=where))
+            raise
+        seconds = round(time.monotonic() - begin, 3)
+        detail = tell(made)
+        self.legs.append(Leg(name=name, status=status, seconds=seconds, detail=detail, file=where))
+        self.progress.note(detail)
+        return made
+
+
+def _load_kept(document: Path, key: Path, kind: type[D], inputs: str) -> D | None:
+    try:
+        if key.read_text(encoding="ascii") != inputs:
+            return None
+        return load(document, kind)
+    except (OSError, UnicodeDecodeError, BadInput):
+        # Missing, half gone or from another version: the leg is walked again.
+        return None

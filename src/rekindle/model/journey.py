@@ -1,0 +1,41 @@
+"""A walk through the stages: what was done, what was already there, and where everything lies."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.document import Document, Part
+from rekindle.model.plan import Plan
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
+
+LegStatus = Literal["done", "kept", "failed", "skipped"]
+
+
+class Leg(Part, frozen=True, kw_only=True):
+    """One stage of the way. ``kept`` means that its result was there from an earlier run."""
+
+    name: str
+    status: LegStatus
+    seconds: float = 0.0
+    detail: str = ""
+    file: str | None = None
+
+
+class Journey(Document, frozen=True, kw_only=True):
+    """``goal`` is what the way leads to: the demo's spark or a torch."""
+
+    goal: str
+    arrived: bool
+    verdict: str
+    workspace: str
+    legs: tuple[Leg, ...] = ()
+    machine: str | None = None
+    plan: Plan | None = None
+    wheel: str | None = None
+    wheel_sha256: str | None = None
+    inspection: WheelReport | None = None
+    verification: VerifyReport | None = None
+    python: str | None = None
+    report: str | None = None
+    next: tuple[str, ...] = ()
