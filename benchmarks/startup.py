@@ -6,7 +6,7 @@ Usage: python benchmarks/startup.py [--runs 15]
 from __future__ import annotations
 
 import argparse
-import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,10 +21,10 @@ COMMANDS = {
 
 
 def cpu_seconds(argv: list[str]) -> float:
-    before = os.times()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *argv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    after = os.times()
-    return after.children_user - before.children_user + after.children_system - before.children_system
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def main() -> None:

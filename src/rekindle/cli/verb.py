@@ -9,14 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from rekindle.errors import Exit
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """A finished document, the view that renders it for people, and the exit code it means."""
 
     document: Any
@@ -24,16 +22,18 @@ class Answer:
     exit_code: Exit = Exit.YES
 
 
-@dataclass(kw_only=True)
 class Session:
-    """What every verb gets: how to speak to the user."""
+    """What every verb gets: how to speak to the user. (No dataclass: importing those costs 10 ms.)"""
 
-    json: bool = False
-    quiet: bool = False
-    verbosity: int = 0
-    color: str = "auto"
-    yes: bool = False
-    _progress: Any = field(default=None, repr=False)
+    def __init__(
+        self, *, json: bool = False, quiet: bool = False, verbosity: int = 0, color: str = "auto", yes: bool = False
+    ) -> None:
+        self.json = json
+        self.quiet = quiet
+        self.verbosity = verbosity
+        self.color = color
+        self.yes = yes
+        self._progress: Any = None
 
     @property
     def progress(self) -> Any:
