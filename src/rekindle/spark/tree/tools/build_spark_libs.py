@@ -1,18 +1,19 @@
 """Runs CMake and the native build tool, as setup.py asks."""
 import os
+import platform
 import subprocess
 import sys
 import sysconfig
 
-from distutils import msvccompiler  # for the environment Visual Studio wants
+from distutils import msvccompiler
 
 PREFIXES = ("BUILD_", "USE_", "CMAKE_", "SPARK_")
 
 
-def visual_studio_environment():
-    if sys.platform != "win32":
-        return {}
-    return msvccompiler.get_build_version()
+def architecture():
+    if sys.platform == "win32":
+        return msvccompiler.get_build_architecture()
+    return platform.machine()
 
 
 def cmake_definitions(version):
@@ -37,6 +38,7 @@ def build(root, version, cmake_only):
     configure = [cmake, "-GNinja", "-DCMAKE_INSTALL_PREFIX=" + os.path.join(root, "spark")]
     configure += ["-D%s=%s" % item for item in sorted(cmake_definitions(version).items())]
     configure.append(root)
+    print("Building spark %s for %s" % (version, architecture()))
     subprocess.check_call(configure, cwd=build_dir)
     if cmake_only:
         return
