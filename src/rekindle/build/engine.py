@@ -21,7 +21,7 @@ from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
 from rekindle.build.supervise import Supervisor
-from rekindle.build.target import TargetPython, find_interpreter, prepare_target, requirements
+from rekindle.build.target import TargetPython, find_interpreter, prepare_target, requirements, take_as_is
 from rekindle.errors import BadInput, BuildFailed, WorkspaceBusy
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
@@ -183,8 +183,11 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     with work.phase("environment", f"Python {interpreter.version}"):
         wanted = requirements(plan.build.pins, work.front.requires, pep517=work.front.kind == "pep517")
-        folder = work.workspace.root / "python" / interpreter.tag
-        target = prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
+        if options.as_is:
+            target = take_as_is(work.host, interpreter, wanted)
+        else:
+            folder = work.workspace.root / "python" / interpreter.tag
+            target = prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
     env = _environment(work, target, cmake, ninja)
     resumed = before is not None and before.configured
     configured = _configure(work, target, env, now, before)

@@ -24,6 +24,8 @@ class BuildOptions:
     target: str | None = None
     cmake: str | None = None
     ninja: str | None = None
+    # Use the given Python with the packages it has instead of an environment made for the build.
+    as_is: bool = False
 
     def continued(self) -> BuildOptions:
         """The same for the next Python: it must not clean away what the first one built."""

@@ -80,6 +80,29 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
     return tuple(wanted[name] for name in sorted(wanted) if name not in ("python", "ninja"))
 
 
+def take_as_is(host: Host, interpreter: Interpreter, wanted: Sequence[str]) -> TargetPython:
+    """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
+    from packaging.requirements import Requirement
+
+    named = [Requirement(text) for text in wanted]
+    script = (
+        "import importlib.metadata as m,json,sys\nfound={}\n"
+        "for n in sys.argv[1:]:\n"
+        "    try: found[n]=m.version(n)\n"
+        "    except m.PackageNotFoundError: pass\n"
+        "print(json.dumps(found))"
+    )
+    said = host.run([interpreter.path, "-I", "-c", script, *(r.name for r in named)], timeout=30.0)
+    found = json.loads(said.out) if said.ok else {}
+    lacking = [str(r) for r in named if r.name not in found or not r.specifier.contains(found[r.name], True)]
+    if lacking:
+        raise BadInput(
+            f"Python {interpreter.version} at {interpreter.path} lacks {', '.join(lacking)}",
+            remedy=f"{interpreter.path} -m pip install {' '.join(lacking)}",
+        )
+    return TargetPython(interpreter=interpreter, python=interpreter.path, bin=Path(interpreter.path).parent)
+
+
 def prepare_target(
     interpreter: Interpreter, folder: Path, wanted: Sequence[str], env: Mapping[str, str], say: Callable[[str], None]
 ) -> TargetPython:

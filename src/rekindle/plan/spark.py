@@ -1,0 +1,79 @@
+"""The plan for spark, the miniature: the same document as for torch, decided from the same machine.
+
+CUDA is planned only where it will work: a toolkit whose nvcc is there, a host compiler it accepts, and
+architectures it can emit. Everything else is said in ``because``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rekindle.model.arch import Sm
+from rekindle.model.machine import Machine, Toolkit
+from rekindle.model.plan import BuildRecipe, Plan, Reason
+
+MINUTES = (1, 2)
+DISK_GIB = 0.2
+MEMORY_GIB = 1.0
+
+
+def plan_spark(
+    machine: Machine,
+    *,
+    version: str,
+    python: str,
+    cuda: Toolkit | None = None,
+    emits: Sequence[Sm] = (),
+    why_no_cuda: str | None = None,
+) -> Plan:
+    """``cuda`` is the toolkit to use, if any, and ``emits`` what it can compile for."""
+    archs = choose_archs(machine, emits) if cuda else ()
+    reasons = [
+        Reason(code="spark-source-only", text=f"spark {version} exists only as source, so it is built."),
+        _cuda_reason(machine, cuda, archs, why_no_cuda),
+    ]
+    env = {"USE_CUDA": "1" if archs else "0"}
+    if archs and cuda:
+        env["SPARK_CUDA_ARCH_LIST"] = ";".join(archs)
+        env["SPARK_CUDA_VERSION"] = cuda.version or ""
+    variant = "cu" + "".join((cuda.version or "").split(".")[:2]) if archs and cuda else "cpu"
+    return Plan(
+        answer="build",
+        as_asked=True,
+        project="spark",
+        variant=variant,
+        cuda=cuda.version if archs and cuda else None,
+        python=python,
+        arch_list=archs,
+        commands=("rekindle demo",),
+        because=tuple(reasons),
+        build=BuildRecipe(
+            source="spark",
+            env=env,
+            asserts={"USE_CUDA": env["USE_CUDA"], "BUILD_PYTHON": "ON", "CMAKE_BUILD_TYPE": "Release"},
+            disk_gib=DISK_GIB,
+            memory_gib=MEMORY_GIB,
+            minutes=MINUTES,
+        ),
+    )
+
+
+def choose_archs(machine: Machine, emits: Sequence[Sm]) -> tuple[str, ...]:
+    """The machine's own cards; without any, the oldest and the newest that the toolkit knows, to show both."""
+    plain = sorted(arch for arch in emits if not arch.suffix)
+    if not plain:
+        return ()
+    own = sorted({gpu.arch for gpu in machine.gpus if isinstance(gpu.arch, Sm) and gpu.arch in plain})
+    if own:
+        return tuple(arch.dotted for arch in own)
+    return tuple(dict.fromkeys((plain[0].dotted, f"{plain[-1].dotted}+PTX")))
+
+
+def _cuda_reason(machine: Machine, cuda: Toolkit | None, archs: tuple[str, ...], why_no_cuda: str | None) -> Reason:
+    if not cuda or not archs:
+        return Reason(code="spark-cpu-only", text=why_no_cuda or "No CUDA toolkit with nvcc was found: CPU only.")
+    has_card = any(isinstance(gpu.arch, Sm) for gpu in machine.gpus)
+    whose = "this machine's GPU" if has_card else "no GPU is here, so the oldest and newest it can emit"
+    return Reason(
+        code="spark-with-cuda", text=f"CUDA {cuda.version} is here: compiled for {', '.join(archs)} ({whose})."
+    )
