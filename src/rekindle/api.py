@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
+from rekindle.joins.inspect import inspect as inspect
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest

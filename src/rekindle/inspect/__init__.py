@@ -1,1 +1,1 @@
-"""Reads what a wheel really contains, from its bytes."""
+"""What a wheel really contains, read from its bytes without importing it or any vendor's tool."""

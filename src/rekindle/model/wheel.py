@@ -1,16 +1,40 @@
-"""What a wheel or library really contains: the inspect document."""
+"""What a wheel or library really contains: the inspect document.
+
+``gpu`` is kept per library and per container, ``cpu`` per instruction set, ``links`` per library, because
+one union of all of them answers the question wrongly.
+"""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Reason
 
+Origin = Literal["own", "specialised", "static", "other"]
+Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
+Runs = Literal["yes", "no", "unknown"]
+
 
 class ArchSet(Part, frozen=True, kw_only=True):
-    """``count`` containers hold code for exactly these architectures."""
+    """``count`` containers hold code for exactly these architectures.
+
+    ``origin``: the wheel's *own* kernels; *specialised* ones for a few chips beside general ones; a vendor's
+    *static* library linked in; *other* where nothing tells. ``kernels`` names who is inside, where it was read.
+    """
 
     archs: tuple[str, ...]
     count: int
+    origin: Origin | None = None
+    kernels: tuple[str, ...] = ()
+
+
+class ArchUse(Part, frozen=True, kw_only=True):
+    """How much code one library has for one architecture."""
+
+    arch: str
+    entries: int
+    bytes: int
 
 
 class LibraryGpu(Part, frozen=True, kw_only=True):
@@ -19,18 +43,45 @@ class LibraryGpu(Part, frozen=True, kw_only=True):
     ptx: tuple[str, ...] = ()
     gfx: tuple[str, ...] = ()
     sets: tuple[ArchSet, ...] = ()
+    uses: tuple[ArchUse, ...] = ()
+    compression: dict[str, int] = {}
 
 
 class Kernels(Part, frozen=True, kw_only=True):
+    """Architectures that *every* one of these containers has; ``partial`` are in some of them only."""
+
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
     gfx: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    containers: int = 0
+
+
+class DataFiles(Part, frozen=True, kw_only=True):
+    """A ROCm library's kernel files (rocBLAS, hipBLASLt, MIOpen) and the targets they exist for."""
+
+    library: str
+    gfx: tuple[str, ...]
+    files: int
 
 
 class WheelGpu(Part, frozen=True, kw_only=True):
     declared: tuple[str, ...] = ()
     torch_kernels: Kernels = Kernels()
+    static_libraries: Kernels = Kernels()
     libraries: tuple[LibraryGpu, ...] = ()
+    data_files: tuple[DataFiles, ...] = ()
+
+
+class Evidence(Part, frozen=True, kw_only=True):
+    """A function that shows the use of an instruction set."""
+
+    function: str
+    file: str
+    isa: tuple[str, ...]
+    why: str
+    address: str | None = None
+    callers: tuple[str, ...] = ()
 
 
 class IsaUse(Part, frozen=True, kw_only=True):
@@ -39,11 +90,48 @@ class IsaUse(Part, frozen=True, kw_only=True):
     examples: tuple[str, ...] = ()
 
 
+class GuardUse(Part, frozen=True, kw_only=True):
+    """Functions behind one kind of run-time dispatch."""
+
+    guard: str
+    functions: int
+
+
 class WheelCpu(Part, frozen=True, kw_only=True):
+    """``suspects`` are reached by code that asks no CPU, but whether that path is ever taken on an old CPU
+    cannot be told statically; ``silent`` instructions (lzcnt, tzcnt) give wrong numbers on an old CPU instead
+    of stopping."""
+
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()
     dispatched: tuple[IsaUse, ...] = ()
+    suspects: tuple[IsaUse, ...] = ()
+    silent: tuple[IsaUse, ...] = ()
+    guards: tuple[GuardUse, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
     runs_from: str | None = None
+    oldest: tuple[str, ...] = ()
+    functions: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+class LibraryLinks(Part, frozen=True, kw_only=True):
+    file: str
+    soname: str | None = None
+    needed: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    rpath: tuple[str, ...] = ()
+    glibc: str | None = None
+    glibcxx: str | None = None
+
+
+class External(Part, frozen=True, kw_only=True):
+    """A library the wheel does not bring; ``package`` is what brings it, if it is known."""
+
+    library: str
+    needed_by: tuple[str, ...]
+    package: str | None = None
+    system: bool = False
 
 
 class Links(Part, frozen=True, kw_only=True):
@@ -52,14 +140,36 @@ class Links(Part, frozen=True, kw_only=True):
     external: tuple[str, ...] = ()
     glibc: str | None = None
     glibcxx: str | None = None
+    cxx_abi: str | None = None
+    manylinux_claim: str | None = None
+    manylinux_fact: str | None = None
+    sources: tuple[External, ...] = ()
+    libraries: tuple[LibraryLinks, ...] = ()
+
+
+class Finding(Part, frozen=True, kw_only=True):
+    """Something wrong or remarkable in the wheel itself, whatever machine it goes to."""
+
+    code: str
+    text: str
+    severity: Literal["error", "warning", "note"] = "warning"
+
+
+class AxisVerdict(Part, frozen=True, kw_only=True):
+    axis: Axis
+    runs: Runs
+    code: str
+    text: str
+    remedy: str | None = None
 
 
 class Verdict(Part, frozen=True, kw_only=True):
-    """``runs`` is None where it cannot be told."""
+    """``runs`` is None where it cannot be told. ``axes`` has the worst first."""
 
     machine: str
     runs: bool | None
     because: tuple[Reason, ...] = ()
+    axes: tuple[AxisVerdict, ...] = ()
 
 
 class WheelReport(Document, frozen=True, kw_only=True):
@@ -71,3 +181,12 @@ class WheelReport(Document, frozen=True, kw_only=True):
     cpu: WheelCpu = WheelCpu()
     links: Links = Links()
     verdict: Verdict | None = None
+    target: str | None = None
+    kind: Literal["wheel", "library", "directory", "installed"] = "wheel"
+    quick: bool = False
+    cuda: str | None = None
+    rocm: str | None = None
+    requires: tuple[str, ...] = ()
+    requires_python: str | None = None
+    findings: tuple[Finding, ...] = ()
+    read_bytes: int | None = None

@@ -1,0 +1,220 @@
+"""ELF shared libraries, 64-bit little-endian (x86-64, aarch64): sections, links, version needs.
+
+``Elf`` reads headers at once and everything else when asked. Section names come from the section table;
+what the dynamic loader needs (DT_NEEDED, RPATH, versions) is read through the program headers, as the
+loader does, so that stripped or section-less files work too.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.formats.view import Malformed, View
+
+MACHINES = {
+    62: "x86_64",
+    183: "aarch64",
+    3: "x86",
+    40: "arm",
+    21: "ppc64le",
+    243: "riscv64",
+    190: "cuda",
+    224: "amdgpu",
+}
+SHT_NOBITS = 8
+SHF_EXECINSTR = 4
+PT_LOAD, PT_DYNAMIC = 1, 2
+MAX_SECTIONS = 100_000
+MAX_ENTRIES = 1 << 20
+DT = {
+    "NEEDED": 1, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SONAME": 14, "RPATH": 15, "RUNPATH": 29,
+    "VERDEF": 0x6FFFFFFC, "VERNEED": 0x6FFFFFFE, "VERNEEDNUM": 0x6FFFFFFF, "JMPREL": 23, "PLTRELSZ": 2,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Section:
+    """``address`` is where it is mapped, ``offset`` where its ``size`` bytes lie in the file."""
+
+    name: str
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    entry_size: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+
+
+@dataclass(frozen=True)
+class Need:
+    """Symbol versions wanted of one library: ``libc.so.6`` needs ``GLIBC_2.28``."""
+
+    library: str
+    versions: tuple[str, ...]
+
+
+def is_elf(head: bytes) -> bool:
+    return head[:4] == b"\x7fELF"
+
+
+class Elf:
+    def __init__(self, data: Any, what: str = "file") -> None:
+        self.view = View(data, what)
+        view = self.view
+        ident = view.take(0, 16)
+        if not is_elf(ident):
+            raise Malformed(f"{what} is no ELF file")
+        if ident[4] != 2 or ident[5] != 1:
+            raise Malformed(f"{what} is an ELF file of another kind (only 64-bit little-endian ones are read)")
+        (self.type, machine) = view.unpack("<HH", 16)
+        self.machine = MACHINES.get(machine, f"machine {machine}")
+        self._phoff, self._shoff = view.unpack("<QQ", 32)
+        self._phentsize, self._phnum, self._shentsize, self._shnum, self._shstrndx = view.unpack("<HHHHH", 54)
+
+    @functools.cached_property
+    def sections(self) -> tuple[Section, ...]:
+        """All sections; empty where the table was stripped."""
+        view, base, size = self.view, self._shoff, self._shentsize
+        count, names_at = self._shnum, self._shstrndx
+        if base == 0:
+            return ()
+        if size < 64:
+            raise Malformed(f"{view.what} has section headers of {size} bytes")
+        if count == 0:
+            count = view.number("<Q", base + 0x20)
+        if names_at == 0xFFFF:
+            names_at = view.number("<I", base + 0x28)
+        if count > MAX_SECTIONS or not view.inside(base, count * size):
+            raise Malformed(f"{view.what} claims {count} sections at offset {base}, more than it can hold")
+        rows = [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]
+        if not rows:
+            return ()
+        if names_at >= count:
+            raise Malformed(f"{view.what} keeps its section names in section {names_at}, which does not exist")
+        table, end = rows[names_at][4], rows[names_at][4] + rows[names_at][5]
+        return tuple(
+            Section(
+                view.text(table + row[0], end) if row[0] < rows[names_at][5] else "",
+                row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[9],
+            )
+            for row in rows
+        )  # fmt: skip
+
+    def section(self, name: str) -> Section | None:
+        return next((section for section in self.sections if section.name == name), None)
+
+    def content(self, section: Section) -> tuple[int, int]:
+        """Offset and size of a section's bytes in the file, checked."""
+        if section.kind == SHT_NOBITS:
+            return section.offset, 0
+        if not self.view.inside(section.offset, section.size):
+            raise Malformed(f"{self.view.what}: section {section.name} lies outside the file")
+        return section.offset, section.size
+
+    @functools.cached_property
+    def segments(self) -> tuple[Segment, ...]:
+        view, size = self.view, self._phentsize
+        if self._phoff == 0 or self._phnum == 0:
+            return ()
+        if size < 56 or not view.inside(self._phoff, self._phnum * size):
+            raise Malformed(f"{view.what} claims {self._phnum} program headers at offset {self._phoff}")
+        out = []
+        for i in range(self._phnum):
+            kind, flags, offset, address, _, file_size, _, _ = view.unpack("<IIQQQQQQ", self._phoff + i * size)
+            out.append(Segment(kind, flags, offset, address, file_size))
+        return tuple(out)
+
+    def offset_of(self, address: int) -> int | None:
+        """Where in the file a mapped address lies."""
+        for segment in self.segments:
+            if segment.kind == PT_LOAD and segment.address <= address < segment.address + segment.file_size:
+                return segment.offset + address - segment.address
+        return None
+
+    @functools.cached_property
+    def dynamic(self) -> tuple[tuple[int, int], ...]:
+        """(tag, value) pairs of the dynamic section."""
+        segment = next((s for s in self.segments if s.kind == PT_DYNAMIC), None)
+        if segment is None:
+            return ()
+        if not self.view.inside(segment.offset, segment.file_size):
+            raise Malformed(f"{self.view.what}: its dynamic section lies outside the file")
+        out = []
+        for i in range(min(segment.file_size // 16, MAX_ENTRIES)):
+            tag, value = self.view.unpack("<QQ", segment.offset + i * 16)
+            if tag == 0:
+                break
+            out.append((tag, value))
+        return tuple(out)
+
+    def tag(self, name: str) -> int | None:
+        return next((value for tag, value in self.dynamic if tag == DT[name]), None)
+
+    @functools.cached_property
+    def _strings(self) -> tuple[int, int]:
+        address, size = self.tag("STRTAB"), self.tag("STRSZ")
+        if address is None or size is None:
+            return 0, 0
+        offset = self.offset_of(address)
+        # patchelf may leave STRTAB as a file offset in odd files; then nothing maps it and we say so.
+        if offset is None or not self.view.inside(offset, size):
+            raise Malformed(f"{self.view.what}: its dynamic string table lies outside the file")
+        return offset, offset + size
+
+    def string(self, index: int) -> str:
+        start, end = self._strings
+        return self.view.text(start + index, end)
+
+    def strings_of(self, name: str) -> tuple[str, ...]:
+        return tuple(self.string(value) for tag, value in self.dynamic if tag == DT[name])
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        return self.strings_of("NEEDED")
+
+    @property
+    def soname(self) -> str | None:
+        return next(iter(self.strings_of("SONAME")), None)
+
+    @property
+    def rpath(self) -> tuple[str, ...]:
+        """Search paths written into the file (RUNPATH beats RPATH, as in the loader)."""
+        found = self.strings_of("RUNPATH") or self.strings_of("RPATH")
+        return tuple(part for text in found for part in text.split(":") if part)
+
+    @functools.cached_property
+    def version_needs(self) -> tuple[Need, ...]:
+        address, count = self.tag("VERNEED"), self.tag("VERNEEDNUM")
+        if address is None or not count:
+            return ()
+        offset = self.offset_of(address)
+        if offset is None:
+            raise Malformed(f"{self.view.what}: its version needs lie outside the file")
+        out = []
+        for _ in range(min(count, MAX_ENTRIES)):
+            _, names, file, aux, following = self.view.unpack("<HHIII", offset)
+            versions, at = [], offset + aux
+            for _ in range(names):
+                _, _, _, name, step = self.view.unpack("<IHHII", at)
+                versions.append(self.string(name))
+                if step == 0:
+                    break
+                at += step
+            out.append(Need(self.string(file), tuple(versions)))
+            if following == 0:
+                break
+            offset += following
+        return tuple(out)

@@ -1,0 +1,127 @@
+"""CUDA fat binaries: which machine code (SASS) and PTX a library carries, without decompressing any.
+
+A section (``.nv_fatbin``, ``__nv_relfatbin``; in PE cut to ``.nv_fatb``) is a row of *containers*, one per
+compiled source file. A container is a row of *entries*, one per target. Layout, read from published files
+of CUDA 9 to 13.4 and held against cuobjdump::
+
+    container  u32 magic 0xBA55ED50, u16 version, u16 header size, u64 size
+    entry      u16 kind, u16 version, u32 header size, u64 payload size, u32 compressed size, u32 -,
+               u16 minor, u16 major, u32 arch, u32 -, u32 -, u64 flags, u64 -, u64 uncompressed size
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from rekindle.formats.view import Malformed
+from rekindle.model.arch import Sm
+
+SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel", ".nvFatBi", ".nvFatBin")
+MAGIC = b"\x50\xed\x55\xba"
+KINDS = {1: "ptx", 2: "sass"}
+LZ4, ZSTD = 0x2000, 0x8000
+SPECIFIC, FAMILY = 0x100000, 0x200000
+_CONTAINER = Struct("<4sHHQ")
+_ENTRY = Struct("<HHIQIIHHIIIQ")
+# The fields up to `flags` must be there; the uncompressed size follows in all known files.
+_LEAST_HEADER = _ENTRY.size
+_MOST_HEADER = 4096
+MAX_CONTAINERS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One target's code. ``kind`` is sass, ptx or ``kind N`` for what we do not know."""
+
+    kind: str
+    arch: Sm
+    size: int
+    flags: int
+    version: tuple[int, int]
+    offset: int
+    header: int
+    stored: int
+
+    @property
+    def name(self) -> str:
+        return self.arch.compute if self.kind == "ptx" else str(self.arch)
+
+    @property
+    def compression(self) -> str:
+        if self.flags & ZSTD:
+            return "zstd"
+        return "lz4" if self.flags & LZ4 else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    offset: int
+    size: int
+    entries: tuple[Entry, ...]
+
+
+def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> Iterator[Container]:
+    """All containers of one section. A size that lies is :class:`Malformed`; zero padding is skipped."""
+    end = offset + size
+    if offset < 0 or size < 0 or end > len(data):
+        raise Malformed(f"{what}: the fat binary section lies outside the file")
+    position, count = offset, 0
+    while (position := _next_magic(data, position, end, offset)) >= 0:
+        count += 1
+        if count > MAX_CONTAINERS:
+            raise Malformed(f"{what} holds more than {MAX_CONTAINERS} fat binaries")
+        if position + _CONTAINER.size > end:
+            raise Malformed(f"{what}: a fat binary at offset {position} is cut off")
+        _, _, header, length = _CONTAINER.unpack_from(data, position)
+        stop = position + header + length
+        if header < _CONTAINER.size or stop > end:
+            raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
+        yield Container(position, header + length, tuple(_entries(data, position + header, stop, what)))
+        position = stop
+
+
+def _next_magic(data: Any, position: int, end: int, base: int) -> int:
+    """The next container: padding is zeros up to the next multiple of 8 (or 16), anything else is searched."""
+    aligned = base + (position - base + 7) // 8 * 8
+    while aligned + 4 <= end and aligned < position + 64:
+        word = data[aligned : aligned + 4]
+        if word == MAGIC:
+            return aligned
+        if any(word):
+            break
+        aligned += 8
+    return _find(data, position, end)
+
+
+def _find(data: Any, start: int, end: int) -> int:
+    if hasattr(data, "find"):
+        return int(data.find(MAGIC, start, end))
+    step = 1 << 20
+    for at in range(start, end, step):
+        found = bytes(data[at : min(end, at + step + 3)]).find(MAGIC)
+        if found >= 0:
+            return at + found
+    return -1
+
+
+def _entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:
+    while position < stop:
+        if position + _LEAST_HEADER > stop:
+            # Trailing zeros inside a container are padding.
+            if not any(data[position:stop]):
+                return
+            raise Malformed(f"{what}: an entry at offset {position} is cut off")
+        kind, _, header, size, stored, _, minor, major, arch, _, _, flags = _ENTRY.unpack_from(data, position)
+        if not _LEAST_HEADER <= header <= _MOST_HEADER or position + header + size > stop:
+            raise Malformed(f"{what}: the entry at offset {position} claims {header}+{size} bytes, which cannot be")
+        if not 10 <= arch < 1000:
+            raise Malformed(f"{what}: the entry at offset {position} names architecture {arch}")
+        suffix = "a" if flags & SPECIFIC else "f" if flags & FAMILY else ""
+        yield Entry(
+            KINDS.get(kind, f"kind {kind}"), Sm.from_number(arch, suffix), size, flags, (major, minor),
+            position, header, stored,
+        )  # fmt: skip
+        position += header + size

@@ -1,0 +1,130 @@
+"""PE images (``.dll``, ``.pyd``, ``.exe``), 64-bit: sections, imports, delayed imports, function table.
+
+Addresses are RVAs. What the loader would ignore is ignored; what would send it outside the file is
+:class:`~rekindle.formats.view.Malformed`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.formats.view import Malformed, View
+
+MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64", 0x14C: "x86", 0xA641: "arm64ec"}
+EXPORT, IMPORT, EXCEPTION, DELAY_IMPORT = 0, 1, 3, 13
+EXECUTE = 0x20000000
+MAX_IMPORTS = 4096
+MAX_EXPORTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class PeSection:
+    name: str
+    address: int
+    virtual_size: int
+    offset: int
+    size: int
+    flags: int
+
+
+def is_pe(head: bytes) -> bool:
+    return head[:2] == b"MZ"
+
+
+class Pe:
+    def __init__(self, data: Any, what: str = "file") -> None:
+        self.view = View(data, what)
+        view = self.view
+        if not is_pe(view.take(0, 2)):
+            raise Malformed(f"{what} is no Windows library")
+        start = view.number("<I", 0x3C)
+        if view.take(start, 4) != b"PE\0\0":
+            raise Malformed(f"{what} is a DOS program or damaged: no PE header at offset {start}")
+        machine, count, _, _, _, optional, _ = view.unpack("<HHIIIHH", start + 4)
+        self.machine = MACHINES.get(machine, f"machine {machine:#x}")
+        header = start + 24
+        if view.number("<H", header) != 0x20B:
+            raise Malformed(f"{what} is a 32-bit Windows library; only 64-bit ones are read")
+        self.image_base = view.number("<Q", header + 24)
+        number = min(view.number("<I", header + 108), 16)
+        self.directories = tuple(view.unpack("<II", header + 112 + 8 * i) for i in range(number))
+        rows = (self._section(header + optional + 40 * i) for i in range(count))
+        self.sections: tuple[PeSection, ...] = tuple(rows)
+
+    def _section(self, at: int) -> PeSection:
+        name = self.view.take(at, 8).rstrip(b"\0").decode("utf-8", "backslashreplace")
+        virtual, address, size, offset = self.view.unpack("<IIII", at + 8)
+        return PeSection(name, address, virtual, offset, size, self.view.number("<I", at + 36))
+
+    def content(self, section: PeSection) -> tuple[int, int]:
+        """Offset and size of a section's bytes in the file, without the padding of the last page."""
+        size = min(section.size, section.virtual_size or section.size)
+        if not self.view.inside(section.offset, size):
+            raise Malformed(f"{self.view.what}: section {section.name} lies outside the file")
+        return section.offset, size
+
+    def offset_of(self, address: int) -> int | None:
+        for section in self.sections:
+            if section.address <= address < section.address + section.size:
+                return section.offset + address - section.address
+        return None
+
+    def directory(self, index: int) -> tuple[int, int] | None:
+        """File offset and size of a data directory, if the image has it."""
+        if index >= len(self.directories) or not self.directories[index][0]:
+            return None
+        address, size = self.directories[index]
+        offset = self.offset_of(address)
+        if offset is None:
+            raise Malformed(f"{self.view.what}: directory {index} lies outside the file")
+        return offset, size
+
+    def _names(self, index: int, step: int, field: int, blank: int) -> tuple[str, ...]:
+        found = self.directory(index)
+        if found is None:
+            return ()
+        out: list[str] = []
+        for i in range(MAX_IMPORTS):
+            row = self.view.unpack(f"<{step // 4}I", found[0] + i * step)
+            if not row[field] or not any(row[:blank]):
+                return tuple(out)
+            # Very old delay-import tables hold addresses instead of RVAs (attribute bit 0 clear).
+            address = row[field] - (self.image_base if index == DELAY_IMPORT and not row[0] & 1 else 0)
+            offset = self.offset_of(address)
+            if offset is None:
+                raise Malformed(f"{self.view.what}: the name of import {i} lies outside the file")
+            out.append(self.view.text(offset))
+        raise Malformed(f"{self.view.what} imports from more than {MAX_IMPORTS} libraries")
+
+    @functools.cached_property
+    def needed(self) -> tuple[str, ...]:
+        """Libraries the loader must find before the image starts."""
+        return self._names(IMPORT, 20, 3, 5)
+
+    @functools.cached_property
+    def delayed(self) -> tuple[str, ...]:
+        """Libraries loaded at first use."""
+        return self._names(DELAY_IMPORT, 32, 1, 8)
+
+    @functools.cached_property
+    def exports(self) -> tuple[tuple[int, str], ...]:
+        """(address, name) of the named exports."""
+        found = self.directory(EXPORT)
+        if found is None:
+            return ()
+        count, names = self.view.unpack("<II", found[0] + 20)
+        functions, name_table, ordinals = self.view.unpack("<III", found[0] + 28)
+        at = [self.offset_of(rva) for rva in (functions, name_table, ordinals)]
+        if not names:
+            return ()
+        if names > MAX_EXPORTS or None in at:
+            raise Malformed(f"{self.view.what}: its export table cannot be")
+        out = []
+        for i in range(names):
+            ordinal = self.view.number("<H", at[2] + 2 * i)  # type: ignore[operator]
+            name = self.offset_of(self.view.number("<I", at[1] + 4 * i))  # type: ignore[operator]
+            if ordinal < count and name is not None:
+                out.append((self.view.number("<I", at[0] + 4 * ordinal), self.view.text(name)))  # type: ignore[operator]
+        return tuple(out)

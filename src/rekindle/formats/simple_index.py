@@ -1,0 +1,152 @@
+"""A project's page on a package index (PEP 503 HTML, PEP 691 JSON) or a folder of wheels as a list of files."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import urllib.parse
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
+
+from rekindle.errors import BadInput
+
+ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    name: str
+    url: str
+    yanked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexWheel:
+    """A wheel whose name could be understood."""
+
+    file: IndexFile
+    version: Version
+    build: tuple[int, str] | tuple[()]
+    tags: frozenset[Tag]
+
+
+class _Anchors(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[dict[str, str | None], str]] = []
+        self._open = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found.append((dict(attrs), ""))
+            self._open = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = self._open and tag != "a"
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self.found:
+            attrs, text = self.found[-1]
+            self.found[-1] = attrs, text + data
+
+
+def read_project_page(page: bytes, url: str) -> list[IndexFile]:
+    """The files a page offers; addresses are made absolute and lose their fragment."""
+    if page.lstrip()[:1] == b"{":
+        try:
+            rows = json.loads(page)["files"]
+            return [
+                IndexFile(str(row["filename"]), _absolute(url, str(row["url"])), bool(row.get("yanked")))
+                for row in rows
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
+    parser = _Anchors()
+    parser.feed(page.decode("utf-8", "replace"))
+    parser.close()
+    out = []
+    for attrs, text in parser.found:
+        if href := attrs.get("href"):
+            address = _absolute(url, href)
+            name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rsplit("/", 1)[-1]) or text.strip()
+            out.append(IndexFile(name, address, "data-yanked" in attrs))
+    return out
+
+
+def _absolute(base: str, href: str) -> str:
+    return urllib.parse.urldefrag(urllib.parse.urljoin(base, href))[0]
+
+
+def files_in_folder(folder: Path) -> list[IndexFile]:
+    return [IndexFile(path.name, path.resolve().as_uri()) for path in sorted(folder.glob("*.whl"))]
+
+
+def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
+    """The wheels of a project, newest first. Names that break the rules are passed over."""
+    out = []
+    for file in files:
+        if not file.name.endswith(".whl"):
+            continue
+        try:
+            name, version, build, tags = parse_wheel_filename(file.name)
+        except (InvalidWheelFilename, ValueError):
+            continue
+        if name == canonicalize_name(project):
+            out.append(IndexWheel(file, version, build, tags))
+    return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)
+
+
+def choose(
+    wheels: Iterable[IndexWheel], specifier: str, *, python: str | None, platform: str | None
+) -> list[IndexWheel]:
+    """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first.
+
+    ``platform`` is a tag or a part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any
+    manylinux of that architecture). Yanked files and pre-releases count only if nothing else is left.
+    """
+    try:
+        wanted = SpecifierSet(specifier)
+    except InvalidSpecifier as error:
+        raise BadInput(f"{specifier!r} is no version specifier", remedy="write e.g. torch==2.6.0") from error
+    fitting = [wheel for wheel in wheels if wanted.contains(wheel.version, prereleases=True)]
+    for needed in (python and _python_fits(python), platform and _platform_fits(platform)):
+        if needed:
+            fitting = [wheel for wheel in fitting if any(needed(tag) for tag in wheel.tags)]
+    stable = [wheel for wheel in fitting if not wheel.version.is_prerelease and not wheel.file.yanked]
+    return stable or fitting
+
+
+def _python_fits(python: str) -> Callable[[Tag], bool]:
+    parts = python.split(".")
+    if len(parts) < 2 or not all(part.rstrip("t").isdecimal() for part in parts[:2]):
+        raise BadInput(f"{python!r} is no Python version", remedy="write e.g. --python 3.11")
+    free_threaded = parts[1].endswith("t")
+    major, minor = int(parts[0]), int(parts[1].rstrip("t"))
+
+    def fits(tag: Tag) -> bool:
+        if tag.interpreter in (f"py{major}", f"py{major}{minor}"):
+            return True
+        if tag.interpreter == f"cp{major}{minor}":
+            return (tag.abi.endswith("t") == free_threaded and "cp" in tag.abi) or tag.abi in ("none", "abi3")
+        older = tag.interpreter.removeprefix(f"cp{major}")
+        return tag.abi == "abi3" and older.isdecimal() and int(older) <= minor and not free_threaded
+
+    return fits
+
+
+def _platform_fits(platform: str) -> Callable[[Tag], bool]:
+    wanted = platform.replace("-", "_").replace(".", "_").lower()
+    loose = wanted.split("_", 1)[1] if wanted.startswith("linux_") else None
+
+    def fits(tag: Tag) -> bool:
+        if tag.platform in (wanted, "any"):
+            return True
+        return loose is not None and tag.platform.endswith("_" + loose) and "linux" in tag.platform
+
+    return fits

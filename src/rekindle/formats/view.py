@@ -1,0 +1,62 @@
+"""A bounded look at a stranger's bytes: every read is checked, and a lie is a :class:`Malformed`.
+
+``View`` wraps anything with the buffer protocol (bytes, mmap). It copies only what is asked for.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from rekindle.errors import BadInput
+
+MAX_NAME_BYTES = 64 * 1024
+
+
+class Malformed(BadInput):
+    """The bytes contradict themselves: an offset, a size or a count that cannot be true."""
+
+
+class View:
+    __slots__ = ("data", "size", "what")
+
+    def __init__(self, data: Any, what: str = "file") -> None:
+        self.data = data
+        self.size = len(data)
+        self.what = what
+
+    def unpack(self, form: str, offset: int) -> tuple[Any, ...]:
+        """``struct.unpack_from`` that answers for its bounds."""
+        try:
+            if offset < 0:
+                raise struct.error("negative offset")
+            return struct.unpack_from(form, self.data, offset)
+        except (struct.error, OverflowError) as error:
+            raise Malformed(f"{self.what} ends before offset {offset}, where a header should be") from error
+
+    def number(self, form: str, offset: int) -> int:
+        return int(self.unpack(form, offset)[0])
+
+    def take(self, offset: int, size: int) -> bytes:
+        """Exactly ``size`` bytes."""
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise Malformed(f"{self.what} has no {size} bytes at offset {offset} (it is {self.size} bytes long)")
+        return bytes(self.data[offset : offset + size])
+
+    def text(self, offset: int, limit: int | None = None) -> str:
+        """The zero-terminated name at ``offset``; bytes that are no UTF-8 stay visible as escapes."""
+        end = self.size if limit is None else min(limit, self.size)
+        if not 0 <= offset < end:
+            raise Malformed(f"{self.what} points to a name at offset {offset}, outside its table")
+        stop = min(end, offset + MAX_NAME_BYTES)
+        piece = bytes(self.data[offset : min(stop, offset + 256)])
+        cut = piece.find(b"\0")
+        if cut < 0 and stop > offset + 256:
+            piece = bytes(self.data[offset:stop])
+            cut = piece.find(b"\0")
+        if cut < 0:
+            raise Malformed(f"{self.what} has a name at offset {offset} that never ends")
+        return piece[:cut].decode("utf-8", "backslashreplace")
+
+    def inside(self, offset: int, size: int) -> bool:
+        return offset >= 0 and size >= 0 and offset + size <= self.size

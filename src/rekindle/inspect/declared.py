@@ -1,0 +1,103 @@
+"""What the wheel says of itself: METADATA, tags, torch/version.py, and the compiled-in list of architectures."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.inspect.gpu import Target
+from rekindle.inspect.reader import Source, WheelSource
+from rekindle.model.arch import parse_gfx, parse_sm
+
+# torch.cuda.get_arch_list() is compiled into libtorch_python as one string: "sm_50 sm_60 compute_90".
+_SM_LIST = re.compile(rb"(?<![0-9A-Za-z_])((?:sm|compute)_\d{2,3}[af]?(?: (?:sm|compute)_\d{2,3}[af]?)*)\0")
+_GFX_LIST = re.compile(rb"(?<![0-9A-Za-z_])(gfx[0-9a-f]{3,5}(?:[ ;]gfx[0-9a-f]{3,5})*)\0")
+_WINDOW = 8 << 20
+
+
+@dataclass
+class Declared:
+    name: str | None = None
+    version: str | None = None
+    tags: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    requires_python: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    targets: tuple[Target, ...] = ()
+    claims: dict[str, str] = field(default_factory=dict)
+
+
+def read_declared(source: Source) -> Declared:
+    declared = Declared()
+    if isinstance(source, WheelSource):
+        metadata = source.zip.headers("METADATA")
+        fields = {key.lower(): value for key, value in reversed(metadata)}
+        declared.name = fields.get("name")
+        declared.version = fields.get("version")
+        declared.requires_python = fields.get("requires-python")
+        declared.requires = tuple(value for key, value in metadata if key.lower() == "requires-dist")
+        declared.tags = tuple(value for key, value in source.zip.headers("WHEEL") if key.lower() == "tag")
+        stem = source.label.removesuffix(".whl").split("-")
+        if len(stem) >= 5:
+            declared.claims["platform"] = stem[-1]
+            declared.name = declared.name or stem[0]
+            declared.version = declared.version or stem[1]
+            declared.tags = declared.tags or ("-".join(stem[-3:]),)
+    for name in source.files:
+        if name.count("/") <= 1 and name.rsplit("/", 1)[-1] == "version.py":
+            _read_version_file(declared, source.read(name, 1 << 16))
+    return declared
+
+
+def _read_version_file(declared: Declared, raw: bytes | None) -> None:
+    """``torch/version.py`` knows the local version (+cu124) that the file name of published wheels lacks."""
+    values: dict[str, Any] = {}
+    for line in (raw or b"").decode("utf-8", "replace").splitlines():
+        match = re.match(r"\s*(__version__|cuda|hip|rocm)\s*(?::[^=]*)?=\s*(.+?)\s*$", line)
+        if match:
+            try:
+                values[match[1]] = ast.literal_eval(match[2])
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                continue
+    version = values.get("__version__")
+    if isinstance(version, str) and version.split("+")[0] == (declared.version or version).split("+")[0]:
+        declared.version = version
+    if isinstance(values.get("cuda"), str):
+        declared.cuda = values["cuda"]
+    for key in ("hip", "rocm"):
+        if isinstance(values.get(key), str):
+            declared.rocm = values[key]
+
+
+def find_arch_list(data: Any) -> tuple[Target, ...]:
+    """The compiled-in list in a library's bytes.
+
+    The longest wins, since single names occur in messages; a single name counts only if it is the only one
+    (a build for one card).
+    """
+    found: set[tuple[Target, ...]] = set()
+    for start in range(0, len(data), _WINDOW):
+        found |= arch_lists_in(bytes(data[start : start + _WINDOW + 512]))
+    return longest_list(found)
+
+
+def longest_list(found: set[tuple[Target, ...]]) -> tuple[Target, ...]:
+    longest = max(map(len, found), default=0)
+    if longest == 1 and len(found) > 1:
+        return ()
+    return next((one for one in found if len(one) == longest), ())
+
+
+def arch_lists_in(piece: bytes) -> set[tuple[Target, ...]]:
+    found: set[tuple[Target, ...]] = set()
+    for match in _SM_LIST.finditer(piece):
+        names = match[1].decode().split(" ")
+        found.add(tuple(Target("sass" if name.startswith("sm_") else "ptx", parse_sm(name)) for name in names))
+    for match in _GFX_LIST.finditer(piece):
+        with contextlib.suppress(ValueError):
+            found.add(tuple(Target("gfx", parse_gfx(name)) for name in re.split("[ ;]", match[1].decode())))
+    return found

@@ -1,0 +1,78 @@
+"""The GPU code of one library: containers, their targets, and the sums a person wants to see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from rekindle.formats import fatbin
+from rekindle.formats.elf import Elf
+from rekindle.formats.pe import Pe
+from rekindle.model.arch import Gfx, GpuArch, Sm
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``kind`` is sass, ptx or gfx. Sorts as people list them: machine code first, old to new."""
+
+    kind: str
+    arch: GpuArch
+
+    @property
+    def name(self) -> str:
+        return self.arch.compute if self.kind == "ptx" and isinstance(self.arch, Sm) else str(self.arch)
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        rank = ("sass", "ptx", "gfx").index(self.kind)
+        if isinstance(self.arch, Gfx):
+            return (rank, *self.arch.order, self.arch.features)
+        assert isinstance(self.arch, Sm)
+        return (rank, self.arch.major, self.arch.minor, self.arch.suffix)
+
+
+ArchKey = frozenset[Target]
+
+
+@dataclass
+class GpuSurvey:
+    """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets."""
+
+    file: str
+    sets: Counter[ArchKey] = field(default_factory=Counter)
+    entries: Counter[Target] = field(default_factory=Counter)
+    bytes: Counter[Target] = field(default_factory=Counter)
+    compression: Counter[str] = field(default_factory=Counter)
+    newest_ptx: tuple[int, int] | None = None
+    odd: Counter[str] = field(default_factory=Counter)
+
+    def targets(self, kind: str) -> list[Target]:
+        return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
+
+
+def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
+    """Walk every GPU section of a library. Headers only: nothing is decompressed but offload tables."""
+    survey = GpuSurvey(file)
+    for section in binary.sections:
+        if section.name in fatbin.SECTIONS:
+            offset, size = binary.content(section)  # type: ignore[arg-type]
+            _walk_fatbin(survey, binary, offset, size)
+    return survey
+
+
+def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
+    for container in fatbin.read_containers(binary.view.data, offset, size, survey.file):
+        targets = set()
+        for entry in container.entries:
+            if entry.kind not in ("sass", "ptx"):
+                survey.odd[entry.kind] += 1
+                continue
+            target = Target(entry.kind, entry.arch)
+            targets.add(target)
+            survey.entries[target] += 1
+            survey.bytes[target] += entry.size
+            survey.compression[entry.compression] += 1
+            if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
+                survey.newest_ptx = entry.version
+        if targets:
+            survey.sets[frozenset(targets)] += 1

@@ -1,0 +1,107 @@
+"""Whose kernels are these? A wheel's own code is told from static libraries by its sets of architectures.
+
+All of a project's own files are compiled with the same ``-gencode`` list, which torch also stores as text
+(*declared*). So a container that has every declared target is the wheel's own (more targets are extras for
+a few chips: ``sm_90a``). One that has only few of the declared is *specialised* (CUTLASS kernels for one
+chip, beside general ones). One that lacks some declared targets or has older ones comes from a vendor's
+static library (cuFFT, cuSPARSE, MAGMA). Without a declared list the most frequent set stands in for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from rekindle.inspect.gpu import ArchKey, GpuSurvey, Target
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin
+
+# A container for at most this many of the declared targets is a specialised kernel, not a poor library.
+SPECIALISED_AT_MOST = 2
+
+
+def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[Target]) -> ArchKey:
+    """The targets the wheel's own kernels have: what was declared, or else the most frequent set."""
+    given = frozenset(declared)
+    if given:
+        return given
+    total: Counter[ArchKey] = Counter()
+    for survey in surveys:
+        total.update(survey.sets)
+    if not total:
+        return frozenset()
+    return max(total, key=lambda key: (total[key], len(key)))
+
+
+def origin_of(key: ArchKey, reference: ArchKey) -> Origin:
+    if not reference:
+        return "other"
+    if _plain(reference) <= _plain(key):
+        return "own"
+    if len(key) <= SPECIALISED_AT_MOST and (_plain(key) <= _plain(reference) or not _plain(key)):
+        return "specialised"
+    return "static"
+
+
+def _plain(key: ArchKey) -> frozenset[tuple[str, str]]:
+    """Machine code targets without chip-specific ones (``sm_90a``) and without AMD's feature switches.
+
+    PTX counts only where there is nothing else: whether a file also has it says nothing of whose it is.
+    """
+    native = [target for target in key if target.kind != "ptx"] or list(key)
+    out = set()
+    for target in native:
+        if isinstance(target.arch, Sm) and not target.arch.suffix:
+            out.add((target.kind, str(target.arch)))
+        elif isinstance(target.arch, Gfx):
+            out.add((target.kind, target.arch.name))
+    return frozenset(out)
+
+
+def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Origin]) -> Kernels:
+    """Targets that all containers of these origins have, and those only some have."""
+    chosen: Counter[ArchKey] = Counter()
+    for survey in surveys:
+        chosen.update({key: n for key, n in survey.sets.items() if origin_of(key, reference) in origins})
+    if not chosen:
+        return Kernels()
+    common = frozenset.intersection(*chosen)
+    some = frozenset().union(*chosen) - common
+
+    def named(kind: str) -> tuple[str, ...]:
+        return tuple(target.name for target in _sorted(common) if target.kind == kind)
+
+    return Kernels(
+        sass=named("sass"),
+        ptx=named("ptx"),
+        gfx=named("gfx"),
+        partial=tuple(target.name for target in _sorted(some)),
+        containers=chosen.total(),
+    )
+
+
+def describe_library(survey: GpuSurvey, reference: ArchKey, names: dict[ArchKey, tuple[str, ...]]) -> LibraryGpu:
+    return LibraryGpu(
+        file=survey.file,
+        sass=tuple(target.name for target in survey.targets("sass")),
+        ptx=tuple(target.name for target in survey.targets("ptx")),
+        gfx=tuple(target.name for target in survey.targets("gfx")),
+        sets=tuple(
+            ArchSet(
+                archs=tuple(target.name for target in _sorted(key)),
+                count=count,
+                origin=origin_of(key, reference),
+                kernels=names.get(key, ()),
+            )
+            for key, count in survey.sets.most_common()
+        ),
+        uses=tuple(
+            ArchUse(arch=target.name, entries=survey.entries[target], bytes=survey.bytes[target])
+            for target in _sorted(frozenset(survey.entries))
+        ),
+        compression=dict(survey.compression),
+    )
+
+
+def _sorted(targets: Iterable[Target]) -> list[Target]:
+    return sorted(targets, key=lambda target: target.order)

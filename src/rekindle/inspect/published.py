@@ -1,0 +1,150 @@
+"""A wheel on an index by its name: find the file, then read it by ranges without downloading it whole."""
+
+from __future__ import annotations
+
+import platform as this_platform
+import ssl
+import sys
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from rekindle.errors import BadInput
+from rekindle.formats.ranges import NoRanges, RangeFile, Unreachable, read_page, tls_context
+from rekindle.formats.simple_index import (
+    ACCEPT,
+    IndexFile,
+    IndexWheel,
+    choose,
+    files_in_folder,
+    read_project_page,
+    wheels_of,
+)
+from rekindle.inspect.reader import WheelSource, open_local
+from rekindle.model.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where to look, in order: indexes (addresses) and folders or pages of links."""
+
+    indexes: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    certificates: str | None = None
+
+
+def find_wheels(
+    name: str, places: Places, *, python: str | None = None, platform: str | None = None
+) -> list[IndexWheel]:
+    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty."""
+    try:
+        wish = Requirement(name)
+    except InvalidRequirement as error:
+        raise BadInput(
+            f"{name!r} is neither a file here nor a package name", remedy="write e.g. torch==2.6.0"
+        ) from error
+    files = _files(canonicalize_name(wish.name), places)
+    wheels = wheels_of(files, wish.name)
+    if not wheels:
+        raise BadInput(f"no index that pip is set up for has wheels of {wish.name}", remedy="python -m pip config list")
+    python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
+    platform = platform or _this_platform()
+    chosen = choose(wheels, str(wish.specifier), python=python, platform=platform)
+    if not chosen:
+        versions = choose(wheels, str(wish.specifier), python=None, platform=None)
+        if not versions:
+            newest = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]).keys())
+            raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {newest[:300]}")
+        tags = sorted(
+            {
+                f"{t.interpreter}-{t.abi}-{t.platform}"
+                for w in versions
+                if w.version == versions[0].version
+                for t in w.tags
+            }
+        )
+        raise BadInput(
+            f"{wish.name} {versions[0].version} has no wheel for Python {python} on {platform}",
+            remedy=f"choose with --python and --platform among {', '.join(tags[:40])}",
+        )
+    return chosen
+
+
+def _files(project: str, places: Places) -> list[IndexFile]:
+    files: list[IndexFile] = []
+    problems: list[BadInput] = []
+    context = tls_context(places.certificates)
+    for index in places.indexes:
+        page = f"{index.rstrip('/')}/{project}/"
+        try:
+            files += _page_files(page, context)
+        except BadInput as error:
+            problems.append(error)
+    for link in places.links:
+        folder = Path(
+            urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link
+        )
+        if folder.is_dir():
+            files += files_in_folder(folder)
+        elif link.startswith(("http:", "https:")):
+            try:
+                files += read_project_page(read_page(link, accept=ACCEPT, context=context), link)
+            except BadInput as error:
+                problems.append(error)
+    if not files and problems:
+        raise problems[0]
+    return files
+
+
+def _page_files(page: str, context: ssl.SSLContext) -> list[IndexFile]:
+    if page.startswith("file:"):
+        folder = Path(urllib.request.url2pathname(urllib.parse.urlsplit(page).path))
+        listing = folder / "index.html"
+        if not listing.is_file():
+            raise Unreachable(f"{page} has no index.html")
+        return read_project_page(listing.read_bytes(), listing.as_uri())
+    return read_project_page(read_page(page, accept=ACCEPT, context=context), page)
+
+
+def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder: Path | None = None) -> WheelSource:
+    """The wheel as a source. A server that sends no ranges gets the slower way: a download to ``folder``."""
+    url = wheel.file.url
+    if url.startswith("file:"):
+        source = open_local(Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)))
+        assert isinstance(source, WheelSource)
+        return source
+    context = tls_context(places.certificates)
+    try:
+        remote = RangeFile(url, context=context)
+    except NoRanges:
+        if folder is None:
+            raise
+        return _download(url, wheel.file.name, folder, context, progress)
+    return WheelSource(remote.stream, wheel.file.name, remote.length, fetched=lambda: remote.fetched)
+
+
+def _download(url: str, name: str, folder: Path, context: ssl.SSLContext, progress: Progress) -> WheelSource:
+    from rekindle.formats.ranges import request
+
+    progress.stage("downloading", f"{name} (its server sends whole files only)")
+    _, headers, body = request(url, {}, context, 60)
+    total = int(headers.get("Content-Length") or 0) or None
+    path = folder / name
+    with body, path.open("wb") as file:
+        done = 0
+        while piece := body.read(1 << 20):
+            done += len(piece)
+            file.write(piece)
+            progress.step(done, total, name)
+    return WheelSource(lambda: path.open("rb"), name, path.stat().st_size, fetched=lambda: path.stat().st_size)
+
+
+def _this_platform() -> str:
+    machine = this_platform.machine().lower()
+    if sys.platform == "win32":
+        return f"win_{machine}"
+    return f"linux_{machine}"

@@ -1,0 +1,165 @@
+"""Where the bytes come from: a wheel (on disk or by ranges), a directory, one library. All read alike.
+
+``Source.mapped`` gives a library's bytes as one buffer; a wheel's member is inflated to an unnamed
+temporary file once, so memory stays bounded and a kill leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from rekindle.errors import BadInput
+from rekindle.formats.wheel import WheelZip
+
+_NATIVE = re.compile(r"\.(?:so(?:\.[0-9A-Za-z_.]+)?|dll|pyd|exe)$|(?:^|/)bin/[^/.]+$", re.IGNORECASE)
+MAX_FILES = 200_000
+
+
+def is_native(name: str) -> bool:
+    return _NATIVE.search(name) is not None
+
+
+class Source(Protocol):
+    label: str
+    size: int
+    files: dict[str, int]
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+        """A small file, or None where there is none."""
+
+    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        """The whole file as a buffer."""
+
+
+class WheelSource:
+    """``digests`` collects the SHA-256 of every member that was inflated, for the RECORD check."""
+
+    def __init__(
+        self, opener: Callable[[], BinaryIO], label: str, size: int, fetched: Callable[[], int] | None = None
+    ) -> None:
+        self.label = label
+        self.size = size
+        self.fetched = fetched
+        self.zip = WheelZip(opener, label)
+        self.files = {name: member.size for name, member in self.zip.members.items() if not name.endswith("/")}
+        self.digests: dict[str, str] = {}
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+        return self.zip.find(name, limit)
+
+    def digest(self, name: str) -> str:
+        if name not in self.digests:
+            self.digests[name] = self.zip.inflate(name, lambda _: None)
+        return self.digests[name]
+
+    @contextlib.contextmanager
+    def mapped(self, name: str) -> Iterator[Any]:
+        try:
+            with tempfile.TemporaryFile(prefix="rekindle-") as file:
+                self.digests[name] = self.zip.inflate(name, file.write)
+                file.flush()
+                with _map(file) as buffer:
+                    yield buffer
+        except OSError as error:
+            raise BadInput(
+                f"{self.label}: {name} cannot be unpacked to {tempfile.gettempdir()}: {error.strerror or error}",
+                remedy="set TMPDIR to a place with room for it",
+            ) from error
+
+
+class DirectorySource:
+    """A directory (an unpacked wheel or an installed package). Links are not followed out of it."""
+
+    def __init__(self, root: Path, label: str | None = None, only: Callable[[str], bool] | None = None) -> None:
+        self.root = root
+        self.label = label or str(root)
+        self.files: dict[str, int] = {}
+        for path in sorted(root.rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if (only is None or only(name)) and path.is_file() and not path.is_symlink():
+                self.files[name] = path.stat().st_size
+                if len(self.files) > MAX_FILES:
+                    raise BadInput(f"{self.label} holds more than {MAX_FILES} files", remedy="name a smaller directory")
+        self.size = sum(self.files.values())
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+        if name not in self.files or self.files[name] > limit:
+            return None
+        return _read(self.root / name)
+
+    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        return map_file(self.root / name)
+
+
+class FileSource:
+    """One library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.label = str(path)
+        self.size = _size(path)
+        self.files = {path.name: self.size}
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+        return _read(self.path) if name == self.path.name and self.size <= limit else None
+
+    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
+        return map_file(self.path)
+
+
+def open_local(path: Path) -> Source:
+    """A wheel, a directory or a library on disk; what it is is told by its bytes, not its name."""
+    if path.is_dir():
+        return DirectorySource(path)
+    try:
+        with path.open("rb") as file:
+            head = file.read(64)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    if head[:4] == b"\x7fELF" or head[:2] == b"MZ":
+        return FileSource(path)
+    return WheelSource(lambda: path.open("rb"), path.name, _size(path))
+
+
+@contextlib.contextmanager
+def map_file(path: Path) -> Iterator[Any]:
+    try:
+        with path.open("rb") as file, _map(file) as buffer:
+            yield buffer
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _map(file: Any) -> Iterator[Any]:
+    file.seek(0, 2)
+    if file.tell() == 0:
+        yield b""
+        return
+    buffer = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield buffer
+    finally:
+        # NumPy arrays may still look into it while an error travels up; the last of them lets go of it.
+        with contextlib.suppress(BufferError):
+            buffer.close()
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error

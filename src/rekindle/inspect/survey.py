@@ -1,0 +1,115 @@
+"""The whole reading of one target: every native file once, two at a time, then the sums.
+
+zlib, hashing and file writes release the interpreter lock, so two threads inflate a wheel faster than one
+thread merely inflating it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+from rekindle.errors import BadInput
+from rekindle.inspect.declared import Declared, find_arch_list, read_declared
+from rekindle.inspect.libraries import Library, read_library
+from rekindle.inspect.links import join_links
+from rekindle.inspect.origin import describe_library, kernels_of, reference_set
+from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource, is_native
+from rekindle.model.progress import Progress
+from rekindle.model.wheel import Finding, WheelCpu, WheelGpu, WheelReport
+
+WORKERS = 2
+# Where torch keeps the answer of torch.cuda.get_arch_list().
+_ARCH_LIST_HOLDER = re.compile(r"(?:^|/)(?:lib)?torch_python\.(?:so|dll)$")
+
+
+def inspect_source(source: Source, *, quick: bool, progress: Progress) -> WheelReport:
+    declared = read_declared(source)
+    natives = sorted((name for name in source.files if is_native(name)), key=lambda name: -source.files[name])
+    if isinstance(source, FileSource):
+        natives = list(source.files)
+    findings: list[Finding] = []
+    libraries: list[Library] = []
+    if quick:
+        _find_declared_list(source, declared, natives)
+    else:
+        libraries = _read_all(source, natives, declared, findings, progress)
+    return assemble(source, declared, libraries, findings, quick=quick)
+
+
+def _find_declared_list(source: Source, declared: Declared, natives: Sequence[str]) -> None:
+    holder = next((name for name in natives if _ARCH_LIST_HOLDER.search(name)), None)
+    if holder is not None and (declared.cuda or declared.rocm):
+        with source.mapped(holder) as data:
+            declared.targets = find_arch_list(data)
+
+
+def _read_all(
+    source: Source, natives: Sequence[str], declared: Declared, findings: list[Finding], progress: Progress
+) -> list[Library]:
+    total = sum(source.files[name] for name in natives)
+    progress.stage("reading", f"{len(natives)} native files, {total / 1e6:.0f} MB")
+    done = 0
+
+    def read(name: str) -> Library | Finding | None:
+        try:
+            with source.mapped(name) as data:
+                if _ARCH_LIST_HOLDER.search(name):
+                    declared.targets = find_arch_list(data)
+                return read_library(data, name)
+        except BadInput as error:
+            if isinstance(source, FileSource):
+                raise
+            return Finding(code="unreadable-library", text=error.message, severity="error")
+
+    libraries = []
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for name, result in zip(natives, pool.map(read, natives), strict=True):
+            done += source.files[name]
+            progress.step(done, total or None, name)
+            if isinstance(result, Library):
+                libraries.append(result)
+            elif result is not None:
+                findings.append(result)
+    if isinstance(source, FileSource) and not libraries:
+        raise BadInput(f"{source.label} is neither a wheel nor a native library")
+    return sorted(libraries, key=lambda library: library.file)
+
+
+def assemble(
+    source: Source, declared: Declared, libraries: Sequence[Library], findings: Sequence[Finding], *, quick: bool
+) -> WheelReport:
+    surveys = [library.gpu for library in libraries if library.gpu.entries]
+    reference = reference_set(surveys, declared.targets)
+    machines = sorted({library.machine for library in libraries})
+    return WheelReport(
+        name=declared.name,
+        version=declared.version,
+        tags=declared.tags,
+        bytes=source.size,
+        target=source.label,
+        kind=_kind(source),
+        quick=quick,
+        cuda=declared.cuda,
+        rocm=declared.rocm,
+        requires=declared.requires,
+        requires_python=declared.requires_python,
+        gpu=WheelGpu(
+            declared=tuple(target.name for target in declared.targets),
+            torch_kernels=kernels_of(surveys, reference, {"own"}),
+            static_libraries=kernels_of(surveys, reference, {"static"}),
+            libraries=tuple(describe_library(survey, reference, {}) for survey in surveys),
+        ),
+        cpu=WheelCpu(arch=machines[0] if len(machines) == 1 else None),
+        links=join_links(libraries),
+        findings=tuple(findings),
+        read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,
+    )
+
+
+def _kind(source: Source) -> Literal["wheel", "library", "directory", "installed"]:
+    if isinstance(source, FileSource):
+        return "library"
+    return "directory" if isinstance(source, DirectorySource) else "wheel"
