@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
+from rekindle.joins.source import rewrite_cmake, source_patch, source_status, source_unpatch
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
@@ -153,5 +154,9 @@ __all__ = [
     "index_search",
     "index_serve",
     "index_yank",
+    "rewrite_cmake",
+    "source_patch",
+    "source_status",
+    "source_unpatch",
     "verify",
 ]

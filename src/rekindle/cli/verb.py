@@ -58,13 +58,24 @@ class Session:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options that work everywhere."""
+def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
+    """The options that work everywhere. ``inner`` is for a verb's own sub-verbs, which must not reset them."""
     group = parser.add_argument_group("everywhere")
-    group.add_argument("--json", action="store_true", help="print one JSON document on stdout and nothing else")
-    group.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colour (default: auto)")
-    group.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    group.add_argument("-v", "--verbose", action="count", default=0, help="more detail; twice for more")
+
+    def unless_inner(value: object) -> Any:
+        return argparse.SUPPRESS if inner else value
+
+    group.add_argument(
+        "--json",
+        action="store_true",
+        default=unless_inner(False),
+        help="print one JSON document on stdout and nothing else",
+    )
+    group.add_argument(
+        "--color", choices=("auto", "always", "never"), default=unless_inner("auto"), help="colour (default: auto)"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", default=unless_inner(False), help="no progress")
+    group.add_argument("-v", "--verbose", action="count", default=unless_inner(0), help="more detail; twice for more")
 
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:

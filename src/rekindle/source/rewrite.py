@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from rekindle.source.patches.engine import render_diff
 
 FLOOR = "3.5"  # measured with CMake 4.4: "Compatibility with CMake < 3.5 has been removed"
 MAX_FILE_BYTES = 16 << 20
+QUIET_SECONDS = 1.0
 _COMMANDS = frozenset({"cmake_minimum_required", "cmake_policy"})
 _QUICK = re.compile(rb"(?i)cmake_(?:minimum_required|policy)\s*\(")
 _VERSION = re.compile(rb"(\d+(?:\.\d+){0,3})(?:\.\.\.(\d+(?:\.\d+){0,3}))?$")
@@ -50,8 +52,10 @@ def rewrite_cmake(
     left: list[CMakeChange] = []
     edits: list[Edit] = []
     read = 0
+    began = time.monotonic()
     for read, path in enumerate(_cmake_files(root), 1):
-        progress.step(read, None, str(path))
+        if time.monotonic() - began > QUIET_SECONDS:
+            progress.step(read, None, f"{len(changes)} found; {path.relative_to(root)}")
         name = path.relative_to(root).as_posix()
         content = _read(path)
         if content is None or not _QUICK.search(content):

@@ -1,0 +1,122 @@
+"""Source trees for people: what the tree is, what was changed in it, what is next."""
+
+from __future__ import annotations
+
+from rekindle.model.source import AppliedPatch, CMakeRewrite, SavedPatches, SourceTree
+from rekindle.render.screen import Screen, printable
+
+_MARK = {"applied": "ok", "already": "ok", "clean": "ok", "conflict": "fail", "not-needed": "skip", "unknown": "warn"}
+_WORD = {
+    "applied": "applied",
+    "already": "there already",
+    "clean": "fits, not applied",
+    "conflict": "does not fit",
+    "not-needed": "not needed",
+    "unknown": "undecided",
+}
+
+
+def view_tree(tree: SourceTree, screen: Screen) -> None:
+    """``status`` and what every step that changes a tree ends with."""
+    _head(tree, screen)
+    shown = [patch for patch in tree.patches if patch.state != "not-needed" or screen.verbosity]
+    if shown:
+        screen.section("Patches")
+        for patch in shown:
+            _patch(patch, screen)
+    idle = sum(patch.state == "not-needed" for patch in tree.patches)
+    if idle and not screen.verbosity:
+        screen.line(f"  {screen.style(f'{idle} more not needed here (-v shows why)', 'dim')}")
+    _tail(tree, screen)
+
+
+def view_patched(tree: SourceTree, screen: Screen) -> None:
+    view_tree(tree, screen)
+
+
+def view_diff(tree: SourceTree, screen: Screen) -> None:
+    """``patch --dry-run``: the states, then the diff, which can be piped into git apply."""
+    view_tree(tree, screen)
+    if tree.diff:
+        screen.section("The change")
+        _diff(tree.diff, screen)
+
+
+def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
+    verb = "would be raised" if result.dry_run else "raised"
+    count = len(result.changes)
+    files = len({change.file for change in result.changes})
+    screen.verdict(
+        "ok", f"{count} CMake version{'s' * (count != 1)} {verb}, in {files} of {result.files_read} CMake files"
+    )
+    if result.changes:
+        screen.rows([f"{one.file}:{one.line}", f"{one.before} → {one.after}"] for one in result.changes)
+    if result.left:
+        screen.section("Left alone")
+        shown = result.left if screen.verbosity else result.left[:8]
+        screen.rows([f"{one.file}:{one.line}", one.before, one.why or ""] for one in shown)
+        if len(shown) < len(result.left):
+            screen.line(f"  … and {len(result.left) - len(shown)} more (-v)")
+    if result.diff and screen.verbosity:
+        screen.section("The change")
+        _diff(result.diff, screen)
+
+
+def view_saved(saved: SavedPatches, screen: Screen) -> None:
+    count = len(saved.files)
+    screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
+    for file in saved.files:
+        screen.command(file)
+    for why in saved.skipped:
+        screen.bullet(why, status="warn")
+    if count:
+        screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
+
+
+def _head(tree: SourceTree, screen: Screen) -> None:
+    conflicts = tree.conflicts
+    status = "fail" if conflicts or tree.missing_submodules else "ok"
+    what = f"{tree.project} {tree.version} in {tree.root}"
+    if conflicts:
+        what += f": {len(conflicts)} patch{'es do' if len(conflicts) > 1 else ' does'} not fit, nothing was changed"
+    elif tree.missing_submodules:
+        what += f": {len(tree.missing_submodules)} submodules are missing"
+    screen.verdict(status, what)
+    if tree.repaired:
+        screen.bullet(tree.repaired, status="warn")
+    rows = [["commit", tree.commit or ""], ["from", tree.origin or ""], ["hipified", "yes" if tree.hipified else ""]]
+    screen.rows([row for row in rows if row[1]])
+
+
+def _patch(patch: AppliedPatch, screen: Screen) -> None:
+    title = f" — {patch.title}" if patch.title else ""
+    screen.line(f"  {screen.mark(_MARK[patch.state])} {patch.id}: {_WORD[patch.state]}{printable(title)}")
+    if patch.detail and (screen.verbosity or patch.state in ("conflict", "unknown")):
+        screen.paragraph(patch.detail, indent=6)
+    if screen.verbosity:
+        if patch.instead and patch.state in ("clean", "applied"):
+            screen.paragraph(f"instead: {patch.instead}", indent=6)
+        if patch.source:
+            screen.paragraph(patch.source, indent=6)
+
+
+def _tail(tree: SourceTree, screen: Screen) -> None:
+    for note in tree.notes:
+        screen.bullet(note)
+    if tree.missing_submodules:
+        screen.section("Missing submodules")
+        shown = tree.missing_submodules if screen.verbosity else tree.missing_submodules[:6]
+        for name in shown:
+            screen.bullet(name, status="fail")
+        if len(shown) < len(tree.missing_submodules):
+            screen.line(f"    … and {len(tree.missing_submodules) - len(shown)} more (-v)")
+    if tree.diff_command:
+        screen.section("What was changed")
+        screen.command(tree.diff_command)
+
+
+def _diff(diff: str, screen: Screen) -> None:
+    colors = {"+": "green", "-": "red", "@": "cyan"}
+    for line in diff.splitlines():
+        style = colors.get(line[:1])
+        screen.line(screen.style(printable(line), style) if style else printable(line))

@@ -1,0 +1,144 @@
+"""What the machine and the plan say about the build a tree is meant for: the facts patches ask about.
+
+What the caller gives wins, then the plan, then what the tools on PATH answer. What nobody says stays unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from rekindle.host.protocol import Host
+from rekindle.model.plan import Plan
+from rekindle.source.patches.conditions import ABSENT, Context
+
+_NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
+# Asked in the interpreter that will build, which is not the one that runs us. Old syntax on purpose.
+_PYTHON_FACTS = """
+import sys
+print("python %d.%d.%d" % sys.version_info[:3])
+for name in ("setuptools", "numpy"):
+    try:
+        print(name + " " + __import__(name).__version__)
+    except Exception:
+        print(name + " none")
+"""
+
+
+def gather(
+    host: Host,
+    root: Path,
+    version: str,
+    *,
+    plan: Plan | None = None,
+    python: str | None = None,
+    given: Mapping[str, str | None] | None = None,
+) -> Context:
+    """The context of a build on this machine."""
+    facts: dict[str, str | None] = {
+        "version": version,
+        "os": host.system,
+        "cmake": _asked(host, ["cmake", "--version"]),
+        "compiler": find_compiler(host),
+        "glibc": _glibc(host),
+        "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
+        "backend": "cpu",
+        **_accelerators(host),
+        **_python(host, python or _first(host, "python3", "python")),
+    }
+    facts.update({key: value for key, value in from_plan(plan).items() if value is not None})
+    facts.update({key: value for key, value in (given or {}).items() if value is not None})
+    return Context(facts, root)
+
+
+def from_plan(plan: Plan | None) -> dict[str, str | None]:
+    """What a plan fixes. Its Python brings its own setuptools and NumPy, so those of this machine do not count."""
+    if plan is None:
+        return {}
+    facts: dict[str, str | None] = {"python": plan.python}
+    if plan.answer == "build":
+        facts |= {"cuda": plan.cuda or ABSENT, "rocm": plan.rocm or ABSENT, "cudnn": plan.cudnn}
+        facts["backend"] = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
+    if plan.build is not None:
+        facts["policy-minimum"] = (plan.build.env | plan.build.cmake).get("CMAKE_POLICY_VERSION_MINIMUM")
+        if plan.build.compiler:
+            facts["compiler"] = plan.build.compiler.replace("-", " ", 1)
+        for name, wanted in (plan.build.toolchain | plan.build.pins).items():
+            number = _NUMBER.search(wanted)
+            if name in ("cmake", "setuptools", "numpy", "glibc") and number and "<" not in wanted:
+                facts[name] = number[1]
+            elif name in ("setuptools", "numpy", "cmake") and (upper := re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)):
+                facts[name] = _just_below(upper[1])
+    return facts
+
+
+def find_compiler(host: Host) -> str | None:
+    """The C++ compiler a build would take, as "gcc 13.2.0"."""
+    name = host.env.get("CXX") or ("cl" if host.system == "windows" else "c++")
+    done = host.run([name.split()[0], "--version"] if name != "cl" else ["cl"])
+    text = done.out + done.err
+    number = _NUMBER.search(text)
+    if number is None:
+        return None
+    lower = text.lower()
+    for word, kind in (
+        ("oneapi", "icx"),
+        ("clang", "clang"),
+        ("microsoft", "msvc"),
+        ("gcc", "gcc"),
+        ("free soft", "gcc"),
+    ):
+        if word in lower:
+            kind = "clang-cl" if kind == "clang" and "clang-cl" in name else kind
+            return f"{kind} {_gcc_number(text) or number[1]}" if kind == "gcc" else f"{kind} {number[1]}"
+    return None
+
+
+def _gcc_number(text: str) -> str | None:
+    # "c++ (Debian 12.2.0-14) 12.2.0": the packager's words come first, the number last.
+    found = re.search(r"(\d+\.\d+\.\d+)\s*$", text.splitlines()[0]) if text else None
+    return found[1] if found else None
+
+
+def _accelerators(host: Host) -> dict[str, str | None]:
+    """Without a compiler for it on PATH a build has no such backend, unless the plan or the caller says so."""
+    nvcc = _asked(host, ["nvcc", "--version"], r"release (\d+\.\d+)") if host.which("nvcc") else None
+    hip = _asked(host, ["hipcc", "--version"], r"HIP version: (\d+\.\d+)") if host.which("hipcc") else None
+    return {"cuda": nvcc or ABSENT, "rocm": hip or ABSENT, "backend": "cuda" if nvcc else "rocm" if hip else "cpu"}
+
+
+def _python(host: Host, python: str | None) -> dict[str, str | None]:
+    if python is None:
+        return {}
+    done = host.run([python, "-c", _PYTHON_FACTS], timeout=20.0)
+    pairs = (line.split(" ", 1) for line in done.out.splitlines() if " " in line)
+    # A package that is not installed now will be whatever pip brings: unknown, not absent.
+    return {name: value if value != "none" else None for name, value in pairs} if done.ok else {}
+
+
+def _first(host: Host, *names: str) -> str | None:
+    return next((found for name in names if (found := host.which(name))), None)
+
+
+def _asked(host: Host, argv: list[str], pattern: str | None = None) -> str | None:
+    done = host.run(argv)
+    found = re.search(pattern, done.out) if pattern else _NUMBER.search(done.out)
+    return found[1] if done.ok and found else None
+
+
+def _glibc(host: Host) -> str | None:
+    if host.system != "linux":
+        return ABSENT
+    done = host.run(["getconf", "GNU_LIBC_VERSION"])
+    found = _NUMBER.search(done.out) if done.ok else None
+    return found[1] if found else None
+
+
+def _just_below(version: str) -> str:
+    """A version that "<version" admits: 74 → 73.999."""
+    parts = [int(part) for part in version.split(".")]
+    for index in range(len(parts) - 1, -1, -1):
+        if parts[index] > 0:
+            return ".".join(map(str, [*parts[:index], parts[index] - 1, 999]))
+    return "0"
