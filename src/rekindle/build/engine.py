@@ -202,7 +202,7 @@ def _environment(work: Work, target: TargetPython, cmake: tools.Tool, ninja: too
     env = make_environment(
         work.plan,
         work.host.env,
-        path_first=[Path(ninja.path).parent, target.bin, Path(cmake.path).parent],
+        path_first=[*tools.gather(work.workspace.root / "tools", cmake, ninja), target.bin],
         extra={},
         version=work.version,
         epoch=ZIP_EPOCH,

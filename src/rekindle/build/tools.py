@@ -91,3 +91,20 @@ def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
         # cl has no --version; it prints its banner to stderr when called bare.
         found.append(probe(host, name, path) or Tool(name=name, path=path, version="unknown"))
     return found[0], found[1]
+
+
+def gather(folder: Path, *chosen: Tool) -> list[Path]:
+    """Folders to put first on PATH so that exactly these tools are found, whatever else lies beside them.
+
+    One folder of links; the folder of one tool may hold another version of the next (a virtual environment
+    with CMake 4 and Ninja, say). Windows, where links need rights, gets the tools' own folders.
+    """
+    if os.name == "nt":
+        return [Path(tool.path).parent for tool in chosen]
+    folder.mkdir(parents=True, exist_ok=True)
+    for tool in chosen:
+        link = folder / tool.name
+        if not (link.is_symlink() and link.readlink() == Path(tool.path)):
+            link.unlink(missing_ok=True)
+            link.symlink_to(tool.path)
+    return [folder]

@@ -85,6 +85,15 @@ class Screen:
         for number, row in enumerate(rows or [""]):
             self.line(f"{pad}{lead} {row}" if number == 0 else f"{pad}  {row}")
 
+    def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
+        """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
+        room = max(24, self.width - indent - 3 - len(head))
+        rows = textwrap.wrap(printable(text), room, break_on_hyphens=False) or [""]
+        pad = " " * indent
+        self.line(f"{pad}{self.mark(status)} {head} {rows[0]}")
+        for row in rows[1:]:
+            self.line(f"{pad}  {' ' * len(head)} {row}")
+
     def command(self, text: str) -> None:
         """A line to paste: never wrapped."""
         self.line("  " + self.style(printable(text), "cyan"))

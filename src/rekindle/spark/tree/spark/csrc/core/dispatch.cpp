@@ -100,8 +100,9 @@ const char* config() {
   return "spark " SPARK_VERSION "\n"
          "  - compiler: " SPARK_COMPILER "\n"
          "  - CXX_FLAGS=" SPARK_CXX_FLAGS "\n"
-         "  - BUILD_TYPE=" SPARK_BUILD_TYPE "\n"
+         "  - CMAKE_BUILD_TYPE=" SPARK_BUILD_TYPE "\n"
          "  - CAPABILITIES=" SPARK_CAPABILITIES "\n"
+         "  - BUILD_PYTHON=" SPARK_BUILD_PYTHON "\n"
          "  - USE_CUDA=" SPARK_USE_CUDA "\n";
 }
 

@@ -1,0 +1,230 @@
+"""The whole way on spark, the miniature: probe, plan, unpack, patch, build, inspect, install, verify, report."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rekindle import api
+from rekindle.errors import StageFailed
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace
+from rekindle.journey.cuda import CudaFound, find_usable_cuda
+from rekindle.journey.walk import Walk, digest
+from rekindle.model.build import BuildResult
+from rekindle.model.document import encode
+from rekindle.model.journey import Journey
+from rekindle.model.machine import Examination
+from rekindle.model.plan import Plan
+from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
+from rekindle.spark import unpack as spark
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out;
+    ``clean`` forgets what earlier runs left."""
+
+    cmake: str | None = None
+    use_cuda: bool = True
+    clean: bool = False
+
+
+def run_demo(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
+    with workspace.lock("demo", wait=3600.0, say=progress.note):
+        return _walk(workspace, options, progress)
+
+
+def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
+    if options.clean:
+        _forget(workspace)
+    walk = Walk(workspace, progress)
+    examined = walk.leg(
+        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), _tell_machine
+    )
+    write_atomically(workspace.machine, encode(examined.machine))
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), _tell_plan)
+    root = workspace.source / "spark"
+    walk.leg(
+        "unpack",
+        "the miniature source tree",
+        lambda: _unpack(root),
+        lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
+    )
+    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), _tell_patches)
+    plan = _with_patches(plan, tree)
+    write_atomically(workspace.plan, encode(plan))
+    inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
+    built = walk.kept_leg(
+        "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
+        lambda: _build(plan, tree, workspace, options, progress), _tell_build, still_good=_wheel_is_there,
+    )  # fmt: skip
+    wheel = Path(built.wheel)
+    report = walk.kept_leg(
+        "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
+        lambda: api.inspect(str(wheel)), _tell_inspection,
+    )  # fmt: skip
+    proof = walk.kept_leg(
+        "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
+        lambda: _verify(wheel, workspace, progress), _tell_proof, still_good=lambda kept: kept.good,
+    )  # fmt: skip
+    return Journey(
+        goal=f"spark {spark.tree_version()}",
+        arrived=proof.good,
+        verdict=f"spark runs on this machine: {proof.passed} checks passed"
+        if proof.good
+        else f"spark was built, but {proof.failed} of its checks failed",
+        workspace=str(workspace.root),
+        legs=tuple(walk.legs),
+        machine=_tell_machine(examined),
+        plan=plan,
+        wheel=str(wheel),
+        wheel_sha256=built.wheel_sha256,
+        inspection=report,
+        verification=proof,
+        report=str(workspace.reports / "report.html"),
+        next=("rekindle plan", "rekindle up"),
+    )
+
+
+def _forget(workspace: Workspace) -> None:
+    """Only what the demo itself made; logs and anything else in the workspace stay."""
+    for folder in (workspace.source / "spark", workspace.reports, workspace.wheels):
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
+def _plan(examined: Examination, options: DemoOptions) -> Plan:
+    from rekindle.plan.spark import plan_spark
+
+    found = find_usable_cuda() if options.use_cuda else CudaFound(why_not="CUDA was left out (--no-cuda).")
+    return plan_spark(
+        examined.machine,
+        version=spark.tree_version(),
+        python=platform.python_version(),
+        cuda=found.toolkit,
+        emits=found.emits,
+        why_no_cuda=found.why_not,
+    )
+
+
+def _unpack(root: Path) -> bool:
+    """Unpack unless this very tree is there; the stamp is written last."""
+    stamp = root.with_name("spark.unpacked")
+    wanted = spark.tree_digest()
+    if root.is_dir() and stamp.is_file() and stamp.read_text() == wanted:
+        return False
+    stamp.unlink(missing_ok=True)
+    if root.exists():
+        shutil.rmtree(root)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    spark.unpack(root)
+    write_atomically(stamp, wanted)
+    return True
+
+
+def _patch(root: Path, options: DemoOptions) -> SourceTree:
+    from rekindle.source.patches import Context, apply, choose, load_patches, status, unapply
+
+    facts = {
+        "version": spark.tree_version(),
+        "cmake": _cmake_version(options.cmake),
+        "setuptools": importlib.metadata.version("setuptools"),
+        "python": platform.python_version(),
+        "os": LiveHost().system,
+    }
+    choices = choose(load_patches("spark"), Context(facts, root))
+    needed = {choice.patch.id for choice in choices if choice.verdict == "needed"}
+    applied = {patch.id for patch in status(root, choices).patches if patch.state == "applied"}
+    if applied - needed:
+        # Other tools than last time (another CMake): what they do not need is taken out again.
+        unapply(root)
+    return apply(root, choices)
+
+
+def _cmake_version(given: str | None) -> str:
+    from rekindle.build.tools import find_cmake
+
+    return find_cmake(LiveHost(), given).version
+
+
+def _with_patches(plan: Plan, tree: SourceTree) -> Plan:
+    assert plan.build is not None
+    ids = tuple(patch.id for patch in tree.patches if patch.state in ("applied", "already"))
+    return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, patches=ids))
+
+
+def _build(plan: Plan, tree: SourceTree, workspace: Workspace, options: DemoOptions, progress: Progress) -> BuildResult:
+    from rekindle.build import BuildOptions, build
+    from rekindle.errors import BuildFailed
+
+    try:
+        return build(
+            plan,
+            tree,
+            workspace,
+            python=sys.executable,
+            options=BuildOptions(cmake=options.cmake, as_is=True),
+            progress=progress,
+        )
+    except BuildFailed as failed:
+        raise StageFailed(failed.message, remedy=failed.remedy) from failed
+
+
+def _verify(wheel: Path, workspace: Workspace, progress: Progress) -> VerifyReport:
+    return api.verify(wheel=wheel, python=sys.executable, plan=workspace.plan, progress=progress)
+
+
+def _wheel_is_there(built: BuildResult) -> bool:
+    wheel = Path(built.wheel)
+    return wheel.is_file() and sha256_of(wheel) == built.wheel_sha256
+
+
+def _tell_machine(examined: Examination) -> str:
+    machine = examined.machine
+    gpus = ", ".join(gpu.name or str(gpu.arch or gpu.vendor) for gpu in machine.gpus) or "no GPU"
+    cpu = machine.cpu.name or machine.cpu.microarchitecture or machine.os.arch or "unknown CPU"
+    memory = f", {machine.memory_gib:.0f} GiB" if machine.memory_gib else ""
+    return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
+
+
+def _tell_plan(plan: Plan) -> str:
+    return re.sub(r"\s+", " ", " ".join(reason.text for reason in plan.because))
+
+
+def _tell_patches(tree: SourceTree) -> str:
+    ours = [patch for patch in tree.patches if patch.state == "applied"]
+    if not ours:
+        return "none needed with these tools"
+    return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
+
+
+def _tell_build(built: BuildResult) -> str:
+    return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
+
+
+def _tell_inspection(report: WheelReport) -> str:
+    gpu = [*report.gpu.torch_kernels.sass, *report.gpu.torch_kernels.ptx]
+    dispatched = [use.isa for use in report.cpu.dispatched]
+    parts = [
+        f"GPU code for {' '.join(gpu)}" if gpu else "no GPU code",
+        f"CPU code from {report.cpu.runs_from or 'unknown'}"
+        + (f", dispatched: {' '.join(dispatched)}" if dispatched else ""),
+        f"glibc {report.links.glibc}" if report.links.glibc else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _tell_proof(proof: VerifyReport) -> str:
+    return f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"

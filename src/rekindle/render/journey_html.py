@@ -1,0 +1,25 @@
+"""A walk as one HTML page that needs no network: verdict, legs, plan, wheel, proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.model.document import encode
+from rekindle.model.journey import Journey
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def render_journey_html(journey: Journey) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
+    return environment.get_template("journey.html.j2").render(
+        journey=journey,
+        longest=longest,
+        total=sum(leg.seconds for leg in journey.legs),
+        document=encode(journey).decode("utf-8"),
+    )
