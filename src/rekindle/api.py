@@ -21,14 +21,27 @@ if TYPE_CHECKING:
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
 
 
-def doctor(host: Host | None = None, *, workspace: str | None = None, save: Path | None = None) -> Examination:
-    """What this machine is (or ``host``, a recorded one) and whether it is ready; never over ten seconds."""
-    from rekindle.doctor.examine import examine
+def doctor(
+    host: Host | None = None,
+    *,
+    workspace: str | None = None,
+    try_torch: bool = False,
+    save: Path | None = None,
+    capture: Path | None = None,
+    replay: Path | None = None,
+) -> Examination:
+    """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
+    from rekindle.doctor.examine import examine, keep
     from rekindle.host.files import write_atomically
     from rekindle.host.live import LiveHost
+    from rekindle.host.recorded import load_recorded
     from rekindle.model.document import encode
 
-    examination = examine(host or LiveHost(), workspace=workspace).examination
+    host = host or (load_recorded(replay) if replay else LiveHost())
+    examined = examine(host, workspace=workspace, try_torch=try_torch)
+    examination = examined.examination
+    if capture is not None:
+        keep(examined, capture)
     if save is not None:
         write_atomically(save, encode(examination.machine))
     return examination

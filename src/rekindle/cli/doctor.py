@@ -18,7 +18,16 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="FILE", type=Path, help="write the machine to FILE (for plan --machine FILE)")
     parser.add_argument(
+        "--capture", metavar="DIR", type=Path, help="keep every answer of this machine in DIR, redacted, for --replay"
+    )
+    parser.add_argument("--replay", metavar="DIR", type=Path, help="examine a captured machine instead of this one")
+    parser.add_argument(
         "--for", dest="purpose", choices=("use", "build"), default="use", help="what exit code 0 means (default: use)"
+    )
+    parser.add_argument(
+        "--try-torch",
+        action="store_true",
+        help="import each installed torch and use the card (slower)",
     )
     add_workspace(parser)
 
@@ -27,6 +36,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.render.machine import show_examination
 
-    examination = api.doctor(workspace=args.workspace, save=args.save)
+    examination = api.doctor(
+        workspace=args.workspace,
+        try_torch=args.try_torch,
+        save=args.save,
+        capture=args.capture,
+        replay=args.replay,
+    )
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use
     return Answer(document=examination, view=show_examination, exit_code=Exit.YES if ready else Exit.NO)

@@ -10,6 +10,8 @@ from rekindle.doctor.text import text_of, version_key
 from rekindle.model.machine import Toolkit
 
 _UNIX = ("/usr/local/cuda*", "/opt/cuda*", "/usr/lib/cuda*", "/usr/lib/nvidia-cuda-toolkit")
+# The version stands in the first 20 KB of a header of one megabyte.
+_HEADER_BYTES = 64 << 10
 _WINDOWS = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v*"
 
 
@@ -27,19 +29,23 @@ def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
 
 def _roots(host: Asking) -> list[str]:
     roots: dict[str, None] = {}
+    slash = "\\" if host.system == "windows" else "/"
     for variable in ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT"):
         if named := host.env.get(variable):
             roots[named.rstrip("/\\")] = None
     nvcc = host.which("nvcc")
     if nvcc:
-        roots[re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))] = None
+        root = re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))
+        # A wrapper script in /usr/local/bin is no toolkit; the one it leads to is found below.
+        if host.glob(f"{root}{slash}include{slash}cuda.h") or host.glob(f"{root}{slash}version.json"):
+            roots[root] = None
     for pattern in (_WINDOWS,) if host.system == "windows" else _UNIX:
         roots.update(dict.fromkeys(host.glob(pattern)))
     return list(roots)
 
 
 def _version(host: Asking, root: str) -> str | None:
-    """By version.json (11.1 on), by version.txt (before), by the header cuda.h; nvcc is asked last."""
+    """By version.json (11.1 on), by version.txt (before), by nvcc, and last by cuda.h."""
     slash = "\\" if host.system == "windows" else "/"
     raw = host.read(f"{root}{slash}version.json")
     if raw:
@@ -49,16 +55,15 @@ def _version(host: Asking, root: str) -> str | None:
             host.gap(f"CUDA toolkit {root}", "its version.json cannot be read")
     if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", text_of(host.read(f"{root}{slash}version.txt"))):
         return match[1]
-    for header in ("include", f"targets{slash}x86_64-linux{slash}include"):
-        said = text_of(host.read(f"{root}{slash}{header}{slash}cuda.h"))
-        if match := re.search(r"#define CUDA_VERSION (\d+)", said):
-            number = int(match[1])
-            return f"{number // 1000}.{number % 1000 // 10}"
     nvcc = f"{root}{slash}bin{slash}nvcc" + (".exe" if host.system == "windows" else "")
     if host.glob(nvcc):
         done = host.run([nvcc, "--version"], timeout=host.left(3))
         if match := re.search(r"release \d+\.\d+, V(\d+\.\d+\.\d+)", done.out):
             return match[1]
+    said = text_of(host.read(f"{root}{slash}include{slash}cuda.h", limit=_HEADER_BYTES))
+    if match := re.search(r"#define CUDA_VERSION (\d+)", said):
+        number = int(match[1])
+        return f"{number // 1000}.{number % 1000 // 10}"
     return None
 
 

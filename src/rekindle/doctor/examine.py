@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle import __version__
 from rekindle.doctor.checks import Case, judge
 from rekindle.doctor.compilers import probe_compilers
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.doctor.disks import probe_disks
 from rekindle.doctor.fixes import probe_managers
 from rekindle.doctor.gpus import Graphics, probe_gpus
+from rekindle.doctor.installations import Installations, probe_installations
 from rekindle.doctor.memory import Limits, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
-from rekindle.doctor.pythons import probe_pythons
 from rekindle.doctor.system import probe_os
 from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
+from rekindle.host.capture import write_capture
 from rekindle.host.protocol import Host
+from rekindle.host.record import join_records
+from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Cpu, Examination, Os, Volume
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
@@ -34,10 +39,12 @@ class Examined:
     answers: Answers
 
 
-def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEADLINE_S) -> Examined:
+def examine(
+    host: Host, *, workspace: str | None = None, try_torch: bool = False, deadline_s: float = DEADLINE_S
+) -> Examined:
     """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
     begin = time.monotonic()
-    place = workspace or str(Path.home())
+    place = workspace or host.env.get("HOME") or host.env.get("USERPROFILE") or str(Path.home())
     probes = {
         "system": probe_os,
         "processor": probe_cpu,
@@ -46,7 +53,7 @@ def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEA
         "graphics": probe_gpus,
         "toolkits": probe_toolkits,
         "compilers": probe_compilers,
-        "pythons": probe_pythons,
+        "pythons": probe_installations(try_torch),
         "tools": probe_tools,
         "package managers": probe_managers,
     }
@@ -55,7 +62,7 @@ def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEA
     memory: Limits = found.get("memory", Limits())
     graphics: Graphics = found.get("graphics", Graphics())
     disks: tuple[Volume, ...] = found.get("disks", ())
-    pythons = found.get("pythons", ((), {}))[0]
+    installed: Installations = found.get("pythons", Installations())
     machine = Examination(
         os=found.get("system") or Os(system=host.system),  # type: ignore[arg-type]
         cpu=found.get("processor", Cpu()),
@@ -67,9 +74,10 @@ def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEA
         disks=disks,
         gpus=graphics.gpus,
         drivers=graphics.drivers,
-        toolkits=found.get("toolkits", ()),
+        toolkits=(*found.get("toolkits", ()), *installed.pieces),
         compilers=found.get("compilers", ()),
-        pythons=pythons,
+        pythons=installed.pythons,
+        torches=installed.torches,
         tools=found.get("tools", {}),
     )
     checks, ready = judge(Case(machine=machine, graphics=graphics, managers=found.get("package managers", ())))
@@ -84,3 +92,16 @@ def examine(host: Host, *, workspace: str | None = None, deadline_s: float = DEA
         seconds=round(time.monotonic() - begin, 2),
     )
     return Examined(examination=examination, answers=answers)
+
+
+def keep(examined: Examined, directory: Path, *, host_name: str | None = None) -> Path:
+    """Write everything that was asked and answered, redacted, so that the machine can be replayed anywhere."""
+    record = join_records(asking.record for asking in examined.answers.asked)
+    record.about = {
+        "kind": "recorded",
+        "title": f"{examined.examination.os.distro or examined.examination.os.system}, "
+        + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
+        "written_by": f"rekindle {__version__} doctor --capture",
+    }
+    name = platform.node() if host_name is None else host_name
+    return write_capture(redactor_for(record.env, name).record(record), directory)

@@ -28,11 +28,23 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Mappin
         host.gap("some Pythons", f"only the first {_MAX_PYTHONS} of {len(chosen)} were asked")
     answers = _ask_all(host, paths)
     found = []
+    known: set[str] = set()
     for path in paths:
         answer = answers.get(path)
         if not answer or "version" not in answer:
             host.gap(f"Python {path}", str((answer or {}).get("error", "no answer")))
             continue
+        environment = answer.get("prefix") != answer.get("base_prefix")
+        program = str(answer.get("executable") or path)
+        identity = str(answer["prefix"]) if environment else host.realpath(program)
+        if identity in known:
+            del answers[path]
+            continue
+        known.add(identity)
+        if not environment and host.realpath(path) != identity:
+            # pyenv's shims and the Store's aliases are programs of their own that start another Python.
+            answers[program] = answers.pop(path)
+            path = program
         note = None if answer.get("headers") else "no headers (Python.h)"
         found.append(
             Python(version=str(answer["version"]), path=path, abi=abi_of(answer), kind=kind_of(path, answer), note=note)

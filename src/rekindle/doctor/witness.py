@@ -37,7 +37,7 @@ class Witness:
     def __init__(self, host: Host, probe: str) -> None:
         self._host = host
         self._probe = probe
-        self.record = Record()
+        self.record = Record(system=host.system, machine=host.machine)
         self.evidence: list[Evidence] = []
         self._env = _WatchedEnv(host.env, self.record.env)
 
@@ -130,8 +130,8 @@ class Witness:
         self._note(f"{path} about itself", (answer or {}).get("version") or answer)
         return answer
 
-    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        answer = self._host.torch(path, timeout=timeout)
+    def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        answer = self._host.torch(path, deep=deep, timeout=timeout)
         self.record.torches[path] = answer
-        self._note(f"import torch in {path}", answer)
+        self._note(f"torch in {path}", answer)
         return answer

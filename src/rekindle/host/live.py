@@ -89,17 +89,22 @@ class LiveHost:
     def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
         return self._ask(path, "python.py", timeout)
 
-    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        return self._ask(path, "torch.py", timeout, isolated=False)
+    def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        return self._ask(path, "torch.py", timeout, env={"REKINDLE_DEEP": "1"} if deep else None)
 
-    def _ask(self, python: str, question: str, timeout: float, *, isolated: bool = True) -> Mapping[str, Any] | None:
+    def _ask(
+        self, python: str, question: str, timeout: float, *, env: Mapping[str, str] | None = None
+    ) -> Mapping[str, Any] | None:
         """Run one of the question scripts in a Python and read its one line of JSON."""
         # Sent as text, not as a path: the target may not see our files (containers, another user, WSL).
         script = (_QUESTIONS / question).read_text(encoding="utf-8")
-        flags = ["-I"] if isolated else []
-        done = run_command([python, *flags, "-c", script], timeout=timeout, env={"PYTHONIOENCODING": "utf-8"})
+        spoken = {"PYTHONIOENCODING": "utf-8", **(env or {})}
+        done = run_command([python, "-I", "-c", script], timeout=timeout, env=spoken)
+        if done.code == 2 and not done.out:
+            # Python 2 does not know -I.
+            done = run_command([python, "-E", "-s", "-c", script], timeout=timeout, env=spoken)
         if done.timed_out:
-            return {"error": f"no answer within {timeout:g} s", "timed_out": True}
+            return {"error": f"no answer within {timeout:.1f} s", "timed_out": True}
         for line in reversed(done.out.splitlines()):
             try:
                 answer = json.loads(line)

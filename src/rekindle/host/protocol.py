@@ -110,5 +110,5 @@ class Host(Protocol):
     def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
         """What a Python interpreter says about itself; None where it does not answer."""
 
-    def torch(self, path: str, *, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        """What ``import torch`` leads to in that interpreter."""
+    def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        """Does that interpreter's torch load? ``deep``: import it and use the card, too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,9 @@ from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 class Record:
     """``None`` as a value means: asked, and there was nothing."""
 
+    system: str = "linux"
+    machine: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
     runs: list[Completed] = field(default_factory=list)
     files: dict[str, bytes | None] = field(default_factory=dict)
     paths: dict[str, None] = field(default_factory=dict)
@@ -26,3 +29,20 @@ class Record:
     memory: Memory | None = None
     cpuid: Cpuid | None = None
     nvml: Mapping[str, Any] | None = None
+
+
+def join_records(records: Iterable[Record]) -> Record:
+    """One record of all probes; where two asked the same, the later answer stands."""
+    whole = Record()
+    seen: set[tuple[str, ...]] = set()
+    for record in records:
+        whole.system, whole.machine = record.system, record.machine
+        for run in list(record.runs):
+            if run.argv not in seen:
+                seen.add(run.argv)
+                whole.runs.append(run)
+        for name in ("files", "paths", "programs", "links", "env", "disks", "registry", "pythons", "torches"):
+            getattr(whole, name).update(dict(getattr(record, name)))
+        for name in ("memory", "cpuid", "nvml"):
+            setattr(whole, name, getattr(record, name) or getattr(whole, name))
+    return whole

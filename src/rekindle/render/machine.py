@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from rekindle.model.machine import Check, Examination, Machine
+from rekindle.model.machine import Check, Examination, InstalledTorch, Machine
 from rekindle.render.screen import Screen
 
 
@@ -65,6 +65,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
             for p in machine.pythons
         ),
     )
+    rows += _labelled("torch", map(_torch, machine.torches))
     tools = [f"{name} {version}" for name, version in machine.tools.items() if version]
     if tools:
         rows.append(["tools", ", ".join(tools)])
@@ -116,6 +117,15 @@ def _gpu(machine: Machine, number: int) -> str:
         f"[{gpu.how}]",
     ]
     return ", ".join(part for part in parts[:-1] if part) + f" {parts[-1]}" + (f" {gpu.note}" if gpu.note else "")
+
+
+def _torch(torch: InstalledTorch) -> str:
+    built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPU only"
+    state = {True: "loads", False: "does not load", None: "not tried"}[torch.works]
+    if torch.gpu_works is not None:
+        state = "works on the GPU" if torch.gpu_works else "fails on the GPU"
+    why = f": {torch.why}" if torch.why else ""
+    return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state}{why})")
 
 
 def _show_checks(checks: Iterable[Check], screen: Screen) -> None:

@@ -1,46 +1,91 @@
-# Asked of a Python that has torch, so old syntax: does it import, and what can it use here?
+# Asked of a Python that has torch, so old syntax: does it load, and what can it use here?
+# "quick" loads the native libraries without importing the package; "deep" imports it and uses the card.
+import glob
 import json
+import os
+import sys
 import time
 
-begin = time.time()
-answer = {}
-try:
+
+def place():
+    for root in sys.path:
+        path = os.path.join(root or ".", "torch", "lib")
+        if os.path.isdir(path):
+            return path
+    return None
+
+
+def quick(answer):
+    import ctypes
+
+    lib = place()
+    if lib is None:
+        raise ImportError("there is no torch/lib in this Python")
+    if sys.platform == "win32":
+        if hasattr(os, "add_dll_directory"):
+            os.add_dll_directory(lib)
+        names = ["torch_cpu.dll", "torch_cuda.dll", "torch_hip.dll"]
+    else:
+        names = ["libtorch_cpu.so", "libtorch_cuda.so", "libtorch_hip.so"]
+    # What torch itself does first: the CUDA libraries that pip installed beside it.
+    beside = os.path.join(os.path.dirname(os.path.dirname(lib)), "nvidia", "*", "lib", "lib*.so.*")
+    order = ("cudart", "nvrtc", "nvJitLink", "cublasLt", "cublas", "cudnn", "cupti", "cufft", "curand", "cusparse",
+             "cusolver", "cusparseLt", "nccl", "nvshmem", "cufile", "nvtx")
+    for name in names:
+        path = os.path.join(lib, name)
+        if not os.path.exists(path):
+            continue
+        try:
+            ctypes.CDLL(path)
+        except OSError:
+            pieces = glob.glob(beside)
+            for word in order:
+                for piece in pieces:
+                    if os.path.basename(piece).startswith("lib" + word + ".so"):
+                        try:
+                            ctypes.CDLL(piece, mode=ctypes.RTLD_GLOBAL)
+                        except OSError:
+                            pass
+            ctypes.CDLL(path)
+        answer.setdefault("loaded", []).append(name)
+    answer["works"] = bool(answer.get("loaded"))
+
+
+def deep(answer):
     import torch
 
     answer["version"] = str(torch.__version__)
-    answer["path"] = torch.__file__
-    answer["cuda"] = getattr(torch.version, "cuda", None)
-    answer["hip"] = getattr(torch.version, "hip", None)
-    answer["git"] = getattr(torch.version, "git_version", None)
+    cuda = getattr(torch.version, "cuda", None)
+    hip = getattr(torch.version, "hip", None)
+    answer["works"] = bool((torch.ones(2) + 1).sum().item() == 4.0)
     try:
         answer["cudnn"] = torch.backends.cudnn.version()
     except Exception as error:
         answer["cudnn_error"] = str(error)[:300]
+    answer["available"] = bool(torch.cuda.is_available())
     try:
-        answer["available"] = bool(torch.cuda.is_available())
         answer["arch_list"] = list(torch.cuda.get_arch_list())
-        if answer["cuda"] or answer["hip"]:
-            try:
-                torch.cuda.init()
-                answer["devices"] = [
-                    {
-                        "name": torch.cuda.get_device_name(i),
-                        "capability": list(torch.cuda.get_device_capability(i)),
-                    }
-                    for i in range(torch.cuda.device_count())
-                ]
-                torch.ones(2, device="cuda").add_(1).cpu()
-                answer["gpu_works"] = True
-            except Exception as error:
-                answer["gpu_works"] = False
-                answer["gpu_error"] = str(error)[:400]
-    except Exception as error:
-        answer["cuda_error"] = str(error)[:400]
-    try:
-        answer["cpu_capability"] = torch.backends.cpu.get_cpu_capability()
     except Exception:
         pass
-    answer["works"] = bool((torch.ones(2) + 1).sum().item() == 4.0)
+    if not (cuda or hip):
+        return
+    try:
+        torch.cuda.init()
+        answer["devices"] = [
+            {"name": torch.cuda.get_device_name(i), "capability": list(torch.cuda.get_device_capability(i))}
+            for i in range(torch.cuda.device_count())
+        ]
+        torch.ones(2, device="cuda").add_(1).cpu()
+        answer["gpu_works"] = True
+    except Exception as error:
+        answer["gpu_works"] = False
+        answer["gpu_error"] = str(error)[:400]
+
+
+begin = time.time()
+answer = {}
+try:
+    (deep if "REKINDLE_DEEP" in os.environ else quick)(answer)
 except Exception as error:
     answer["works"] = False
     answer["error"] = ("%s: %s" % (type(error).__name__, error))[:600]

@@ -1,0 +1,153 @@
+"""Libraries one builds against, found by their headers (what a build reads) or, failing that, by their files.
+
+cuDNN and NCCL name in ``note`` the CUDA they were made for, where the place or the package says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of, version_key
+from rekindle.model.machine import Toolkit
+
+_UNIX_INCLUDES = ("/usr/include", "/usr/include/*-linux-gnu", "/usr/local/include")
+_UNIX_LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
+_HEADER_BYTES = 64 << 10
+
+
+def find_cudnn(host: Asking, cuda_roots: Sequence[Toolkit]) -> list[Toolkit]:
+    found = list(_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), "CUDNN", cuda_roots))
+    if host.system == "windows":
+        for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\cudnn_version.h"):
+            found += _one(host, "cudnn", header, "CUDNN", None)
+        # From version 9 on one installation serves several CUDAs, each in a directory of its own.
+        for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\*\cudnn_version.h"):
+            found += _one(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
+    return found or _by_file(host, "cudnn", "libcudnn.so.*")
+
+
+def find_nccl(host: Asking, cuda_roots: Sequence[Toolkit]) -> list[Toolkit]:
+    if host.system == "windows":
+        return []
+    return list(_by_header(host, "nccl", ("nccl.h",), "NCCL", cuda_roots)) or _by_file(host, "nccl", "libnccl.so.*")
+
+
+def packaged_cuda(host: Asking) -> dict[str, str]:
+    """Version of a package → the CUDA in its name, as dpkg and rpm write it (``8.7.0.84-1+cuda11.8``)."""
+    said = ""
+    if host.which("dpkg-query"):
+        said = host.run(["dpkg-query", "-W", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
+    elif host.which("rpm"):
+        said = host.run(["rpm", "-qa", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
+    return {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", said)}
+
+
+def _by_header(
+    host: Asking, kind: str, names: Sequence[str], prefix: str, cuda_roots: Sequence[Toolkit]
+) -> Iterator[Toolkit]:
+    slash = "\\" if host.system == "windows" else "/"
+    seen: set[str] = set()
+    places = [(f"{toolkit.path}{slash}include", toolkit.version) for toolkit in cuda_roots]
+    if host.system != "windows":
+        places += [(place, None) for place in _UNIX_INCLUDES]
+    if conda := host.env.get("CONDA_PREFIX"):
+        places.append((conda + (r"\Library\include" if slash == "\\" else "/include"), None))
+    for place, cuda in places:
+        for name in names:
+            for header in host.glob(f"{place}{slash}{name}"):
+                real = host.realpath(header)
+                if real in seen:
+                    continue
+                seen.add(real)
+                yield from _one(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
+
+
+def _one(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
+    said = text_of(host.read(header, limit=_HEADER_BYTES))
+    numbers = [
+        re.search(rf"^\s*#define {prefix}_{part}\s+(\d+)", said, re.MULTILINE)
+        for part in (("MAJOR", "MINOR", "PATCHLEVEL") if prefix == "CUDNN" else ("MAJOR", "MINOR", "PATCH"))
+    ]
+    if not all(numbers):
+        return []
+    version = ".".join(number[1] for number in numbers if number)
+    return [Toolkit(kind=kind, version=version, path=header, note=f"for CUDA {cuda}" if cuda else None)]
+
+
+def _by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
+    """The libraries alone, without headers: enough to use, not to build."""
+    if host.system == "windows":
+        return []
+    found: dict[str, Toolkit] = {}
+    for place in _UNIX_LIBRARIES:
+        for path in host.glob(f"{place}/{pattern}"):
+            if match := re.search(r"\.so\.(\d+\.\d+\.\d+)$", path):
+                found.setdefault(match[1], Toolkit(kind=kind, version=match[1], path=path, note="no headers"))
+    return sorted(found.values(), key=lambda t: version_key(t.version), reverse=True)
+
+
+def find_blas(host: Asking) -> list[Toolkit]:
+    """MKL and OpenBLAS, as a build finds them."""
+    found: dict[tuple[str, str], Toolkit] = {}
+
+    def add(kind: str, header: str, version: str | None, note: str | None = None) -> None:
+        if version:
+            found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=header, note=note))
+
+    for header in _blas_headers(host, "mkl_version.h", ("mkl", "*/include", "mkl/*/include")):
+        said = text_of(host.read(header, limit=_HEADER_BYTES))
+        numbers = [
+            match[1]
+            for name in ("__INTEL_MKL__", "__INTEL_MKL_MINOR__", "__INTEL_MKL_UPDATE__")
+            if (match := re.search(rf"^\s*#define {name}\s+(\d+)", said, re.MULTILINE))
+        ]
+        add("mkl", header, ".".join(numbers) if len(numbers) == 3 else None)
+    for header in _blas_headers(host, "openblas_config.h", ("openblas*", "openblas")):
+        said = text_of(host.read(header, limit=_HEADER_BYTES))
+        match = re.search(r'OPENBLAS_VERSION\s+"\s*OpenBLAS\s+(\d+(?:\.\d+)+)', said)
+        add("openblas", header, match[1] if match else None)
+    return list(found.values())
+
+
+def _blas_headers(host: Asking, name: str, inside: Sequence[str]) -> list[str]:
+    headers: dict[str, None] = {}
+    root = host.env.get("MKLROOT")
+    if host.system == "windows":
+        places = [r"C:\Program Files (x86)\Intel\oneAPI\mkl\*\include", r"C:\Program Files\Intel\oneAPI\mkl\*\include"]
+        places += [rf"{root}\include"] if root else []
+        if conda := host.env.get("CONDA_PREFIX"):
+            places.append(rf"{conda}\Library\include")
+        for place in places:
+            headers.update(dict.fromkeys(host.glob(rf"{place}\{name}")))
+        return list(headers)
+    places = [
+        *([f"{root}/include"] if root else []),
+        *_UNIX_INCLUDES,
+        "/opt/intel/oneapi/mkl/*/include",
+        "/opt/intel/mkl/include",
+        "/opt/OpenBLAS/include",
+    ]
+    if conda := host.env.get("CONDA_PREFIX"):
+        places.append(f"{conda}/include")
+    for place in places:
+        headers.update(dict.fromkeys(host.glob(f"{place}/{name}")))
+    for place in _UNIX_INCLUDES:
+        for below in inside:
+            if "/" not in below:
+                headers.update(dict.fromkeys(host.glob(f"{place}/{below}/{name}")))
+    return list({host.realpath(header): header for header in headers}.values())
+
+
+def find_oneapi(host: Asking) -> list[Toolkit]:
+    """Intel's compilers, by their directories, which carry the version."""
+    if host.system == "windows":
+        pattern, slash = r"C:\Program Files (x86)\Intel\oneAPI\compiler\*", "\\"
+    else:
+        pattern, slash = "/opt/intel/oneapi/compiler/*", "/"
+    return [
+        Toolkit(kind="oneapi", version=name, path=path)
+        for path in host.glob(pattern)
+        if re.fullmatch(r"\d+\.\d+(\.\d+)?", name := path.rsplit(slash, 1)[-1])
+    ]

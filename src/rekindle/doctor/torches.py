@@ -1,0 +1,80 @@
+"""Each torch that is installed, read without importing it, and why it does or does not work here.
+
+Its ``version.py`` says what it was built for. Whether it loads is tried in its own Python: by default the
+native libraries only (a fraction of a second), with ``try_it`` a real import and a kernel on the card.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of
+from rekindle.model.machine import InstalledTorch
+
+_MAX_TRIED = 3
+
+
+def find_torches(host: Asking, answers: Mapping[str, Mapping[str, Any]], *, try_it: bool) -> tuple[InstalledTorch, ...]:
+    found: dict[str, InstalledTorch] = {}
+    for python, answer in answers.items():
+        package = (answer.get("packages") or {}).get("torch")
+        if not package:
+            continue
+        place = str(package.get("path"))
+        if place in found:
+            continue
+        torch = _read(host, python, place, str(package.get("version")))
+        if len(found) < _MAX_TRIED:
+            torch = _try(host, torch, deep=try_it)
+        found[place] = torch
+    return tuple(found.values())
+
+
+def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch:
+    slash = "\\" if "\\" in place else "/"
+    path = f"{place}{slash}torch"
+    said = text_of(host.read(f"{path}{slash}version.py"))
+
+    def value(name: str) -> str | None:
+        match = re.search(rf"^{name}(?:\s*:[^=]+)?\s*=\s*['\"]([^'\"]+)['\"]", said, re.MULTILINE)
+        return match[1] if match else None
+
+    return InstalledTorch(
+        version=value("__version__") or version, python=python, path=path, cuda=value("cuda"), rocm=value("hip")
+    )
+
+
+def _try(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
+    from msgspec.structs import replace
+
+    answer = host.torch(torch.python, deep=deep, timeout=host.left(7 if deep else 4))
+    if answer is None:
+        return torch
+    if answer.get("timed_out"):
+        host.gap(f"torch {torch.version}", "it did not load in time")
+        return torch
+    works = answer.get("works")
+    why = answer.get("error") or answer.get("gpu_error")
+    if works is None and answer.get("exit_code") is not None:
+        works, why = False, _died(int(answer["exit_code"]), why)
+    return replace(
+        torch,
+        works=works,
+        gpu_works=answer.get("gpu_works"),
+        archs=tuple(answer.get("arch_list") or ()),
+        why=why,
+    )
+
+
+def _died(code: int, said: object) -> str:
+    """A process killed by a signal ends with its negative number (Linux), or an NTSTATUS (Windows)."""
+    if code in (-4, 0xC000001D, -1073741795):
+        return "illegal instruction: it was built for a newer processor"
+    if code in (-11, 0xC0000005, -1073741819):
+        return "it crashes while loading"
+    if code in (-9,):
+        return "it was killed while loading (out of memory?)"
+    return f"loading it ends with exit code {code}: {said}"

@@ -1,0 +1,142 @@
+"""A capture: a directory whose ``*.toml`` files hold everything a machine answered.
+
+``capture.toml`` is what ``doctor --capture`` writes. A capture may also be written by hand from documented
+tool output; ``[about]`` then says so and names the sources. Long files may lie beside it: a ``[[file]]``
+entry names its path on the machine and the file that holds it here.
+"""
+
+from __future__ import annotations
+
+import base64
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_atomically
+from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
+from rekindle.host.record import Record
+from rekindle.host.toml import render_key, render_table, render_value
+
+SCHEMA = 1
+_MAX_BYTES = 16 << 20
+
+
+def write_capture(record: Record, directory: Path) -> Path:
+    """Write ``capture.toml``; the record is already redacted."""
+    path = directory / "capture.toml"
+    write_atomically(path, render_capture(record))
+    return path
+
+
+def render_capture(record: Record) -> str:
+    parts = [render_table({"schema": SCHEMA, "system": record.system, "machine": record.machine})]
+    if record.paths:
+        parts.append(f"paths = {render_value(sorted(record.paths))}\n")
+
+    def table(name: str, values: Mapping[str, Any]) -> None:
+        if values:
+            parts.append(f"\n[{name}]\n{render_table(values)}")
+
+    table("about", record.about)
+    table("env", record.env)
+    table("programs", {name: list(places) for name, places in record.programs.items() if places})
+    table("links", record.links)
+    table("memory", _fields(record.memory))
+    for path, disk in record.disks.items():
+        table(f"disks.{render_key(path)}", _fields(disk))
+    if record.cpuid:
+        leaves = [[*where, *registers] for where, registers in record.cpuid.leaves.items()]
+        table("cpuid", {"xcr0": record.cpuid.xcr0, "leaves": leaves})
+    table("nvml", record.nvml or {})
+    for kind, answers in (("pythons", record.pythons), ("torches", record.torches)):
+        for path, answer in answers.items():
+            table(f"{kind}.{render_key(path)}", answer or {})
+    for name, key in record.registry.items():
+        if key is not None:
+            table(f"registry.{render_key(name)}", {"values": dict(key.values), "keys": list(key.keys)})
+    for run in record.runs:
+        said = {"argv": list(run.argv), "code": run.code, "timed_out": run.timed_out or None}
+        parts.append(f"\n[[run]]\n{render_table({**said, 'out': run.out or None, 'err': run.err or None})}")
+    for path, raw in record.files.items():
+        if raw is not None:
+            parts.append(f"\n[[file]]\n{render_table({'path': path, **_content(raw)})}")
+    return "".join(parts)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _content(raw: bytes) -> dict[str, str]:
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(raw).decode("ascii")}
+    return {"text": text}
+
+
+def read_capture(directory: Path) -> Record:
+    """Read every ``*.toml`` in the directory into one record; what is wrong with it is a BadInput."""
+    sources = sorted(directory.glob("*.toml")) if directory.is_dir() else [directory]
+    if not sources:
+        raise BadInput(f"{directory} holds no capture", remedy="make one with 'rekindle doctor --capture DIR'")
+    record = Record()
+    for source in sources:
+        try:
+            if source.stat().st_size > _MAX_BYTES:
+                raise BadInput(f"{source} is too large to be a capture")
+            _take(record, tomllib.loads(source.read_text(encoding="utf-8")), source.parent)
+        except OSError as error:
+            raise BadInput(f"cannot read {source}: {error.strerror or error}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadInput(f"{source} is no capture: {error}") from error
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"{source} is no capture: {type(error).__name__}: {error}") from error
+    if not record.machine:
+        raise BadInput(f"{directory} is no capture: it does not say which machine it is of")
+    return record
+
+
+def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
+    if values.get("schema", SCHEMA) != SCHEMA:
+        raise ValueError(f"schema {values['schema']} is not {SCHEMA}; a newer rekindle wrote it")
+    record.system = values.get("system", record.system)
+    record.machine = values.get("machine", record.machine)
+    record.about.update(values.get("about", {}))
+    record.env.update(values.get("env", {}))
+    record.paths.update(dict.fromkeys(values.get("paths", ())))
+    record.programs.update({name: tuple(places) for name, places in values.get("programs", {}).items()})
+    record.links.update(values.get("links", {}))
+    record.disks.update({path: Disk(**disk) for path, disk in values.get("disks", {}).items()})
+    record.registry.update(
+        {
+            name: RegistryKey(values=key.get("values", {}), keys=tuple(key.get("keys", ())))
+            for name, key in values.get("registry", {}).items()
+        }
+    )
+    record.pythons.update(values.get("pythons", {}))
+    record.torches.update(values.get("torches", {}))
+    if "memory" in values:
+        record.memory = Memory(**values["memory"])
+    if "cpuid" in values:
+        leaves = {(leaf[0], leaf[1]): (leaf[2], leaf[3], leaf[4], leaf[5]) for leaf in values["cpuid"]["leaves"]}
+        record.cpuid = Cpuid(leaves=leaves, xcr0=values["cpuid"].get("xcr0"))
+    record.nvml = values.get("nvml", record.nvml)
+    for run in values.get("run", ()):
+        known = {"argv": tuple(run["argv"]), "code": run.get("code"), "timed_out": run.get("timed_out", False)}
+        record.runs.append(Completed(**known, out=run.get("out", ""), err=run.get("err", "")))
+    for file in values.get("file", ()):
+        record.files[file["path"]] = _read_content(file, beside)
+
+
+def _read_content(file: Mapping[str, Any], beside: Path) -> bytes:
+    if "text" in file:
+        return str(file["text"]).encode("utf-8")
+    if "base64" in file:
+        return base64.b64decode(file["base64"], validate=True)
+    name = str(file["from"])
+    if Path(name).name != name:
+        raise ValueError(f"{name!r} does not lie beside the capture")
+    return (beside / name).read_bytes()

@@ -1,0 +1,110 @@
+"""Takes out of text what tells who and where: user names, host names, serials, UUIDs, addresses.
+
+The same word always becomes the same substitute, so that paths still match each other in a capture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rekindle.host.protocol import RegistryKey
+from rekindle.host.record import Record
+
+USER = "user"
+# Names that say nothing about a person, or that are also words tools use.
+_COMMON = {
+    "root", "user", "admin", "administrator", "ubuntu", "debian", "fedora", "vagrant", "runner", "public", "default",
+    "python", "python3", "cuda", "rocm", "nvidia", "conda", "build", "localhost", "host", "linux", "windows", "home",
+}  # fmt: skip
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(?<![\w/])/home/(?!user\b)[^/\s:;'\"]+"), f"/home/{USER}"),
+    (re.compile(r"(?<![\w/])/Users/(?!user\b|Shared\b)[^/\s:;'\"]+"), f"/Users/{USER}"),
+    (re.compile(r"(?i)\b([A-Z]:\\{1,2}Users\\{1,2})(?!user\b|public\b|default\b)[^\\/:;'\"\n]+"), rf"\g<1>{USER}"),
+    (re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), r"\1-redacted"),
+    (re.compile(r"\bGPU-[0-9a-f]{16}\b"), "GPU-redacted"),
+    (re.compile(r"(?im)^(\s*<?(?:[\w .-]*serial(?:[ _]?number)?|uuid|gpu uuid|pdi|unique_id|module_id)>?\s*[:= >]\s*)"
+                r"(?!N/A|not |\s|0\b)[^<\s]+"), r"\1redacted"),
+    (re.compile(r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)"),
+     r"\1redacted\2"),
+    (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),
+    (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "someone@example.invalid"),
+    (re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b"), "redacted-id"),
+)  # fmt: skip
+
+
+class Redactor:
+    """Knows who must not be named: the user, the home directory, the host."""
+
+    def __init__(self, *, user: str = "", home: str = "", host: str = "") -> None:
+        self._literal: list[tuple[str, str]] = []
+        if len(home) > 3 and home != "/root":
+            substitute = rf"C:\Users\{USER}" if "\\" in home else f"/home/{USER}"
+            self._literal.append((home.rstrip("/\\"), substitute))
+        self._words = [
+            (re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", re.IGNORECASE), substitute)
+            for name, substitute in ((host, "host"), (host.partition(".")[0], "host"), (user, USER))
+            if len(name) >= 3 and name.lower() not in _COMMON
+        ]
+
+    def text(self, text: str) -> str:
+        for old, new in self._literal:
+            text = text.replace(old, new)
+        for pattern, new in _RULES:
+            text = pattern.sub(new, text)
+        for pattern, new in self._words:
+            text = pattern.sub(new, text)
+        return text
+
+    def data(self, raw: bytes) -> bytes:
+        # Latin-1 keeps every byte as it is, and everything the rules look for is ASCII.
+        try:
+            return self.text(raw.decode("utf-8")).encode("utf-8")
+        except UnicodeDecodeError:
+            return self.text(raw.decode("latin-1")).encode("latin-1", "replace")
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(inner) for key, inner in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.value(inner) for inner in value]
+        return value
+
+    def record(self, record: Record) -> Record:
+        """The whole record, redacted in names and contents alike."""
+        text = self.text
+        return Record(
+            system=record.system,
+            machine=record.machine,
+            about=self.value(record.about),
+            runs=[
+                replace(run, argv=tuple(map(text, run.argv)), out=text(run.out), err=text(run.err))
+                for run in record.runs
+            ],
+            files={text(path): None if raw is None else self.data(raw) for path, raw in record.files.items()},
+            paths=dict.fromkeys(map(text, record.paths)),
+            programs={name: tuple(map(text, places)) for name, places in record.programs.items()},
+            links={text(path): text(target) for path, target in record.links.items()},
+            env={name: text(value) for name, value in record.env.items()},
+            disks={text(path): disk for path, disk in record.disks.items()},
+            registry={
+                text(name): None if key is None else RegistryKey(values=self.value(key.values), keys=key.keys)
+                for name, key in record.registry.items()
+            },
+            pythons={text(path): self.value(answer) for path, answer in record.pythons.items()},
+            torches={text(path): self.value(answer) for path, answer in record.torches.items()},
+            memory=record.memory,
+            cpuid=record.cpuid,
+            nvml=self.value(record.nvml),
+        )
+
+
+def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:
+    """For the person who runs this."""
+    home = env.get("HOME") or env.get("USERPROFILE") or ""
+    return Redactor(user=env.get("USER") or env.get("USERNAME") or "", home=home, host=host_name)
