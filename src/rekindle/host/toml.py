@@ -13,7 +13,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def render_key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else render_string(key)
+    return key if _BARE.fullmatch(key) else _inline(key)
 
 
 def render_string(text: str) -> str:

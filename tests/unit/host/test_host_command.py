@@ -1,0 +1,88 @@
+"""Short commands: a hang, a flood, a fork, a strange code page cost their own answer and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.host.command import MAX_OUTPUT_BYTES, decode, run_command
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="speaks to POSIX process groups")
+
+
+def python(script: str) -> list[str]:
+    return [sys.executable, "-c", script]
+
+
+def gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return True
+        # A killed child whose parent died is reaped by init a moment later; a zombie counts as gone.
+        stat = Path(f"/proc/{pid}/stat")
+        if stat.exists() and ") Z " in stat.read_text():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_hanging_tool_is_stopped_with_its_children(tmp_path: Path) -> None:
+    noted = tmp_path / "pid"
+    script = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(noted)!r}, 'w').write(str(child.pid))\n"
+        "print('so far', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    done = run_command(python(script), timeout=2.0)
+    assert done.timed_out and done.code is None
+    assert done.out == "so far\n"
+    assert gone(int(noted.read_text()))
+
+
+def test_a_tool_that_leaves_a_daemon_with_its_pipes_is_not_waited_for() -> None:
+    script = (
+        "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(20)']); print('hi')"
+    )
+    begin = time.monotonic()
+    done = run_command(python(script), timeout=15)
+    assert done.ok and done.out == "hi\n"
+    assert time.monotonic() - begin < 10
+
+
+def test_a_flood_is_cut() -> None:
+    done = run_command(python("import sys\nfor _ in range(200): sys.stdout.write('x' * 65536)"), timeout=30)
+    assert done.ok
+    assert len(done.out) == MAX_OUTPUT_BYTES
+
+
+def test_bytes_of_no_known_code_page_are_marked_not_raised() -> None:
+    done = run_command(python("import sys; sys.stdout.buffer.write(b'caf\\xe9 \\x80\\r\\n')"), timeout=10)
+    assert done.out == "caf\ufffd \ufffd\n"
+
+
+def test_what_cannot_start_says_so(tmp_path: Path) -> None:
+    assert run_command([str(tmp_path / "none")], timeout=1).code is None
+    plain = tmp_path / "plain"
+    plain.write_text("not a program")
+    done = run_command([str(plain)], timeout=1)
+    assert done.code is None and "ermission" in done.err
+
+
+def test_tools_are_asked_in_english() -> None:
+    done = run_command(python("import os; print(os.environ['LC_ALL'])"), timeout=10)
+    assert done.out == "C.UTF-8\n"
+
+
+@pytest.mark.parametrize("text", ["Default Version: 2", "Ubuntu 22.04"])
+def test_utf16_without_a_mark_is_understood(text: str) -> None:
+    """wsl.exe writes it so."""
+    assert decode(text.encode("utf-16-le")) == text
+    assert decode(text.encode("utf-16")) == text

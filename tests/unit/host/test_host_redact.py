@@ -1,0 +1,82 @@
+"""Redaction: nobody can tell from a capture whose machine it was, and the capture still fits together."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.host.protocol import Completed, RegistryKey
+from rekindle.host.record import Record
+from rekindle.host.recorded import RecordedHost
+from rekindle.host.redact import Redactor
+
+ME = Redactor(user="kimberly", home="/data/people/kimberly", host="kims-box.lab.example")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("/data/people/kimberly/miniconda3/bin", "/home/user/miniconda3/bin"),
+        ("/home/anna/.pyenv", "/home/user/.pyenv"),
+        (r"C:\Users\Anna Maria\AppData", r"C:\Users\user\AppData"),
+        (r"C:\\Users\\anna\\x", r"C:\\Users\\user\\x"),
+        (r"C:\Users\ANNAMA~1\AppData\Local\Temp", r"C:\Users\user\AppData\Local\Temp"),
+        ("Linux kims-box 6.1", "Linux host 6.1"),
+        ("kims-box.lab.example says", "host says"),
+        ("GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184", "GPU-redacted"),
+        ("  Uuid:                    GPU-b85e402c0fb3757f", "  Uuid:                    GPU-redacted"),
+        ("\t\t<serial>1652826071547</serial>", "\t\t<serial>redacted</serial>"),
+        (
+            "    Serial Number                         : 0324017030912",
+            "    Serial Number                         : redacted",
+        ),
+        ("unique_id 12345678901234567", "unique_id redacted"),
+        ("link/ether 52:54:00:12:34:56 brd", "link/ether 00:00:00:00:00:00 brd"),
+        ("mail kim@lab.example now", "mail someone@example.invalid now"),
+        ("4:memory:/docker/" + "0f" * 32, "4:memory:/docker/redacted-id"),
+    ],
+)
+def test_what_names_somebody_goes(before: str, after: str) -> None:
+    assert ME.text(before) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}",
+        "0000:65:00.0",
+        "/usr/bin/python3",
+        "/home/user/.pyenv",
+        "NVIDIA GeForce RTX 3060, 00000000:01:00.0, 0x250310DE, 535.183.01, 12288",
+        "    Serial Number                         : N/A",
+        r"C:\Users\Public\x",
+        "clang version 15.0.6",
+    ],
+)
+def test_what_names_nobody_stays(text: str) -> None:
+    assert ME.text(text) == text
+
+
+def test_a_user_called_root_changes_nothing() -> None:
+    assert (
+        Redactor(user="root", home="/root", host="vm").text("/root/.pyenv on vm of root")
+        == "/root/.pyenv on vm of root"
+    )
+
+
+def test_a_redacted_record_still_fits_together() -> None:
+    python = "/home/anna/.pyenv/versions/3.11.7/bin/python"
+    record = Record(
+        machine="x86_64",
+        runs=[Completed(argv=(python, "--version"), code=0, out=f"{python} 3.11")],
+        files={"/home/anna/x": b"caf\xe9 of anna /home/anna/y"},
+        pythons={python: {"version": "3.11.7", "prefix": "/home/anna/.pyenv/versions/3.11.7"}},
+        links={"/home/anna/python": python},
+        env={"HOME": "/home/anna"},
+        registry={r"HKCU\X": RegistryKey(values={"p": r"C:\Users\anna\x"})},
+    )
+    host = RecordedHost(Redactor(user="anna", home="/home/anna", host="").record(record))
+    found = host.realpath("/home/user/python")
+    assert host.python(found) == {"version": "3.11.7", "prefix": "/home/user/.pyenv/versions/3.11.7"}
+    assert host.run([found, "--version"]).ok
+    assert host.read("/home/user/x") == b"caf\xe9 of user /home/user/y"
+    assert "anna" not in repr(host.record)
