@@ -26,8 +26,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b([A-Z]:\\{1,2}Users\\{1,2})(?!user\b|public\b|default\b)[^\\/:;'\"\n]+"), rf"\g<1>{USER}"),
     (re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), r"\1-redacted"),
     (re.compile(r"\bGPU-[0-9a-f]{16}\b"), "GPU-redacted"),
-    (re.compile(r"(?im)^(\s*(?:[\w .-]*serial(?:[ _]number)?|(?:gpu )?uuid|pdi|unique_id)\s*(?:[:=]|(?<=unique_id) )\s*)"
-                r"(?!N/A|not |\[|0\b|[CG]PU-)[^\s:=]\S*"), r"\1redacted"),
+    (re.compile(r"(?im)^(\s*(?:[\w .-]*serial(?:[ _]number)?|(?:gpu )?uuid|pdi|unique_id)\s*"
+                r"(?:[:=]|(?<=unique_id) )\s*)(?!N/A|not |\[|0\b|[CG]PU-)[^\s:=]\S*"), r"\1redacted"),
     (re.compile(r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)"),
      r"\1redacted\2"),
     (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),

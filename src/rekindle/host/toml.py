@@ -22,7 +22,8 @@ def render_string(text: str) -> str:
         return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     if "\n" in text:
         return f"'''\n{text}'''"
-    return f"'{text}'" if "\\" in text or ('"' in text and "'" not in text) else _quoted(text)
+    # Windows paths read better without doubled backslashes.
+    return f"'{text}'" if ("\\" in text or '"' in text) and "'" not in text else _quoted(text)
 
 
 def _quoted(text: str) -> str:
