@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,8 @@ def verify(
     wheel: Path | None = None,
     python: str | None = None,
     package: str | None = None,
+    cpu: str | None = None,
+    env: Mapping[str, str] | None = None,
     level: Level = "smoke",
     only: Sequence[str] = (),
     plan: Path | None = None,
@@ -77,6 +79,7 @@ def verify(
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Prove that a wheel, or the package an interpreter has, works."""
+    from rekindle.errors import BadInput
     from rekindle.host.files import write_atomically
     from rekindle.host.live import LiveHost
     from rekindle.model.document import encode, load
@@ -84,11 +87,29 @@ def verify(
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
     from rekindle.verify.promise import promises
+    from rekindle.verify.root import user_cache
 
     host = LiveHost()
     listener = progress or Silent()
     expect = promises(load(plan, Plan)) if plan else {}
-    if wheel is not None:
+    if cpu is not None:
+        if wheel is None:
+            raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
+        report = prove.prove_emulated(
+            host,
+            wheel,
+            cpu,
+            python=python,
+            cache=user_cache(),
+            level=level,
+            only=only,
+            expect=expect,
+            dependencies=dependencies,
+            find_links=find_links,
+            env=env,
+            progress=listener,
+        )
+    elif wheel is not None:
         report = prove.prove_wheel(
             host,
             wheel,
@@ -98,11 +119,19 @@ def verify(
             expect=expect,
             dependencies=dependencies,
             find_links=find_links,
+            env=env,
             progress=listener,
         )
     else:
         report = prove.prove_installed(
-            host, python=python, package=package or "torch", level=level, only=only, expect=expect, progress=listener
+            host,
+            python=python,
+            package=package or "torch",
+            level=level,
+            only=only,
+            expect=expect,
+            env=env,
+            progress=listener,
         )
     if save is not None:
         write_atomically(save, encode(report))

@@ -24,6 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wheel", metavar="FILE", help="install this wheel into a fresh environment")
     parser.add_argument("--python", metavar="EXE", help="the interpreter that has, or gets, the package")
     parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
+    parser.add_argument(
+        "--cpu", metavar="NAME", help="with --wheel: on this emulated x86-64 CPU (nehalem, ivybridge, …)"
+    )
+    parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
     parser.add_argument("--only", metavar="ID", action="append", default=[], help="only these checks (stars allowed)")
     parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
@@ -49,6 +53,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         wheel=Path(args.wheel) if args.wheel else None,
         python=args.python,
         package=args.package,
+        cpu=args.cpu,
+        env=_settings(args.env),
         level=args.level,
         only=tuple(args.only),
         plan=Path(args.plan) if args.plan else None,
@@ -59,3 +65,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         progress=session.progress,
     )
     return Answer(document=report, view=view_verification, exit_code=Exit.YES if report.good else Exit.NO)
+
+
+def _settings(words: list[str]) -> dict[str, str]:
+    for word in words:
+        if "=" not in word:
+            raise BadInput(f"--env {word} has no '='", remedy="--env NAME=VALUE")
+    return dict(word.split("=", 1) for word in words)

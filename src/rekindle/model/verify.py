@@ -19,6 +19,7 @@ class Crash(Part, frozen=True, kw_only=True):
     library: str | None = None
     offset: int | None = None
     function: str | None = None
+    unit: str | None = None
 
 
 class VerifyCheck(Part, frozen=True, kw_only=True):

@@ -11,8 +11,11 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
+from rekindle.verify.bytecode import compile_ahead
+from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
 from rekindle.verify.interpreter import find_interpreter, probe_interpreter
+from rekindle.verify.root import prepare_root
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, read_subject
 from rekindle.verify.target import Target
@@ -29,6 +32,7 @@ def prove_wheel(
     dependencies: bool,
     find_links: Sequence[str],
     extra: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there."""
@@ -46,7 +50,7 @@ def prove_wheel(
             find_links=find_links,
             progress=progress,
         )
-        target = Target(command=(str(exe),), package=subject.package, subject=wheel.name)
+        target = Target(command=(str(exe),), env=env or {}, package=subject.package, subject=wheel.name)
         progress.stage("verifying", wheel.name)
         promise = {"version": subject.version, **expect}
         return run_checks(target, level=level, expect=promise, only=only, progress=progress)
@@ -60,6 +64,7 @@ def prove_installed(
     level: Level,
     only: Sequence[str],
     expect: Mapping[str, Any],
+    env: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> VerifyReport:
     """Try the package that an interpreter already has."""
@@ -68,7 +73,7 @@ def prove_installed(
     if path is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
     interpreter = probe_interpreter(host, path)
-    target = Target(command=(path,), package=package, subject=f"{package} in {path}")
+    target = Target(command=(path,), env=env or {}, package=package, subject=f"{package} in {path}")
     looked = host.run(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
     )
@@ -84,3 +89,55 @@ def prove_installed(
 def _known(package: str) -> None:
     if package not in KNOWN:
         raise BadInput(f"there are checks for {' and '.join(KNOWN)}, none for {package!r}")
+
+
+def prove_emulated(
+    host: Host,
+    wheel: Path,
+    cpu_name: str,
+    *,
+    python: str | None,
+    cache: Path,
+    level: Level,
+    only: Sequence[str],
+    expect: Mapping[str, Any],
+    dependencies: bool,
+    find_links: Sequence[str],
+    extra: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+    progress: Progress,
+) -> VerifyReport:
+    """Try a wheel on a CPU this machine does not have."""
+    from rekindle.verify import guest as laying
+
+    subject = read_subject(wheel)
+    _known(subject.package)
+    laying.check_subject(subject)
+    emulator = find_emulator(host)
+    cpu = choose_cpu(emulator, cpu_name)
+    if laying.host_is_x86():
+        chosen = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
+        guest = laying.guest_from(chosen)
+    elif python:
+        raise BadInput("--python cannot be given with --cpu on this machine: the emulated root brings its own")
+    else:
+        guest = laying.guest_in(prepare_root(host, cache, progress))
+    with tempfile.TemporaryDirectory(prefix="rekindle-guest-", ignore_cleanup_errors=True) as folder:
+        site, stubs = Path(folder) / "site", Path(folder) / "stubs"
+        site.mkdir()
+        laying.unpack(subject, site, progress)
+        fits = not subject.pythons or guest.version in subject.pythons
+        if dependencies and fits:
+            progress.stage("dependencies", "for the emulated Python")
+            wanted = [*laying.wanted_dependencies(subject, guest.version), *extra]
+            laying.install_dependencies(wanted, site, guest.version, find_links)
+        stubbed = laying.write_stubs(site, subject.package, stubs, guest)
+        if fits:
+            progress.stage("compiling", "Python byte code ahead of the emulation")
+            compile_ahead(host, site, guest.version)
+        target = laying.emulated_target(
+            emulator, cpu, guest, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=env or {}
+        )
+        progress.stage("verifying", target.subject)
+        promise = {"version": subject.version, **expect}
+        return run_checks(target, level=level, expect=promise, only=only, progress=progress)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport
 from rekindle.verify.crash import describe_crash, sentence
@@ -40,6 +41,7 @@ class _Run:
     def __init__(
         self, target: Target, level: Level, expect: dict[str, Any], only: tuple[str, ...], progress: Progress
     ) -> None:
+        self.host = LiveHost()
         self.target = target
         self.level: Level = level
         self.expect = expect
@@ -77,6 +79,8 @@ class _Run:
             "expect": self.expect,
             "patience": self.target.patience,
             "cpu": self.target.cpu,
+            "cpu_features": self.target.cpu_features,
+            "no_import": self.target.no_import,
             "done": [check.id for check in self.checks],
         }
         env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
@@ -127,7 +131,8 @@ class _Run:
         self._record(VerifyCheck(id=name, status="failed", detail=detail, remedy=remedy or None))
 
     def _add(self, event: dict[str, Any]) -> None:
-        crash = describe_crash(event["crash"]) if event.get("crash") else None
+        machine = self.environment.get("machine", "")
+        crash = describe_crash(self.host, event["crash"], machine) if event.get("crash") else None
         detail = str(event.get("detail", ""))
         if crash is not None:
             detail = f"{detail}: {sentence(crash)}" if sentence(crash) else detail

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +20,9 @@ class Target:
     # Timeouts are multiplied by this: emulation is some twenty times slower than the machine.
     patience: float = 1.0
     cpu: str | None = None
+    cpu_features: Mapping[str, Sequence[str]] | None = None
+    # Why the package cannot be imported here, where only what needs no import is to be tried.
+    no_import: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def agent(self) -> list[str]:

@@ -1,0 +1,102 @@
+"""Is the emulated CPU what it is called? Asked with cpuid, and tried by running one instruction of each kind."""
+
+import ctypes
+import os
+import platform
+import struct
+
+from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.trap import executable_page
+
+# name: (cpuid leaf, register, bit), one instruction of that kind (assembled in this project's tests)
+FEATURES = (
+    ("sse3", (1, "ecx", 0), "f20f7cc0"),  # haddps xmm0, xmm0
+    ("ssse3", (1, "ecx", 9), "660f3800c0"),  # pshufb xmm0, xmm0
+    ("sse4_1", (1, "ecx", 19), "660f3840c0"),  # pmulld xmm0, xmm0
+    ("sse4_2", (1, "ecx", 20), "660f3837c0"),  # pcmpgtq xmm0, xmm0
+    ("popcnt", (1, "ecx", 23), "f30fb8c0"),  # popcnt eax, eax
+    ("aes", (1, "ecx", 25), "660f38dcc0"),  # aesenc xmm0, xmm0
+    ("avx", (1, "ecx", 28), "c5fc58c0"),  # vaddps ymm0, ymm0, ymm0
+    ("f16c", (1, "ecx", 29), "c4e27913c0"),  # vcvtph2ps xmm0, xmm0
+    ("fma", (1, "ecx", 12), "c4e27db8c0"),  # vfmadd231ps ymm0, ymm0, ymm0
+    ("bmi1", (7, "ebx", 3), "c4e278f2c0"),  # andn eax, eax, eax
+    ("bmi2", (7, "ebx", 8), "c4e27bf5c0"),  # pdep eax, eax, eax
+    ("movbe", (1, "ecx", 22), "0f38f00424"),  # movbe eax, [rsp]
+    ("avx2", (7, "ebx", 5), "c5fdfec0"),  # vpaddd ymm0, ymm0, ymm0
+    ("avx512f", (7, "ebx", 16), "62f17c4858c0"),  # vaddps zmm0, zmm0, zmm0
+)
+# cpuid(leaf, subleaf, uint32_t out[4])
+CPUID = "5389f889f14989d00fa241890041895804418948084189500c5bc3"
+REGISTERS = ("eax", "ebx", "ecx", "edx")
+
+
+def function(code, *types):
+    address = executable_page(bytes(bytearray.fromhex(code)))
+    if address is None:
+        raise Skip("this system lets no program make executable memory")
+    return ctypes.CFUNCTYPE(*types)(address)
+
+
+def said():
+    """What cpuid says this CPU has."""
+    cpuid = function(CPUID, None, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p)
+
+    def ask(leaf):
+        out = (ctypes.c_uint32 * 4)()
+        cpuid(leaf, 0, ctypes.addressof(out))
+        return dict(zip(REGISTERS, out))
+
+    top = ask(0)["eax"]
+    answers = dict((leaf, ask(leaf) if leaf <= top else dict.fromkeys(REGISTERS, 0)) for leaf in (1, 7))
+    return set(name for name, (leaf, register, bit), _ in FEATURES if answers[leaf][register] >> bit & 1)
+
+
+def runs(code):
+    """Whether one instruction can be carried out, tried in a child that may die of it."""
+    pid = os.fork()
+    if pid == 0:
+        import signal
+
+        for number in (4, 7, 8, 11):
+            signal.signal(number, signal.SIG_DFL)
+        function(code + "c3", None)()
+        os._exit(0)
+    status = os.waitpid(pid, 0)[1]
+    return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+
+
+@check(
+    "cpu.features",
+    package="any",
+    level="smoke",
+    scope="gate",
+    timeout=20,
+    remedy="results on this emulated CPU would prove nothing; take another model or another version of qemu",
+)
+def features(t):
+    if platform.machine() not in ("x86_64", "AMD64") or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
+        raise Skip("asks x86-64 CPUs on Linux only")
+    claimed = said()
+    done = set(name for name, _, code in FEATURES if runs(code))
+    # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.
+    lax = sorted(done - claimed)
+    hollow = sorted(claimed - done)
+    if hollow:
+        raise Failed("cpuid promises %s, but the instruction is refused" % " ".join(hollow))
+    wanted = t.request.get("cpu_features")
+    words = " ".join(name for name, _, _ in FEATURES if name in claimed)
+    if wanted is None:
+        return "has " + words
+    has, lacks = set(wanted["has"]), set(wanted["lacks"])
+    extra = sorted((claimed | done) & lacks)
+    missing = sorted(has - claimed)
+    if extra:
+        raise Failed("a real %s has no %s, this emulation runs it" % (t.emulated, " ".join(extra)))
+    if missing:
+        raise Failed(
+            "a real %s has %s, which this emulation lacks" % (t.emulated, " ".join(missing)),
+            "take an older CPU that the emulator can be: --cpu haswell",
+        )
+    more = "; runs %s unasked" % " ".join(lax) if lax else ""
+    lacking = [name for name, _, _ in FEATURES if name in lacks]
+    return "has %s; refuses %s%s" % (words or "none", " ".join(lacking) or "none", more)

@@ -1,0 +1,204 @@
+"""A wheel laid out for an emulated CPU: unpacked, its Python dependencies beside it, missing libraries replaced."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from rekindle.errors import BadInput, CommandFailed
+from rekindle.model.progress import Progress
+from rekindle.verify.cpus import EmulatedCpu
+from rekindle.verify.emulator import PATIENCE, Emulator
+from rekindle.verify.interpreter import Interpreter
+from rekindle.verify.linkage import missing_libraries
+from rekindle.verify.root import Root
+from rekindle.verify.stubs import stub_library
+from rekindle.verify.subject import Subject
+from rekindle.verify.target import Target
+
+MAX_UNPACKED = 64 << 30
+PIP_SECONDS = 1800.0
+# Machine code for GPUs, which no emulated CPU has; the libraries among them are replaced by stubs.
+_GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guest:
+    """The interpreter inside the emulation. ``root`` is None where the machine itself is x86-64."""
+
+    python: Path
+    version: tuple[int, int]
+    root: Root | None
+
+
+def host_is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+def guest_from(interpreter: Interpreter) -> Guest:
+    return Guest(python=Path(interpreter.path), version=interpreter.version[:2], root=None)
+
+
+def guest_in(root: Root) -> Guest:
+    return Guest(python=root.python, version=root.version, root=root)
+
+
+def check_subject(subject: Subject) -> None:
+    if subject.system != "linux" or subject.machine not in ("x86_64", None):
+        raise BadInput(
+            f"{subject.path.name} holds no code for x86-64 Linux, so no x86-64 CPU can run it",
+            remedy="--cpu takes wheels for linux_x86_64 or manylinux…_x86_64",
+        )
+
+
+def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
+    """Lay the wheel's files out. Sizes and paths are strangers' words, so both are checked."""
+    progress.stage("unpacking", subject.path.name)
+    base = folder.resolve()
+    try:
+        with zipfile.ZipFile(subject.path) as archive:
+            entries = archive.infolist()
+            total = sum(entry.file_size for entry in entries)
+            if total > MAX_UNPACKED:
+                raise BadInput(f"{subject.path.name} claims to unpack to {total >> 30} GiB")
+            free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+            if total > free:
+                raise BadInput(
+                    f"{subject.path.name} unpacks to {total / 2**30:.1f} GiB, {folder} has {free / 2**30:.1f} GiB free",
+                    remedy="set TMPDIR to a larger disk",
+                )
+            done = 0
+            for entry in entries:
+                if not (base / entry.filename).resolve().is_relative_to(base):
+                    raise BadInput(f"{subject.path.name} holds a path that leads outside: {entry.filename!r}")
+                archive.extract(entry, base)
+                done += entry.file_size
+                progress.step(done, total, entry.filename)
+    except (OSError, zipfile.BadZipFile, RuntimeError, EOFError) as error:
+        raise BadInput(f"cannot unpack {subject.path}: {error}", remedy="is the download complete?") from error
+
+
+def wanted_dependencies(subject: Subject, version: tuple[int, int]) -> list[str]:
+    """The wheel's requirements on x86-64 Linux and the guest's Python, without what only serves GPUs."""
+    environment = {
+        "python_version": f"{version[0]}.{version[1]}",
+        "python_full_version": f"{version[0]}.{version[1]}.0",
+        "platform_machine": "x86_64",
+        "platform_system": "Linux",
+        "sys_platform": "linux",
+        "os_name": "posix",
+        "platform_python_implementation": "CPython",
+        "implementation_name": "cpython",
+        "extra": "",
+    }
+    found = []
+    for text in subject.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if requirement.marker is not None and not requirement.marker.evaluate(environment):
+            continue
+        if not requirement.name.lower().startswith(_GPU_ONLY):
+            requirement.marker = None
+            found.append(str(requirement))
+    return found
+
+
+def install_dependencies(
+    requirements: Sequence[str], folder: Path, version: tuple[int, int], links: Sequence[str]
+) -> None:
+    """Wheels for the guest, put into ``folder`` by the pip of this Python; nothing is built."""
+    if not requirements:
+        return
+    platforms = [f"manylinux_2_{minor}_x86_64" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
+    argv = [
+        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
+        "--target", str(folder), "--only-binary=:all:", "--implementation", "cp",
+        "--python-version", f"{version[0]}.{version[1]}", "--no-compile",
+    ]  # fmt: skip
+    for name in [*platforms, "manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]:
+        argv += ["--platform", name]
+    for place in links:
+        argv += ["--find-links", place]
+    done = subprocess.run(
+        [*argv, *requirements], stdin=subprocess.DEVNULL, capture_output=True, timeout=PIP_SECONDS, check=False
+    )
+    if done.returncode:
+        lines = [line for line in (done.stderr + done.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
+        telling = [line for line in lines if "ERROR" in line] or lines
+        raise CommandFailed(
+            argv[:4], done.returncode, telling[-5:], remedy="is a package index reachable? --no-deps goes without"
+        )
+
+
+def write_stubs(site: Path, package: str, folder: Path, guest: Guest) -> list[str]:
+    """Stand-ins for the libraries nobody has; their names."""
+    libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
+    places = guest.root.library_folders if guest.root else _system_folders()
+    missing = missing_libraries(libraries, places)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, symbols in missing.items():
+        (folder / Path(name).name).write_bytes(stub_library(name, symbols))
+    return list(missing)
+
+
+def _system_folders() -> tuple[Path, ...]:
+    names = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib", "/lib")
+    return tuple(Path(name) for name in names)
+
+
+def emulated_target(
+    emulator: Emulator,
+    cpu: EmulatedCpu,
+    guest: Guest,
+    *,
+    site: Path,
+    stubs: Path,
+    subject: Subject,
+    stubbed: list[str],
+    env: Mapping[str, str],
+) -> Target:
+    """The command that runs the agent on the emulated CPU; ``env`` is the user's, for the guest alone."""
+    settings = {
+        "PYTHONPATH": str(site),
+        "LD_LIBRARY_PATH": str(stubs),
+        # One thread: the emulator runs them in turn, and a crash is then where it seems to be.
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        **env,
+    }
+    if guest.root is not None:
+        settings["PYTHONHOME"] = str(guest.root.path / "usr")
+    command = emulator.command(cpu, root=guest.root.path if guest.root else None, env=settings)
+    environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
+    if stubbed:
+        environment["stub libraries"] = " ".join(stubbed)
+    fits = not subject.pythons or guest.version in subject.pythons
+    return Target(
+        command=(*command, str(guest.python)),
+        package=subject.package,
+        subject=f"{subject.path.name} on emulated {cpu.name}",
+        patience=PATIENCE,
+        cpu=cpu.name,
+        cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
+        no_import=None if fits else _other_python(subject, guest),
+        environment=environment,
+    )
+
+
+def _other_python(subject: Subject, guest: Guest) -> str:
+    wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
+    return (
+        f"the wheel is for Python {wanted}, the emulated one is {guest.version[0]}.{guest.version[1]}; "
+        "only its C functions were tried"
+    )

@@ -1,0 +1,129 @@
+"""Shared libraries that only pretend: every function is there and answers 999, "unknown error" in CUDA's words.
+
+A CUDA build of torch can then be loaded on a machine without the 2.5 GB of CUDA libraries, and finds no GPU.
+Written byte by byte for x86-64, so no compiler is needed: one read-only segment with symbols, hash table,
+version definitions and six bytes of code; one writable page with the dynamic section, which the loader changes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+CODE = bytes.fromhex("b8e7030000c3")  # mov eax, 999; ret
+PAGE = 0x1000
+_DT = {
+    "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SYMENT": 11, "SONAME": 14,
+    "VERSYM": 0x6FFFFFF0, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD,
+}  # fmt: skip
+
+
+def stub_library(soname: str, symbols: Mapping[str, str | None]) -> bytes:
+    """An ELF shared library that defines ``symbols`` (name -> version), all as the same function."""
+    strings = _Strings()
+    own = strings.add(soname)
+    names = sorted(symbols)
+    indexes = [strings.add(name) for name in names]
+    versions = sorted({version for version in symbols.values() if version is not None})
+    definitions = _definitions(strings, soname, own, versions)
+
+    header = 64 + 4 * 56
+    symbol_at = _align(header, 8)
+    hash_at = symbol_at + 24 * (len(names) + 1)
+    hashes = _hash_table(names)
+    versym_at = _align(hash_at + len(hashes), 8)
+    verdef_at = _align(versym_at + 2 * (len(names) + 1), 8)
+    string_at = verdef_at + len(definitions)
+    text = strings.data()
+    code_at = _align(string_at + len(text), 16)
+    first = code_at + len(CODE)
+    dynamic_at = _align(first, PAGE)
+
+    # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
+    table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(CODE)) for i in indexes)
+    number = {version: place + 2 for place, version in enumerate(versions)}
+    # 0 local, 1 unversioned, 2… the version definitions after the file's own
+    versym = struct.pack("<H", 0) + b"".join(
+        struct.pack("<H", number[version] if (version := symbols[name]) is not None else 1) for name in names
+    )
+    tags = [
+        ("SONAME", own), ("HASH", hash_at), ("STRTAB", string_at), ("SYMTAB", symbol_at),
+        ("STRSZ", len(text)), ("SYMENT", 24),
+    ]  # fmt: skip
+    if versions:
+        tags += [("VERSYM", versym_at), ("VERDEF", verdef_at), ("VERDEFNUM", len(versions) + 1)]
+    dynamic = b"".join(struct.pack("<QQ", _DT[tag], value) for tag, value in tags) + b"\0" * 16
+
+    image = bytearray(dynamic_at + len(dynamic))
+    pieces = {
+        0: _header(first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
+        verdef_at: definitions, string_at: text, code_at: CODE, dynamic_at: dynamic,
+    }  # fmt: skip
+    for place, piece in pieces.items():
+        image[place : place + len(piece)] = piece
+    return bytes(image)
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self._parts = [b""]
+        self._size = 1
+
+    def add(self, text: str) -> int:
+        raw = text.encode("utf-8")
+        place = self._size
+        self._parts.append(raw)
+        self._size += len(raw) + 1
+        return place
+
+    def data(self) -> bytes:
+        return b"\0".join(self._parts) + b"\0"
+
+
+def _header(first: int, dynamic_at: int, dynamic: int) -> bytes:
+    ident = b"\x7fELF" + bytes([2, 1, 1]) + b"\0" * 9
+    # ET_DYN for x86-64, program headers right behind, no sections
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    rows = (
+        (1, 5, 0, first, PAGE),  # PT_LOAD r-x
+        (1, 6, dynamic_at, dynamic, PAGE),  # PT_LOAD rw-
+        (2, 6, dynamic_at, dynamic, 8),  # PT_DYNAMIC
+        (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
+    )
+    return head + b"".join(
+        struct.pack("<IIQQQQQQ", kind, flags, at, at, at, size, size, align) for kind, flags, at, size, align in rows
+    )
+
+
+def elf_hash(name: str) -> int:
+    """The System V hash of a symbol's name."""
+    value = 0
+    for byte in name.encode("utf-8"):
+        value = (value << 4) + byte
+        high = value & 0xF0000000
+        value = (value ^ (high >> 24)) & ~high & 0xFFFFFFFF
+    return value
+
+
+def _hash_table(names: list[str]) -> bytes:
+    buckets = [0] * max(1, len(names))
+    chain = [0] * (len(names) + 1)
+    for index, name in enumerate(names, start=1):
+        place = elf_hash(name) % len(buckets)
+        chain[index], buckets[place] = buckets[place], index
+    return struct.pack(f"<II{len(buckets)}I{len(chain)}I", len(buckets), len(chain), *buckets, *chain)
+
+
+def _definitions(strings: _Strings, soname: str, own: int, versions: list[str]) -> bytes:
+    """.gnu.version_d: the file's own name first (flag BASE), then each version."""
+    rows = [(1, 1, soname, own)] + [(0, place + 2, name, strings.add(name)) for place, name in enumerate(versions)]
+    out = b""
+    for position, (flags, index, name, at) in enumerate(rows):
+        last = position == len(rows) - 1
+        out += struct.pack("<HHHHIII", 1, flags, index, 1, elf_hash(name), 20, 0 if last else 28)
+        out += struct.pack("<II", at, 0)
+    return out
+
+
+def _align(value: int, to: int) -> int:
+    return (value + to - 1) // to * to

@@ -1,0 +1,99 @@
+"""CPU names, stub libraries and instruction names: what needs no emulator to be right."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.errors import BadInput
+from rekindle.verify.cpus import PROBED, find_cpu, known_names
+from rekindle.verify.instruction import instruction_set
+from rekindle.verify.stubs import elf_hash, stub_library
+
+
+@pytest.mark.parametrize("name", known_names())
+def test_every_known_cpu_says_what_it_has_and_lacks(name: str) -> None:
+    cpu = find_cpu(name)
+    assert cpu.has is not None and cpu.lacks is not None
+    assert cpu.has | cpu.lacks == set(PROBED) and not cpu.has & cpu.lacks
+
+
+@pytest.mark.parametrize(
+    ("asked", "model"),
+    [("Xeon E5 v2", "IvyBridge"), ("ivy bridge", "IvyBridge"), ("x86-64-v2", "Nehalem"), ("HASWELL", "Haswell")],
+)
+def test_people_may_say_it_their_way(asked: str, model: str) -> None:
+    assert find_cpu(asked).model == model
+
+
+def test_ivy_bridge_has_avx_and_f16c_but_neither_avx2_nor_fma() -> None:
+    cpu = find_cpu("ivybridge")
+    assert cpu.has is not None and {"avx", "f16c"} <= cpu.has and cpu.lacks is not None and {"avx2", "fma"} <= cpu.lacks
+
+
+def test_a_model_only_the_emulator_knows_is_taken_without_promises() -> None:
+    assert find_cpu("Snowridge-v1", ("Snowridge-v1",)).has is None
+
+
+def test_an_unknown_cpu_is_one_line_with_the_nearest() -> None:
+    with pytest.raises(BadInput) as error:
+        find_cpu("ivybrige")
+    assert "ivybridge" in (error.value.remedy or "")
+
+
+# bytes: what an assembler makes of the instruction in the comment
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("c4e27d354c87f0", "avx2"),  # vpmovzxdq ymm1, [rdi+rax*4-16]: measured in spark's checksum
+        ("c4e26da80c06", "fma"),  # vfmadd213ps ymm1, ymm2, [rsi+rax]: measured in spark's axpy
+        ("c4e37d38c101", "avx2"),  # vinserti128: measured in torch 2.15.0 with ATEN_CPU_CAPABILITY=avx2
+        ("c5fa1017", "avx"),  # vmovss xmm2, [rdi]: measured in fbgemm::FindMinMax
+        ("c5fc58c0", "avx"),  # vaddps ymm0, ymm0, ymm0
+        ("c5fdfec0", "avx2"),  # vpaddd ymm0, ymm0, ymm0
+        ("c5f9fec0", "avx"),  # vpaddd xmm0, xmm0, xmm0
+        ("c5fd6f07", "avx"),  # vmovdqa ymm0, [rdi]
+        ("c4e27913c0", "f16c"),  # vcvtph2ps
+        ("c4e278f2c0", "bmi1"),  # andn
+        ("c4e27bf5c0", "bmi2"),  # pdep
+        ("62f17c4858c0", "avx512"),  # vaddps zmm
+        ("660f3800c0", "ssse3"),
+        ("660f3840c0", "sse4_1"),
+        ("660f3837c0", "sse4_2"),
+        ("f30fb8c0", "popcnt"),
+        ("f3480fb8c0", "popcnt"),
+        ("660f38dcc0", "aes"),
+        ("f20f7cc0", "sse3"),
+        ("0f38f00424", "movbe"),
+        ("f20f38f0c0", "sse4_2"),  # crc32
+        ("c4e26df8c0", "avx"),
+        ("4889c3c3", None),  # mov rbx, rax
+        ("0f0b9090", None),  # ud2
+        ("", None),
+    ],
+)
+def test_instructions_are_called_by_their_set(code: str, name: str | None) -> None:
+    assert instruction_set(bytes.fromhex(code)) == name
+
+
+names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,20}", fullmatch=True)
+
+
+@given(st.dictionaries(names, st.one_of(st.none(), st.sampled_from(["libx.so.1", "libx.so.2"])), max_size=40))
+def test_a_stub_is_read_back_by_another_reader(symbols: dict[str, str | None]) -> None:
+    elf = ELFFile(io.BytesIO(stub_library("libx.so.1", symbols)))
+    dynamic = next(part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
+    assert [tag.soname for tag in dynamic.iter_tags("DT_SONAME")] == ["libx.so.1"]
+    read = {symbol.name for symbol in dynamic.iter_symbols() if symbol.name}
+    assert read == set(symbols)
+    assert elf.header.e_machine == "EM_X86_64" and elf.header.e_type == "ET_DYN"
+
+
+def test_the_hash_is_the_one_of_the_abi() -> None:
+    # System V ABI, "Hash Table": the reference function gives these.
+    assert elf_hash("") == 0 and elf_hash("printf") == 0x077905A6 and elf_hash("syscall") == 0x0B09985C
