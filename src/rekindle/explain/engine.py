@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from rekindle.explain.conditions import Scene
-from rekindle.explain.events import Reading, Watcher
+from rekindle.explain.events import Watcher
 from rekindle.explain.judge import Finding, findings
 from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import load_rules, load_signals
+from rekindle.explain.scene import Scene
 from rekindle.explain.template import render, render_all
 from rekindle.explain.values import FILLS, surroundings
 from rekindle.model.diagnosis import Diagnosis, Match
@@ -57,6 +57,3 @@ def _match(finding: Finding, scene: Scene) -> Match:
         evidence=event.evidence,
         source=rule.source,
     )
-
-
-__all__ = ["Reading", "diagnose"]

@@ -5,18 +5,24 @@ Memory is bounded whatever the log says: of each pattern the first few events an
 
 from __future__ import annotations
 
+import collections
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from rekindle.explain.rule import Pattern, Rule, Signal, compiled
 from rekindle.explain.scan import Words
-from rekindle.explain.window import evidence, window
+from rekindle.explain.window import evidence, line_bounds, window
 
 LOOK_BYTES = 16 * 1024
 BLOCK_BYTES = 1 << 20
 _KEPT = 12
 # In one block a word that stands there more often than this is sampled at both ends.
 _CROWD = 60
+_CROWD_LIMIT = 2000
+_TROUBLE = re.compile(
+    rb"[Ee]rror|ERROR|fatal|FATAL|Fatal|undefined|cannot|could not|Could not|[Ff]ailed|No such|not found|rrno"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +85,7 @@ class Watcher:
     def read(self, blocks: Iterable[bytes]) -> Reading:
         reading = Reading()
         for block, start, stop, line in _windows(blocks, reading):
-            for position, index in _thinned(self._words.find(block, start, stop)):
+            for position, index in _thinned(block, self._words.find(block, start, stop)):
                 line += block.count(b"\n", start, position)
                 start = position
                 self._fire(reading, block, position, line, index)
@@ -93,7 +99,9 @@ class Watcher:
                 continue
             if pattern.unless and compiled(pattern.unless).search(text):
                 continue
-            values = {name: value for name, value in found.groupdict().items() if value} if found else {}
+            # One regex may capture the same thing in several branches: name, name2, name3.
+            captured = found.groupdict() if found else {}
+            values = {name.rstrip("23"): value.strip() for name, value in captured.items() if value}
             place = reading.rules if is_rule else reading.signals
             event = Event(
                 line=line,
@@ -126,18 +134,18 @@ def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes,
     reading.tail = buffer[-4000:].decode("utf-8", "replace")
 
 
-def _thinned(hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    if len(hits) <= _CROWD:
+def _thinned(block: bytes, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of a word that crowds a block: its first and last places, and those in lines that speak of trouble."""
+    counts = collections.Counter(index for _, index in hits)
+    if not counts or max(counts.values()) <= _CROWD:
         return hits
-    counts: dict[int, int] = {}
-    for _, index in hits:
-        counts[index] = counts.get(index, 0) + 1
-    if max(counts.values()) <= _CROWD:
-        return hits
-    seen: dict[int, int] = {}
+    seen: collections.Counter[int] = collections.Counter()
     kept = []
-    for hit in hits:
-        number = seen[hit[1]] = seen.get(hit[1], 0) + 1
-        if number <= _CROWD // 2 or number > counts[hit[1]] - _CROWD // 2:
-            kept.append(hit)
+    for position, index in hits:
+        if counts[index] > _CROWD:
+            seen[index] += 1
+            at_end = seen[index] <= _CROWD // 2 or seen[index] > counts[index] - _CROWD // 2
+            if not at_end and (seen[index] > _CROWD_LIMIT or not _TROUBLE.search(block, *line_bounds(block, position))):
+                continue
+        kept.append((position, index))
     return kept

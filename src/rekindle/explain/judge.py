@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rekindle.explain.conditions import CONDITIONS, Scene
+from rekindle.explain.conditions import CONDITIONS
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.rule import Rule
+from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import Confidence
 
 _LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
@@ -29,7 +30,6 @@ _PASSED = {
     "configure": ("configured",),
     "compile": ("built", "installed"),
     "link": ("built", "installed"),
-    "install": ("installed",),
 }
 
 
@@ -48,7 +48,7 @@ def findings(rules: dict[str, Rule], scene: Scene) -> list[Finding]:
     found = [
         finding for key, seen in scene.reading.rules.items() if (finding := _weigh(rules[key], seen, scene)) is not None
     ]
-    found = _explained(found)
+    found = _with_alternatives(_explained(found), rules)
     found.sort(key=_order)
     return found
 
@@ -92,6 +92,21 @@ def _explained(found: list[Finding]) -> list[Finding]:
         above = [root.rank for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
         result.append(replace(finding, rank=min(finding.rank, max(above) - 1)) if above else finding)
     return result
+
+
+def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Finding]:
+    """Other causes of the same words follow their finding, as possibilities."""
+    known = {finding.rule.id for finding in found}
+    by_id: dict[str, Rule] = {}
+    for rule in rules.values():
+        by_id.setdefault(rule.id, rule)
+    more = []
+    for finding in found:
+        for place, other in enumerate(finding.rule.alternatives, start=1):
+            if other not in known:
+                known.add(other)
+                more.append(replace(finding, rule=by_id[other], confidence="low", rank=finding.rank - 4 - place))
+    return found + more
 
 
 def _order(finding: Finding) -> tuple[float, int]:

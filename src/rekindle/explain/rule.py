@@ -38,7 +38,8 @@ class Pattern(Part, frozen=True, kw_only=True):
 
 class Rule(Part, frozen=True, kw_only=True):
     """``rank`` says how likely this is the root when other rules fire too (0 to 100, 50 is usual); ``explains``
-    names rules whose findings are consequences of this one. ``variant`` tells rules with the same id apart."""
+    names rules whose findings are consequences of this one; ``alternatives`` are other causes of the very same words.
+    ``variant`` tells rules with the same id apart."""
 
     id: str
     title: str
@@ -56,6 +57,7 @@ class Rule(Part, frozen=True, kw_only=True):
     needs: tuple[str, ...] = ()
     forbids: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
 

@@ -1,6 +1,8 @@
-"""Cause and fix with the captured values filled in: ``{arch}``, or ``{arch|this one}`` where it may be unknown.
+"""Cause and fix with the captured values filled in.
 
-A sentence whose value is unknown and has no default is left out: better silent than "CUDA None".
+``{arch}`` is a value, ``{arch|this one}`` a value that may be unknown, ``{flag,name|text}`` the first that is known,
+``{arch_in_brackets|}`` the value as " (value)". A sentence whose value is unknown and has no default is left out:
+better silent than "CUDA None".
 """
 
 from __future__ import annotations
@@ -8,12 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-_FIELD = re.compile(r"\{(\w+)(?:\|([^{}]*))?\}")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z({'\"/0-9-])")
+_FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/-])")
+_BRACKETS = "_in_brackets"
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    return " ".join(part for part in map(lambda s: _sentence(s, values), _SENTENCE.split(template)) if part)
+    parts = (_sentence(sentence, values) for sentence in _SENTENCE.split(template))
+    return " ".join(" ".join(part for part in parts if part).split())
 
 
 def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -21,11 +25,21 @@ def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str
 
 
 def fields(template: str) -> set[str]:
-    return {match[1] for match in _FIELD.finditer(template)}
+    names = {name for match in _FIELD.finditer(template) for name in match[1].split(",")}
+    return {name.removesuffix(_BRACKETS) for name in names}
+
+
+def _value(names: str, values: Mapping[str, str]) -> str | None:
+    for name in names.split(","):
+        if value := values.get(name):
+            return value
+        if value := values.get(name.removesuffix(_BRACKETS)):
+            return f" ({value})"
+    return None
 
 
 def _sentence(sentence: str, values: Mapping[str, str]) -> str:
     for match in _FIELD.finditer(sentence):
-        if match[1] not in values and match[2] is None:
+        if match[2] is None and _value(match[1], values) is None:
             return ""
-    return _FIELD.sub(lambda match: values.get(match[1]) or match[2] or "", sentence)
+    return _FIELD.sub(lambda match: _value(match[1], values) or match[2] or "", sentence)

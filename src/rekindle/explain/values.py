@@ -1,17 +1,21 @@
 """Values for the texts that stand elsewhere: in the rest of the log, the machine, the plan, the facts.
 
 ``surroundings`` gathers what signals captured anywhere in the log; ``FILLS`` are the named look-ups rules ask for.
+A fill that knows nothing returns nothing, and the sentence that wanted it is left out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from rekindle.explain.conditions import Scene
 from rekindle.explain.events import Event, Reading
+from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
+from rekindle.model.arch import Gfx, Sm
 
 Fill = Callable[[Event, Scene], dict[str, str]]
 FILLS: dict[str, Fill] = {}
+GIB_PER_JOB = 4
 
 
 def fill(function: Fill) -> Fill:
@@ -25,4 +29,162 @@ def surroundings(reading: Reading) -> dict[str, str]:
     for seen in reading.signals.values():
         for event in seen.all:
             values.update(event.values)
+    return values
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", text))
+
+
+def _span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
+    """First and last toolkit whose nvcc compiles for an architecture, if the facts are at hand."""
+    having = sorted((version for version, archs in scene.toolkits.items() if arch in archs), key=_version)
+    return (having[0], having[-1]) if having else (None, None)
+
+
+def _some(**values: str | None) -> dict[str, str]:
+    return {name: value for name, value in values.items() if value}
+
+
+@fill
+def toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
+    arch = to_sm(event.values.get("arch"))
+    if arch is None:
+        return {}
+    first, last = _span(arch, scene)
+    toolkit = toolkit_of(event, scene)
+    known = scene.toolkit_archs(toolkit) if toolkit else ()
+    newest = max((a for a in known if not a.suffix), default=None)
+    return _some(
+        first_cuda=first,
+        last_cuda=last,
+        toolkit=toolkit and f"CUDA {toolkit}",
+        newest_arch=newest.dotted if newest else None,
+    )
+
+
+@fill
+def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
+    card = capability(event, scene)
+    if card is None:
+        return {}
+    first, _ = _span(card, scene)
+    return _some(first_cuda=first, dotted=card.dotted, capability=str(card))
+
+
+@fill
+def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
+    card, archs = capability(event, scene), supported(event, scene)
+    plan = scene.plan
+    hint = None
+    if plan and plan.answer == "install" and plan.commands:
+        hint = f"For this machine: {plan.commands[0]}"
+    elif card is not None:
+        hint = f"'rekindle plan --gpu {card}' names the wheels that carry the card"
+    return _some(
+        plan_hint=hint,
+        minimum=str(archs[0]) if archs else None,
+        dotted=card.dotted if card else None,
+        capability=str(card) if card else None,
+    )
+
+
+@fill
+def driver_and_toolkit(event: Event, scene: Scene) -> dict[str, str]:
+    driver = scene.values.get("driver_version") or (scene.machine.drivers.nvidia if scene.machine else None)
+    cuda, toolkit = scene.values.get("driver_cuda"), toolkit_of(event, scene)
+    if not driver:
+        return {}
+    text = f"Driver {driver}" + (f" knows CUDA {cuda}" if cuda else "")
+    return {"driver_sentence": text + (f", the toolkit here is {toolkit}." if toolkit else ".")}
+
+
+@fill
+def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
+    toolkit = toolkit_of(event, scene) or event.values.get("cuda")
+    return _some(toolkit=toolkit and f"CUDA {toolkit}")
+
+
+@fill
+def shared_bytes(event: Event, scene: Scene) -> dict[str, str]:
+    used, limit = event.values.get("used"), event.values.get("limit")
+    return {name: f"{int(text, 16) / 1024:g} KiB" for name, text in (("used_kib", used), ("limit_kib", limit)) if text}
+
+
+@fill
+def compiler_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    found = re.search(r"compiler identification is (GNU|Clang) ([\d.]+)", event.around)
+    if found:
+        return {"compiler_version": f"{found[1]} {found[2]}"}
+    compilers = scene.machine.compilers if scene.machine else ()
+    return _some(compiler_version=next((f"{c.kind} {c.version}" for c in compilers), None))
+
+
+@fill
+def memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    machine = scene.machine
+    if machine is None or machine.memory_gib is None:
+        return {}
+    total = machine.memory_gib + (machine.swap_gib or 0) / 2
+    jobs = max(1, int(total // GIB_PER_JOB))
+    return {"memory_sentence": f"This machine has {machine.memory_gib:.0f} GiB.", "jobs": str(jobs)}
+
+
+@fill
+def disk_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    free = scene.machine.disk_free_gib if scene.machine else None
+    return {} if free is None else {"disk_sentence": f"{free:.0f} GiB are free now."}
+
+
+@fill
+def glibc_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    glibc = scene.machine.os.glibc if scene.machine else None
+    return {} if not glibc else {"glibc_sentence": f"This machine has glibc {glibc}."}
+
+
+@fill
+def cpu_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    name = (scene.machine.cpu.name if scene.machine else None) or scene.values.get("cpu_name")
+    return {} if not name else {"cpu_sentence": f"The processor ({name.strip()}) lacks it."}
+
+
+@fill
+def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
+    gfx = event.values.get("gfx") or scene.values.get("gfx")
+    if not gfx and scene.machine is not None:
+        gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
+    return _some(gfx=gfx, override=_OVERRIDES.get(gfx or ""))
+
+
+# Targets whose code objects run on a sibling (same ISA but for the name).
+_OVERRIDES = dict.fromkeys(
+    ("gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"), "10.3.0"
+) | dict.fromkeys(("gfx1101", "gfx1102", "gfx1103"), "11.0.0")
+
+
+@fill
+def driver_found(event: Event, scene: Scene) -> dict[str, str]:
+    """torch prints the driver's CUDA version as 11040."""
+    number = event.values.get("found", "")
+    if number.isdigit() and len(number) >= 4:
+        value = int(number)
+        return {"found_cuda": f"{value // 1000}.{value % 1000 // 10}"}
+    return _some(found_cuda=scene.values.get("driver_cuda"))
+
+
+@fill
+def torch_cuda(event: Event, scene: Scene) -> dict[str, str]:
+    flavour = re.fullmatch(r"cu(\d{2})(\d)", scene.values.get("torch_flavour", ""))
+    return {"torch_cuda_text": f"CUDA {flavour[1]}.{flavour[2]}"} if flavour else {}
+
+
+@fill
+def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
+    versions = event.values.get("versions", "")
+    values = _some(python=event.values.get("python") or scene.values.get("python_version"))
+    if versions == "none":
+        values["versions_sentence"] = "It offers none at all for this Python and platform."
+    elif versions:
+        listed = [item.strip() for item in versions.split(",")]
+        values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
     return values
