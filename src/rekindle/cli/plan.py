@@ -5,12 +5,70 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.errors import BadInput, Exit
+
+EXAMPLES = """examples:
+  rekindle plan                                             this machine
+  rekindle plan --gpu "Tesla K40c" --os windows --torch 2.0.1
+  rekindle plan --gpu sm_120 --cuda 12.3                    why not 12.3
+  rekindle plan --machine xeon-e5v2-rtx3060 --build         a machine by name
+  rekindle plan --gpu gfx1031 --why-not torch=2.15
+"""
+
+_BY_HAND = ("cpu", "os", "distro", "glibc", "arch", "driver", "cuda", "rocm", "cudnn", "compiler", "python", "memory")
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags that describe a machine; other verbs take them too."""
+    group = parser.add_argument_group("the machine (default: this one)")
+    group.add_argument("--machine", metavar="FILE|NAME", help="a machine.json or the name of a profile")
+    group.add_argument("--gpu", action="append", metavar="GPU", help="product name, sm_35, gfx1031, or none; repeatable")
+    group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
+    group.add_argument("--os", metavar="OS", help="linux, windows or macos")
+    group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
+    group.add_argument("--glibc", metavar="VERSION")
+    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64")
+    group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
+    group.add_argument("--cuda", metavar="VERSION", help="CUDA toolkit")
+    group.add_argument("--rocm", metavar="VERSION")
+    group.add_argument("--cudnn", metavar="VERSION")
+    group.add_argument("--compiler", metavar="NAME", help="gcc-13, clang-17 or msvc-19.40")
+    group.add_argument("--python", metavar="VERSION", help="the Python that gets torch")
+    group.add_argument("--memory", metavar="SIZE", help="RAM, for example 16G")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    add_machine_arguments(parser)
+    group = parser.add_argument_group("the wish")
+    group.add_argument("--torch", metavar="SPEC", help="2.6.0, 2.6, '>=2.1,<2.4' or a very wheel: 2.8.0+cu128")
+    group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
+    group.add_argument("--build", action="store_true", help="insist on a source build")
+    group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
+    group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118 or python=3.13")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle plan' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.render.plan import plan_view, why_not_view
+
+    machine, wish = question_from_arguments(args)
+    if args.why_not:
+        document = api.why_not(machine, wish, args.why_not)
+        return Answer(document=document, view=why_not_view, exit_code=Exit.YES)
+    plan = api.plan(machine, wish)
+    return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
+
+
+def question_from_arguments(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # (Machine, Wish), imported late
+    from rekindle import api
+
+    by_hand = {name: getattr(args, name) for name in _BY_HAND if getattr(args, name) is not None}
+    if args.machine:
+        if by_hand.keys() - {"cuda", "rocm", "cudnn", "compiler", "python", "driver"} or args.gpu:
+            raise BadInput("--machine describes the whole machine", remedy="leave --gpu, --cpu, --os … out")
+        return api.named_question(args.machine, args, by_hand)
+    if args.gpu or by_hand.keys() & {"os", "distro", "glibc", "arch", "cpu", "driver", "cuda", "rocm", "cudnn", "compiler"}:
+        machine = api.machine_from_flags(gpu=args.gpu or (), **by_hand)
+    else:
+        machine = api.this_machine()
+    return machine, api.wish_from_arguments(args)

@@ -44,6 +44,7 @@ class Gpu(Part, frozen=True, kw_only=True):
     pci_id: str | None = None
     pci_slot: str | None = None
     note: str | None = None
+    possible: tuple[GpuArch, ...] = ()  # other chips sold under this name; only the PCI id can tell
 
 
 class Drivers(Part, frozen=True, kw_only=True):

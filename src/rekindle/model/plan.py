@@ -17,14 +17,21 @@ class Reason(Part, frozen=True, kw_only=True):
     source: str | None = None
 
 
-class Refusal(Part, frozen=True, kw_only=True):
-    """A "no" as a value: what was refused, why, and what would mend it."""
+class Wish(Part, frozen=True, kw_only=True):
+    """What the user wants kept. None means: no matter.
 
-    code: str
-    what: str
-    reason: str
-    remedy: str | None = None
-    source: str | None = None
+    ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
+    toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
+    """
+
+    torch: str | None = None
+    variant: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    cudnn: str | None = None
+    compiler: str | None = None
+    python: str | None = None
+    build: bool = False
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -34,6 +41,23 @@ class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
     from_: str | None = None
     to: str | None = None
     why: str
+
+
+class Refusal(Part, frozen=True, kw_only=True):
+    """A "no" as a value: what was refused, why, and what would mend it.
+
+    ``change`` is the change of machine or wish under which the candidate would do; without one it is out.
+    ``certain`` is False for "cannot tell".
+    """
+
+    code: str
+    what: str
+    reason: str
+    remedy: str | None = None
+    source: str | None = None
+    rule: str | None = None
+    change: Change | None = None
+    certain: bool = True
 
 
 class BuildRecipe(Part, frozen=True, kw_only=True):
@@ -51,6 +75,7 @@ class BuildRecipe(Part, frozen=True, kw_only=True):
     disk_gib: float | None = None
     memory_gib: float | None = None
     minutes: tuple[int, int] | None = None
+    arch_list: tuple[str, ...] = ()
 
 
 class Alternative(Part, frozen=True, kw_only=True):
@@ -60,6 +85,8 @@ class Alternative(Part, frozen=True, kw_only=True):
     cuda: str | None = None
     rocm: str | None = None
     python: str | None = None
+    compiler: str | None = None
+    driver: str | None = None
     why: str
 
 

@@ -1,0 +1,75 @@
+"""The one way a facts file is written, so that a diff shows facts and nothing else.
+
+``dump(tables)`` writes what :func:`tomllib.loads` reads back unchanged: scalars first, then a block per row.
+A test holds every shipped file to its own canonical form (below its leading comment).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def dump(tables: Mapping[str, Any]) -> str:
+    """TOML text of a facts file."""
+    lines: list[str] = []
+    for name, value in tables.items():
+        if not isinstance(value, (dict, list)):
+            lines.append(f"{_key(name)} = {_value(value)}")
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            for row_name, row in value.items():
+                lines += ["", f"[{_key(name)}.{_key(row_name)}]", *_row(row, f"{_key(name)}.{_key(row_name)}")]
+        elif isinstance(value, list):
+            for row in value:
+                lines += ["", f"[[{_key(name)}]]", *_row(row, _key(name))]
+    return "\n".join(lines) + "\n"
+
+
+def body(text: str) -> str:
+    """A file without its leading comment lines."""
+    lines = text.splitlines(keepends=True)
+    while lines and lines[0].startswith("#"):
+        lines.pop(0)
+    return "".join(lines)
+
+
+def _row(row: Mapping[str, Any], path: str) -> list[str]:
+    lines = [f"{_key(name)} = {_value(value)}" for name, value in row.items() if not _is_long(value)]
+    for name, value in row.items():
+        if _is_long(value):
+            lines.append(f"[{path}.{_key(name)}]")
+            lines += [f"{_key(inner)} = {_value(item)}" for inner, item in value.items()]
+    return lines
+
+
+def _is_long(value: Any) -> bool:
+    """Tables of many entries get lines of their own; small ones stay inline."""
+    return isinstance(value, dict) and len(value) > 5
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _string(name)
+
+
+def _string(text: str) -> str:
+    # JSON's escapes are a subset of TOML's; 0x7f is the one character TOML forbids and JSON allows.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
+    raise TypeError(f"no TOML form for {type(value).__name__}")

@@ -1,0 +1,76 @@
+"""From TOML to typed rows: strict, cached, one file at a time (a plan by architecture never reads the GPU names).
+
+An overlay directory (``REKINDLE_FACTS`` or :func:`load_facts`) may hold files of the same names: its named rows
+replace ours, its listed rows come before ours, so that a newer fact can be used before it is shipped.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.model.document import _from_json
+
+HERE = Path(__file__).parent
+MAX_FILE_BYTES = 4 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
+    """The file ``name.toml`` as a typed value; a mistake in it names the file and the place."""
+    path = HERE / f"{name}.toml"
+    raw = _parse(path)
+    if overlay is not None:
+        extra = overlay / f"{name}.toml"
+        if extra.is_file():
+            raw = _merged(raw, _parse(extra))
+            path = extra
+    try:
+        return msgspec.convert(raw, kind, dec_hook=_from_json)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise BadInput(f"{path.name} breaks the schema of the facts: {error}") from error
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise BadInput(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is no facts file")
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} is not valid TOML: {error}") from error
+
+
+def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(ours)
+    for name, value in theirs.items():
+        mine = merged.get(name)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            merged[name] = {**mine, **value}
+        elif isinstance(mine, list) and isinstance(value, list):
+            merged[name] = value + mine
+        else:
+            merged[name] = value
+    return merged
+
+
+@functools.lru_cache(maxsize=8)
+def overlay_directory(setting: str | None) -> Path | None:
+    if not setting:
+        return None
+    path = Path(setting)
+    if not path.is_dir():
+        raise BadInput(f"REKINDLE_FACTS names {setting!r}, which is no directory")
+    return path
+
+
+def overlay_from_environment() -> Path | None:
+    return overlay_directory(os.environ.get("REKINDLE_FACTS"))

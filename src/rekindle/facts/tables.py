@@ -1,0 +1,99 @@
+"""The shape of each facts file: which tables it holds and the rows in them."""
+
+from __future__ import annotations
+
+from rekindle.model.document import Part
+from rekindle.model.facts import (
+    Chip,
+    CpuName,
+    CpuRun,
+    CudaToolkit,
+    Cudnn,
+    Distro,
+    DriverEnd,
+    FirstRocm,
+    Flavour,
+    GfxOverride,
+    Hazard,
+    Jetson,
+    MathGap,
+    Microarchitecture,
+    Profile,
+    Release,
+    Rocm,
+    SourceEnd,
+    SourceEra,
+)
+
+
+class FactsFile(Part, frozen=True, kw_only=True):
+    schema: int
+
+
+class CudaFile(FactsFile, frozen=True, kw_only=True):
+    toolkit: dict[str, CudaToolkit]
+    driver_end: tuple[DriverEnd, ...]
+    source_end: tuple[SourceEnd, ...]
+
+
+class CudnnFile(FactsFile, frozen=True, kw_only=True):
+    cudnn: dict[str, Cudnn]
+
+
+class TorchFile(FactsFile, frozen=True, kw_only=True):
+    release: dict[str, Release]
+    era: tuple[SourceEra, ...]
+
+
+class WheelsFile(FactsFile, frozen=True, kw_only=True):
+    flavour: tuple[Flavour, ...]
+
+
+class RocmFile(FactsFile, frozen=True, kw_only=True):
+    release: dict[str, Rocm]
+    math_gap: tuple[MathGap, ...]
+    override: tuple[GfxOverride, ...]
+    first: tuple[FirstRocm, ...]
+
+
+class NvidiaFile(FactsFile, frozen=True, kw_only=True):
+    chip: dict[str, Chip]
+    jetson: tuple[Jetson, ...]
+
+
+class AmdFile(FactsFile, frozen=True, kw_only=True):
+    chip: dict[str, Chip]
+
+
+class CpuFile(FactsFile, frozen=True, kw_only=True):
+    microarchitecture: dict[str, Microarchitecture]
+    name: tuple[CpuName, ...]
+    run: tuple[CpuRun, ...]
+
+
+class DistrosFile(FactsFile, frozen=True, kw_only=True):
+    distro: tuple[Distro, ...]
+
+
+class HazardsFile(FactsFile, frozen=True, kw_only=True):
+    hazard: tuple[Hazard, ...]
+
+
+class MachinesFile(FactsFile, frozen=True, kw_only=True):
+    machine: dict[str, Profile]
+
+
+# file name -> its shape; `facts show` and the tests walk this
+FILES: dict[str, type[FactsFile]] = {
+    "cuda": CudaFile,
+    "cudnn": CudnnFile,
+    "torch": TorchFile,
+    "wheels": WheelsFile,
+    "rocm": RocmFile,
+    "nvidia": NvidiaFile,
+    "amd": AmdFile,
+    "cpu": CpuFile,
+    "distros": DistrosFile,
+    "hazards": HazardsFile,
+    "machines": MachinesFile,
+}

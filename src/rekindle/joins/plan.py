@@ -1,0 +1,62 @@
+"""``plan`` joined: a machine from the doctor, a file, a profile or flags; a wish; the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.machine import Machine
+    from rekindle.model.plan import Plan, Wish
+    from rekindle.plan.wheelhouse import HouseWheel
+
+
+def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse: Sequence[HouseWheel] = ()) -> Plan:
+    """Which torch runs on a machine (default: this one), how to get it, and why."""
+    from rekindle.plan.solve import make_plan
+
+    return make_plan(machine or this_machine(), wish, wheelhouse=wheelhouse)
+
+
+def this_machine() -> Machine:
+    """What the doctor finds here."""
+    from rekindle.doctor.examine import examine
+    from rekindle.host.live import LiveHost
+
+    return examine(LiveHost()).examination.machine
+
+
+def machine_from_flags(*, gpu: Sequence[str] = (), **flags: str | float | None) -> Machine:
+    """A machine described by hand; everything not given is unknown."""
+    from rekindle.facts import load_facts
+    from rekindle.plan.describe import machine_from_flags as describe
+
+    return describe(load_facts(), gpu=gpu, **flags)  # type: ignore[arg-type]
+
+
+def machine_profile(name: str) -> tuple[Machine, Wish]:
+    """A machine people plan for, by name, and the wish that goes with it."""
+    from rekindle.facts import load_facts
+    from rekindle.plan.describe import machine_profile as profile
+
+    return profile(name, load_facts())
+
+
+def find_machine(where: str) -> tuple[Machine, Wish]:
+    """A machine.json, what ``doctor --json`` printed, or the name of a profile."""
+    from rekindle.errors import BadInput
+    from rekindle.model.document import load
+    from rekindle.model.machine import Examination, Machine
+    from rekindle.model.plan import Wish
+
+    path = Path(where)
+    if not path.is_file():
+        if path.suffix == ".json" or "/" in where or "\\" in where:
+            raise BadInput(f"cannot read {where}: no such file", remedy="rekindle doctor --save machine.json writes one")
+        return machine_profile(where)
+    try:
+        return load(path, Machine), Wish()
+    except BadInput:
+        examined = load(path, Examination)
+        return getattr(examined, "machine", examined), Wish()

@@ -1,0 +1,249 @@
+"""Rows of the facts base. Every row says where it is from, when it was read, and how it is known.
+
+``how`` is ``measured`` (a tool was run on the artefact), ``documented`` (its maker says so), ``reported``
+(people saw it) or ``inferred`` (follows from neighbouring facts; the weakest). Versions are strings here and
+compared through :mod:`rekindle.model.version`; architectures are :class:`Sm` and :class:`Gfx` values.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.document import Part
+
+How = Literal["measured", "documented", "reported", "inferred"]
+Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "macos_x86_64", "macos_arm64"]
+Publisher = Literal["pytorch", "amd"]
+
+
+class Row(Part, frozen=True, kw_only=True):
+    """What every row carries."""
+
+    source: tuple[str, ...]
+    date: str
+    how: How
+    note: str | None = None
+
+
+class CudaToolkit(Row, frozen=True, kw_only=True):
+    """One toolkit. It takes ``compute_NN`` as PTX target for each ``sm_NN`` it lists."""
+
+    sass: tuple[Sm, ...]
+    deprecated: tuple[Sm, ...] = ()
+    ptx_isa: str | None = None
+    gcc_min: str | None = None
+    gcc_max: int | None = None
+    clang_min: str | None = None
+    clang_max: int | None = None
+    msvc_from: int | None = None
+    msvc_below: int | None = None
+    visual_studio: str | None = None
+    host_source: str | None = None
+    driver_linux: str | None = None
+    driver_windows: str | None = None
+    minor_driver_linux: str | None = None
+    minor_driver_windows: str | None = None
+    driver_source: str | None = None
+
+
+class Cudnn(Row, frozen=True, kw_only=True):
+    """``cuda`` maps a toolkit (``11.x`` or ``11.4``) to the oldest architecture cuDNN has code for with it."""
+
+    cuda: dict[str, Sm]
+    sass: dict[str, tuple[Sm, ...]] = {}
+
+
+class Release(Row, frozen=True, kw_only=True):
+    """One release of torch."""
+
+    released: str
+    requires_python: str | None = None
+    commit: str | None = None
+    pythons: dict[Platform, tuple[str, ...]] = {}
+    pypi: dict[Platform, str] = {}
+    glibc: str | None = None
+    torchvision: str | None = None
+    torchaudio: str | None = None
+    triton: str | None = None
+
+
+class SourceEra(Row, frozen=True, kw_only=True):
+    """What the sources want, from release ``since`` on, until the next row."""
+
+    since: str
+    cuda_min: str | None = None
+    accepts: tuple[str, ...] = ()
+    cxx: str | None = None
+    gcc_min: str | None = None
+    cmake_min: str | None = None
+    capabilities: tuple[str, ...] = ()
+    numpy_linux: str = ""
+    numpy_windows: str = ""
+    cudnn_major: tuple[int, ...] = ()
+    setuptools: str | None = None
+
+
+class Flavour(Row, frozen=True, kw_only=True):
+    """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform.
+
+    A platform that is missing has no such wheel. ``only`` limits it to some patch releases.
+    """
+
+    torch: str
+    name: str
+    publisher: Publisher = "pytorch"
+    status: Literal["stable", "experimental"] = "stable"
+    cuda: str | None = None
+    rocm: str | None = None
+    cudnn: str | None = None
+    nccl: str | None = None
+    sm: dict[Platform, tuple[str, ...]] = {}
+    gfx: dict[Platform, tuple[Gfx, ...]] = {}
+    platforms: tuple[Platform, ...] = ()
+    pythons: dict[Platform, tuple[str, ...]] = {}
+    only: tuple[str, ...] = ()
+    glibc: str | None = None
+    index: str | None = None
+
+
+class Rocm(Row, frozen=True, kw_only=True):
+    """A ROCm release: targets AMD supports, and the torch releases AMD names for it."""
+
+    gfx: tuple[Gfx, ...]
+    torch: tuple[str, ...] = ()
+
+
+class MathGap(Row, frozen=True, kw_only=True):
+    """Targets that ROCm's math libraries lack from one version on, though wheels list them."""
+
+    gfx: tuple[Gfx, ...]
+    rocm_from: str
+    rocm_below: str | None = None
+    library: str
+    publisher: Publisher = "pytorch"
+
+
+class GfxOverride(Row, frozen=True, kw_only=True):
+    """``HSA_OVERRIDE_GFX_VERSION`` that lets a card run its neighbour's code."""
+
+    gfx: Gfx
+    runs: Gfx
+    value: str
+    risk: str | None = None
+
+
+class Chip(Row, frozen=True, kw_only=True):
+    """A GPU chip: its architecture and the products made of it (name → PCI device ids)."""
+
+    arch: str
+    family: str
+    products: dict[str, str] = {}
+    ids: str = ""
+
+
+class Jetson(Row, frozen=True, kw_only=True):
+    """A Tegra board; its driver comes with JetPack, so CUDA is bound to it."""
+
+    name: str
+    arch: Sm
+    chip: str
+    cuda: tuple[str, ...] = ()
+    device_tree: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+class DriverEnd(Row, frozen=True, kw_only=True):
+    """The last driver branch that still drives an architecture."""
+
+    first: Sm
+    last: Sm
+    branch: int
+
+
+class SourceEnd(Row, frozen=True, kw_only=True):
+    """The last torch whose sources were seen (or are expected) to compile for an old architecture.
+
+    ``torch_last`` is ``none`` where no release ever did; ``proven`` is the last with official builds of it.
+    """
+
+    first: Sm
+    last: Sm
+    torch_last: str
+    cuda_last: str | None = None
+    proven: str | None = None
+
+
+class FirstRocm(Row, frozen=True, kw_only=True):
+    """The first ROCm release that knows a target."""
+
+    gfx: Gfx
+    rocm: str
+
+
+class Microarchitecture(Row, frozen=True, kw_only=True):
+    vendor: str
+    family: str
+    level: str
+    features: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    products: str | None = None
+    flags: dict[str, str] = {}
+
+
+class CpuName(Row, frozen=True, kw_only=True):
+    """A pattern over product names, and the microarchitecture it means. First match wins."""
+
+    match: str
+    microarchitecture: str
+
+
+class CpuRun(Row, frozen=True, kw_only=True):
+    """A wheel seen running (or crashing) on an emulated CPU."""
+
+    torch: str
+    cpu: str
+    result: Literal["passes", "partly"]
+    detail: str = ""
+
+
+class Distro(Row, frozen=True, kw_only=True):
+    name: str
+    glibc: str | None = None
+    gcc: int | None = None
+    python: str | None = None
+
+
+class Hazard(Row, frozen=True, kw_only=True):
+    """Something known to go wrong in a combination. Empty conditions match everything."""
+
+    id: str
+    concerns: Literal["wheel", "build", "both"]
+    effect: Literal["breaks", "warns"]
+    text: str
+    remedy: str
+    torch: str | None = None
+    os: tuple[str, ...] = ()
+    arch: tuple[str, ...] = ()
+    backend: tuple[str, ...] = ()
+    flavour: tuple[str, ...] = ()
+    cuda: str | None = None
+    rocm: str | None = None
+    python: str | None = None
+    glibc: str | None = None
+    compiler: str | None = None
+    compiler_version: str | None = None
+    cpu_lacks: tuple[str, ...] = ()
+    sm: str | None = None
+    tegra: bool | None = None
+    env: dict[str, str] = {}
+    cmake: dict[str, str] = {}
+    patch: str | None = None
+
+
+class Profile(Row, frozen=True, kw_only=True):
+    """A machine people plan for, by name: the flags that describe it."""
+
+    title: str
+    flags: dict[str, str | tuple[str, ...] | float]
+    torch: str | None = None

@@ -1,0 +1,81 @@
+"""Version numbers as they occur here: dotted numbers, compared number by number.
+
+``key("2.10.0") > key("2.9")``. A local part (``+cu128``) and letters after the numbers do not count.
+``matches("2.1.2", ">=2.1,<2.3")`` knows the few operators that facts and wishes use.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*")
+_CLAUSE = re.compile(r"\s*(==|!=|>=|<=|>|<|~=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*")
+
+Key = tuple[int, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def key(text: str) -> Key:
+    """The numbers of a version; ValueError if it has none."""
+    match = _NUMBERS.match(text.lstrip("v"))
+    if match is None:
+        raise ValueError(f"{text!r} is no version number")
+    return tuple(int(part) for part in match[0].split("."))
+
+
+def is_version(text: str) -> bool:
+    return _NUMBERS.match(text.lstrip("v")) is not None
+
+
+def compare(left: str, right: str) -> int:
+    """-1, 0 or 1; missing numbers count as zero, so 2.8 equals 2.8.0."""
+    a, b = key(left), key(right)
+    width = max(len(a), len(b))
+    a, b = a + (0,) * (width - len(a)), b + (0,) * (width - len(b))
+    return (a > b) - (a < b)
+
+
+def at_least(version: str, floor: str) -> bool:
+    return compare(version, floor) >= 0
+
+
+def minor(text: str) -> str:
+    """``2.8`` of ``2.8.1``."""
+    return ".".join(str(part) for part in key(text)[:2])
+
+
+def same_prefix(version: str, prefix: str) -> bool:
+    """Is ``prefix`` the beginning of ``version``? 12.8 begins 12.8.93, and 2.1 does not begin 2.10."""
+    wanted = key(prefix)
+    return key(version)[: len(wanted)] == wanted
+
+
+@functools.lru_cache(maxsize=1024)
+def _clauses(spec: str) -> tuple[tuple[str, str, bool], ...]:
+    parsed = []
+    for part in spec.split(","):
+        match = _CLAUSE.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{part.strip()!r} is no version condition (write 2.6, ==2.6.0 or >=2.1,<2.4)")
+        parsed.append((match[1] or "", match[2], bool(match[3])))
+    return tuple(parsed)
+
+
+@functools.lru_cache(maxsize=16384)
+def matches(version: str, spec: str) -> bool:
+    """Does the version satisfy every clause? A bare number means that release and its patches."""
+    return all(_holds(version, *clause) for clause in _clauses(spec))
+
+
+def _holds(version: str, operator: str, number: str, star: bool) -> bool:
+    if operator == "" or (operator == "==" and star):
+        return same_prefix(version, number)
+    if operator == "!=" and star:
+        return not same_prefix(version, number)
+    if operator == "~=":
+        return compare(version, number) >= 0 and same_prefix(version, ".".join(number.split(".")[:-1]) or number)
+    order = compare(version, number)
+    return {"==": order == 0, "!=": order != 0, ">=": order >= 0, "<=": order <= 0, ">": order > 0, "<": order < 0}[
+        operator
+    ]

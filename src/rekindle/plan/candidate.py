@@ -1,0 +1,59 @@
+"""A candidate is one way to get torch; judged, it carries every "no" that was found on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rekindle.backends import Coverage, Name
+from rekindle.model.facts import Flavour, Hazard
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Answer, Change, Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """``flavour`` for a published wheel; for a build the toolchain is chosen in the candidate itself."""
+
+    answer: Answer
+    torch: str
+    backend: Name
+    flavour: Flavour | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    python: str | None = None
+    compiler: str | None = None
+    wheel: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How a person calls it."""
+        if self.flavour is not None:
+            return f"torch {self.torch}+{self.flavour.name}"
+        kit = f" with CUDA {self.cuda}" if self.cuda else f" with ROCm {self.rocm}" if self.rocm else ""
+        return f"torch {self.torch} from source{kit}"
+
+
+@dataclass(slots=True)
+class Judged:
+    candidate: Candidate
+    refusals: list[Refusal] = field(default_factory=list)
+    covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
+    hazards: list[Hazard] = field(default_factory=list)
+    cost: float = 0.0
+
+    @property
+    def feasible(self) -> bool:
+        """Nothing is in the way that no change could mend."""
+        return all(refusal.change is not None or not refusal.certain for refusal in self.refusals)
+
+    @property
+    def changes(self) -> list[Change]:
+        seen: dict[str, Change] = {}
+        for refusal in self.refusals:
+            if refusal.change is not None and refusal.change.what not in seen:
+                seen[refusal.change.what] = refusal.change
+        return list(seen.values())
+
+    @property
+    def doubts(self) -> list[Refusal]:
+        return [refusal for refusal in self.refusals if not refusal.certain]

@@ -1,0 +1,101 @@
+"""Every way to get torch that is worth judging: published wheels, wheels of a wheelhouse, builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rekindle.backends import BACKENDS, flavour_backend
+from rekindle.model.version import compare, key, minor
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.question import Question
+from rekindle.plan.rules_system import python_key, pythons_of, same_python
+
+# What a fresh environment should get where nothing is asked: new enough for everything, old enough for wheels.
+_LIKED_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.9", "3.8", "3.7", "3.6", "3.14")
+
+
+def choose_python(candidate: Candidate, question: Question) -> str | None:
+    """The asked Python if it is served, else the nearest served one; unasked, one the machine has or a liked one."""
+    known = pythons_of(candidate, question)
+    asked = question.wish.python
+    if asked is not None:
+        exact = [version for version in known if same_python(asked, version)]
+        plain = [version for version in known if not version.endswith("t")]
+        if exact or not plain:
+            return exact[0] if exact else None
+        number = python_key(asked)[:2]
+        return min(plain, key=lambda v: abs(python_key(v)[1] - number[1]) + 50 * abs(python_key(v)[0] - number[0]))
+    had = question.had_python(known)
+    if had:
+        return had
+    return next((version for version in _LIKED_PYTHONS if version in known), known[-1] if known else None)
+
+
+def official(question: Question) -> Iterator[Candidate]:
+    """Published wheels for this platform and backend, of every release."""
+    backend = question.backend
+    for version in question.facts.releases:
+        for flavour in question.facts.flavours(version):
+            if flavour_backend(flavour) != backend or question.platform not in BACKENDS[backend].platforms(flavour):
+                continue
+            bare = Candidate(
+                answer="install",
+                torch=version,
+                backend=backend,
+                flavour=flavour,
+                cuda=flavour.cuda,
+                rocm=flavour.rocm,
+            )
+            yield replace(bare, python=choose_python(bare, question))
+
+
+def builds(question: Question, versions: tuple[str, ...]) -> Iterator[Candidate]:
+    """Source builds of these releases, each with the toolkits worth trying, best first; no compiler chosen yet."""
+    for version in versions:
+        for kit in _kits(question, version):
+            bare = Candidate(
+                answer="build",
+                torch=version,
+                backend=question.backend,
+                cuda=kit if question.backend == "cuda" else None,
+                rocm=kit if question.backend == "rocm" else None,
+            )
+            yield replace(bare, python=choose_python(bare, question))
+
+
+def _kits(question: Question, version: str) -> list[str | None]:
+    """The asked toolkit, what the machine has, what official builds of this release used, then the others."""
+    facts, wish = question.facts, question.wish
+    if question.backend == "cpu":
+        return [None]
+    flavours = sorted(facts.flavours(version), key=lambda row: row.status == "experimental")
+    if question.backend == "rocm":
+        used = [row.rocm for row in flavours if row.rocm and row.publisher == "pytorch"]
+        paired = [
+            rocm for rocm, row in facts.rocm.release.items() if any(minor(t) == minor(version) for t in row.torch)
+        ]
+        first = [wish.rocm] if wish.rocm else _had(question, "rocm")
+        newest = sorted((*used, *paired), key=key, reverse=True)
+        return list(dict.fromkeys((*first, *newest)))
+    first = [wish.cuda] if wish.cuda else _had(question, "cuda")
+    used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
+    others = [kit for kit in facts.toolkits if any(key(kit)[0] == key(u)[0] for u in used)] if used else []
+    return list(dict.fromkeys((*first, *used, *others, *facts.toolkits)))
+
+
+def _had(question: Question, kind: str) -> list[str]:
+    found = [kit.version for kit in question.machine.toolkits if kit.kind == kind and kit.version]
+    return sorted(found, key=key, reverse=True)
+
+
+def buildable_releases(question: Question) -> tuple[str, ...]:
+    """Releases worth trying to build: the wanted ones first, then the others by nearness to the wish."""
+    wanted = question.wanted_releases
+    if question.torch is None:
+        return wanted
+    others = [version for version in question.facts.releases if version not in wanted]
+    anchor = wanted[0]
+    above = sorted((v for v in others if compare(v, anchor) > 0), key=key)
+    below = sorted((v for v in others if compare(v, anchor) < 0), key=key, reverse=True)
+    return (*wanted, *above[:12], *below)

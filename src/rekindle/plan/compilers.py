@@ -1,0 +1,110 @@
+"""Host compilers: which one nvcc and the sources take, and which to propose where the given one is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rekindle.model.plan import Refusal
+from rekindle.model.version import at_least, compare, key
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.hazards import met
+from rekindle.plan.question import Question
+
+# Proposed in this order. The last toolset of each Visual Studio, so that a link to it can be found.
+GCC = ("gcc-13", "gcc-12", "gcc-11", "gcc-14", "gcc-10", "gcc-9", "gcc-8", "gcc-7", "gcc-6", "gcc-5", "gcc-4.9")
+MSVC = ("msvc-19.29", "msvc-19.37", "msvc-19.39", "msvc-19.44", "msvc-19.16", "msvc-19.0")
+VISUAL_STUDIO = {"19.0": "2015", "19.1": "2017", "19.2": "2019", "19.3": "2022", "19.4": "2022", "19.5": "2026"}
+
+
+def visual_studio(version: str) -> str:
+    """2019 for 19.29."""
+    major, rest = key(version)[0], key(version)[1:2]
+    return VISUAL_STUDIO.get(f"{major}.{rest[0] // 10 if rest else 0}", "of an unknown year")
+
+
+def problems(compiler: str, candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Why this compiler cannot build this candidate."""
+    kind, _, version = compiler.partition("-")
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    if version and row is not None:
+        limit, remedy = None, None
+        if kind == "gcc" and row.gcc_max is not None and key(version)[0] > row.gcc_max:
+            limit, remedy = f"gcc {row.gcc_max}", f"gcc-{row.gcc_max} (gcc <= {row.gcc_max})"
+        elif kind == "clang" and row.clang_max is not None and key(version)[0] > row.clang_max:
+            limit, remedy = f"clang {row.clang_max}", f"clang-{row.clang_max}"
+        elif kind == "msvc" and row.msvc_below is not None and _msc_ver(version) >= row.msvc_below:
+            limit, remedy = f"Visual Studio {row.visual_studio}", f"the Visual Studio {row.visual_studio} toolset"
+        if limit:
+            takes = [v for v in reversed(question.facts.toolkits) if _takes(v, kind, version, question)]
+            newer = f", or CUDA {takes[0]} or newer" if takes else ""
+            yield Refusal(
+                rule="R202",
+                code="host-compiler-rejected",
+                what=compiler,
+                reason=f"nvcc of CUDA {candidate.cuda} takes host compilers up to {limit};"
+                f" {_spoken(compiler)} is newer.",
+                remedy=f"use {remedy}{newer}",
+                source=row.host_source or row.source[0],
+            )
+    era = question.facts.era(candidate.torch)
+    if kind == "gcc" and version and era.gcc_min and not at_least(version, era.gcc_min):
+        yield Refusal(
+            rule="R203",
+            code="compiler-too-old",
+            what=compiler,
+            reason=f"the sources of torch {candidate.torch} need gcc {era.gcc_min} or newer ({era.cxx}).",
+            source=era.source[0],
+        )
+    for hazard in met(replace(candidate, compiler=compiler), question):
+        if hazard.compiler is not None and hazard.effect == "breaks":
+            yield Refusal(
+                rule="R204",
+                code=hazard.id,
+                what=compiler,
+                reason=hazard.text,
+                remedy=hazard.remedy,
+                source=hazard.source[0],
+            )
+
+
+def _takes(toolkit: str, kind: str, version: str, question: Question) -> bool:
+    row = question.facts.cuda.toolkit[toolkit]
+    if kind == "gcc":
+        return row.gcc_max is not None and key(version)[0] <= row.gcc_max
+    if kind == "clang":
+        return row.clang_max is not None and key(version)[0] <= row.clang_max
+    return row.msvc_below is not None and _msc_ver(version) < row.msvc_below
+
+
+def _msc_ver(version: str) -> int:
+    """1929 for 19.29."""
+    parts = key(version)
+    return parts[0] * 100 + (parts[1] if len(parts) > 1 else 0)
+
+
+def _spoken(compiler: str) -> str:
+    kind, _, version = compiler.partition("-")
+    if kind == "msvc" and version:
+        return f"MSVC {version} (Visual Studio {visual_studio(version)})"
+    return compiler.replace("-", " ", 1)
+
+
+def choose(candidate: Candidate, question: Question) -> str | None:
+    """The compiler to build with: the asked one, one the machine has, or the first proposal without a problem."""
+    wish = question.wish.compiler
+    if wish and not list(problems(wish, candidate, question)):
+        return wish
+    for found in question.machine.compilers:
+        spelling = f"{found.kind}-{found.version}"
+        if wish is None and not list(problems(spelling, candidate, question)):
+            return spelling
+    proposals = MSVC if question.machine.os.system == "windows" else GCC
+    fitting = [name for name in proposals if not list(problems(name, candidate, question))]
+    if wish and fitting and wish.partition("-")[0] == fitting[0].partition("-")[0]:
+        # The nearest to what was asked for: usually the distribution has that one too.
+        number = wish.partition("-")[2]
+        older = [name for name in fitting if compare(name.partition("-")[2], number) <= 0]
+        if older:
+            return max(older, key=lambda name: key(name.partition("-")[2]))
+    return fitting[0] if fitting else None

@@ -1,0 +1,98 @@
+"""What a departure costs. The numbers are an order of preference, nothing more:
+
+an official wheel as asked < one small change (another flavour, Python, a step up in torch) < a build that keeps
+everything asked < a wheel with larger changes < a build with changes. A doubt weighs less than a change.
+"""
+
+from __future__ import annotations
+
+from rekindle.model.version import compare, key, minor
+from rekindle.plan.candidate import Judged
+from rekindle.plan.question import Question
+
+BUILD_AS_ASKED = 2.6
+BUILD_CHANGED = 5.0
+DRIVER = 2.0
+SMALL = 1.0
+TORCH_UP = 1.5
+TORCH_DOWN = 4.0
+TORCH_FAR = 3.0
+DOUBT = 0.8
+OVERRIDE = 0.4
+ANCIENT = 3.0
+ANCIENT_RELEASES = 9  # minor releases behind the newest usable one: about three years
+
+
+def cost(judged: Judged, question: Question) -> float:
+    candidate = judged.candidate
+    total = 0.0
+    changes = {change.what for change in judged.changes}
+    if changes & {"variant", "cuda", "rocm"}:
+        total += SMALL
+        if question.tegra and question.wish.cuda and "cuda" in changes:
+            total += 2 * SMALL  # another JetPack, not another pip command
+    for what in changes - {"variant", "cuda", "rocm", "torch"}:
+        total += DRIVER if what == "driver" else SMALL
+    if "torch" in changes:
+        total += _torch_distance(candidate.torch, question)
+    total += DOUBT * min(len(judged.doubts), 2)
+    if any(coverage.kind == "override" for _, coverage in judged.covered):
+        total += OVERRIDE
+    if candidate.answer == "build":
+        total += BUILD_CHANGED if changes else BUILD_AS_ASKED
+        if question.wish.build:
+            total -= 100.0
+    elif question.torch is None and _steps(candidate.torch, question.facts.releases[0], question) > ANCIENT_RELEASES:
+        total += ANCIENT
+    return total
+
+
+def _torch_distance(version: str, question: Question) -> float:
+    wanted = question.wanted_releases
+    nearest = wanted[0] if compare(version, wanted[0]) > 0 else wanted[-1]
+    steps = _steps(version, nearest, question)
+    if compare(version, nearest) > 0:
+        return TORCH_UP + 0.01 * steps if steps <= 1 else TORCH_FAR + 0.1 * steps
+    return TORCH_DOWN + 0.1 * steps
+
+
+def _steps(left: str, right: str, question: Question) -> int:
+    """How many minor releases lie between."""
+    order = question.facts.minors
+    return abs(order[minor(left)] - order[minor(right)])
+
+
+def preference(judged: Judged, question: Question) -> tuple[float | int, ...]:
+    """Sort key among candidates of equal cost: nearest to the wish, newest, most stable, best known driver."""
+    candidate = judged.candidate
+    version = key(candidate.torch) + (0,) * (3 - len(key(candidate.torch)))
+    flavour = candidate.flavour
+    rank: tuple[float | int, ...]
+    if question.torch is not None and not question.wants_torch(candidate.torch):
+        rank = (_steps(candidate.torch, question.wanted_releases[0], question), *(-part for part in version))
+    else:
+        rank = tuple(-part for part in version)
+    if flavour is None:
+        return (judged.cost, *rank, *judged_kit(candidate.cuda or candidate.rocm))
+    native = 0 if _driver_is_native(judged, question) else 1
+    default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
+    stable = 0 if flavour.status == "stable" else 1
+    publisher = 0 if flavour.publisher == "pytorch" else 1
+    kit = judged_kit(flavour.cuda or flavour.rocm)
+    return (judged.cost, *rank, publisher, native, stable, default, *kit)
+
+
+def judged_kit(version: str | None) -> tuple[int, int]:
+    """Newest toolkit first."""
+    parts = key(version) if version else (0,)
+    return -parts[0], -(parts[1] if len(parts) > 1 else 0)
+
+
+def _driver_is_native(judged: Judged, question: Question) -> bool:
+    from rekindle.plan.rules_gpu import driver_at_least, needed_driver
+
+    cuda = judged.candidate.cuda
+    if cuda is None or question.driver is None:
+        return True
+    own, _, _ = needed_driver(cuda, question.machine.os.system, question.facts)
+    return own is None or driver_at_least(question.driver, own)

@@ -1,0 +1,140 @@
+"""A machine described by hand, or by the name of a profile, as the same :class:`Machine` the doctor makes."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.facts.cpus import find_cpu, microarchitecture
+from rekindle.facts.gpus import find_gpu
+from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
+from rekindle.model.plan import Wish
+from rekindle.model.version import is_version
+
+_SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(g|gb|gib|m|mb|mib|t|tb|tib)?", re.IGNORECASE)
+
+
+def machine_from_flags(
+    facts: Facts,
+    *,
+    gpu: Sequence[str] = (),
+    cpu: str | None = None,
+    os: str | None = None,
+    distro: str | None = None,
+    glibc: str | None = None,
+    arch: str | None = None,
+    driver: str | None = None,
+    cuda: str | None = None,
+    rocm: str | None = None,
+    cudnn: str | None = None,
+    compiler: str | None = None,
+    python: str | None = None,
+    memory: str | float | None = None,
+) -> Machine:
+    """Everything not given is unknown; an unknown GPU or CPU name is a :class:`BadInput`."""
+    system = _SYSTEMS.get((os or "linux").lower())
+    if system is None:
+        raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
+    for name, value in (("--glibc", glibc), ("--driver", driver), ("--python", python)):
+        if value is not None and not is_version(value):
+            raise BadInput(f"{name} wants a version number, not {value!r}")
+    if system == "windows" and (distro or glibc):
+        raise BadInput("--distro and --glibc belong to Linux, and --os says windows")
+    processor = _cpu(cpu, facts)
+    family = microarchitecture(processor.microarchitecture or "", facts)
+    if arch is None and family is not None and family.family == "aarch64":
+        arch = "aarch64"
+    if arch and family and family.family != {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch):
+        raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and --arch says {arch}")
+    if arch not in (None, "x86_64", "amd64", "aarch64", "arm64"):
+        raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
+    toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
+    return Machine(
+        os=Os(system=system, distro=distro, glibc=glibc, arch=arch),
+        cpu=processor,
+        memory_gib=parse_size(memory),
+        gpus=_gpus(gpu, facts),
+        drivers=Drivers(nvidia=driver),
+        toolkits=tuple(toolkits),
+        compilers=_compilers(compiler),
+        pythons=(Python(version=python),) if python else (),
+    )
+
+
+def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
+    if any(name.strip().lower() in ("none", "no", "cpu") for name in names):
+        if len(names) > 1:
+            raise BadInput("--gpu none stands alone", remedy="leave it out, or leave the others out")
+        return ()
+    gpus = []
+    for name in names:
+        found = find_gpu(name, facts)
+        gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=found.archs[0], possible=found.archs[1:]))
+    return tuple(gpus)
+
+
+def _cpu(name: str | None, facts: Facts) -> Cpu:
+    if name is None:
+        return Cpu()
+    kind = find_cpu(name, facts)
+    row = microarchitecture(kind, facts)
+    shown = name if name != kind else None
+    return Cpu(name=shown, microarchitecture=kind, features=row.features if row else ())
+
+
+def _compilers(text: str | None) -> tuple[Compiler, ...]:
+    if text is None:
+        return ()
+    kind, _, version = text.partition("-")
+    if kind not in ("gcc", "clang", "msvc") or not is_version(version or "x"):
+        raise BadInput(f"--compiler {text!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40")
+    return (Compiler(kind=kind, version=version),)  # type: ignore[arg-type]
+
+
+def parse_size(value: str | float | None) -> float | None:
+    """``16``, ``16G``, ``16 GiB`` → 16.0 GiB."""
+    if value is None or isinstance(value, (int, float)):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise BadInput(f"--memory wants a size like 16G, not {value!r}")
+    factor = {"m": 1 / 1024, "t": 1024.0}.get((match[2] or "g")[0].lower(), 1.0)
+    return float(match[1]) * factor
+
+
+def machine_profile(name: str, facts: Facts) -> tuple[Machine, Wish]:
+    """A machine people plan for, by name, with the wish that belongs to it."""
+    row = facts.machines.machine.get(name)
+    if row is None:
+        near = difflib.get_close_matches(name, facts.machines.machine, n=2, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "rekindle facts show machines lists them"
+        raise BadInput(f"no machine profile is called {name!r}, and there is no such file", remedy=hint)
+    flags = dict(row.flags)
+    gpu = flags.pop("gpu", ())
+    names = (gpu,) if isinstance(gpu, str) else tuple(gpu) if isinstance(gpu, tuple) else ()
+    machine = machine_from_flags(facts, gpu=names, **flags)  # type: ignore[arg-type]
+    wish = Wish(
+        torch=row.torch,
+        python=_text(flags.get("python")),
+        cuda=_text(flags.get("cuda")),
+        rocm=_text(flags.get("rocm")),
+    )
+    return machine, wish
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def machine_name(machine: Machine) -> str:
+    """A machine in a few words, for headings."""
+    gpus = ", ".join(gpu.name or str(gpu.arch) for gpu in machine.gpus) or "no GPU"
+    system = machine.os.distro or machine.os.system
+    cpu = machine.cpu.name or machine.cpu.microarchitecture
+    return f"{gpus}, {cpu}, {system}" if cpu else f"{gpus}, {system}"
+
+

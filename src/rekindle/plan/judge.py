@@ -1,0 +1,51 @@
+"""Applies every rule to a candidate and keeps what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rekindle.backends import BACKENDS
+from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish  # noqa: F401 (they register themselves)
+from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.candidates import builds
+from rekindle.plan.compilers import choose
+from rekindle.plan.cost import cost
+from rekindle.plan.hazards import met
+from rekindle.plan.question import Question
+from rekindle.plan.rules import refusals
+
+_BEFORE_COMPILER = (
+    rules_gpu.toolkit_targets_cards,
+    rules_gpu.sources_take_arch,
+    rules_gpu.sources_still_compile,
+    rules_gpu.rocm_knows_target,
+    rules_gpu.jetpack_offers_cuda,
+    rules_toolchain.toolkit_is_new_enough,
+)
+
+
+def judge(candidate: Candidate, question: Question) -> Judged:
+    judged = Judged(candidate, list(refusals(candidate, question)))
+    if candidate.flavour is not None and candidate.backend != "cpu":
+        backend = BACKENDS[candidate.backend]
+        for gpu in question.gpus:
+            coverage = backend.covers(candidate.flavour, question.platform, gpu, question.facts)
+            judged.covered.append((gpu, coverage))
+    judged.cost = cost(judged, question)
+    return judged
+
+
+def with_hazards(judged: Judged, question: Question) -> Judged:
+    """Look up the warnings too; only the few candidates that are shown need them."""
+    judged.hazards = [hazard for hazard in met(judged.candidate, question) if hazard.effect == "warns"]
+    return judged
+
+
+def judged_builds(question: Question, versions: tuple[str, ...], *, every: bool = False) -> Iterator[Judged]:
+    """Builds, judged. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted."""
+    for candidate in builds(question, versions):
+        blocked = any(True for check in _BEFORE_COMPILER for _ in check(candidate, question))
+        if blocked and not every:
+            continue
+        yield judge(replace(candidate, compiler=choose(candidate, question)), question)

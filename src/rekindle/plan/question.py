@@ -1,0 +1,181 @@
+"""The question the planner answers: a machine, a wish and the facts, with what follows from them worked out once."""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+from typing import cast
+
+from rekindle.backends import Name, backend_of
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.facts.cpus import find_distro, microarchitecture
+from rekindle.facts.gpus import is_tegra
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.facts import Platform
+from rekindle.model.machine import Gpu, Machine
+from rekindle.model.plan import Wish
+from rekindle.model.version import matches, same_prefix
+
+_FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
+# Cards that no torch ever had kernels for; they are named and set aside.
+_OLDEST_SM = Sm(3, 0)
+_OLDEST_GFX = Gfx("gfx803")
+
+
+@dataclass(frozen=True)
+class Question:
+    machine: Machine
+    wish: Wish
+    facts: Facts
+
+    @functools.cached_property
+    def platform(self) -> Platform:
+        system = self.machine.os.system
+        arch = self.arch
+        if system == "windows":
+            return "windows"
+        if system == "macos":
+            return "macos_arm64" if arch == "aarch64" else "macos_x86_64"
+        return "linux_aarch64" if arch == "aarch64" else "linux_x86_64"
+
+    @functools.cached_property
+    def arch(self) -> str:
+        given = self.machine.os.arch
+        if given is None:
+            row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
+            if row is not None and row.family == "aarch64":
+                return "aarch64"
+            # A Tegra board is the only reason a GPU decides the CPU's architecture.
+            sms = [gpu.arch for gpu in self.machine.gpus if isinstance(gpu.arch, Sm)]
+            return "aarch64" if sms and all(is_tegra(sm) for sm in sms) else "x86_64"
+        return "aarch64" if given in ("aarch64", "arm64") else given
+
+    # --- the wish, taken apart
+
+    @functools.cached_property
+    def torch(self) -> str | None:
+        """The version condition without a flavour."""
+        text = self.wish.torch
+        if text is None:
+            return None
+        match = _FLAVOUR.fullmatch(text.strip().removeprefix("torch"))
+        return (match["torch"] if match else text).strip().removeprefix("torch").strip()
+
+    @functools.cached_property
+    def flavour(self) -> str | None:
+        """The very wheel flavour that was asked for: ``cu128`` of ``2.8.0+cu128``."""
+        match = _FLAVOUR.fullmatch((self.wish.torch or "").strip())
+        return self.wish.variant or (match["flavour"] if match else None)
+
+    def wants_torch(self, version: str) -> bool:
+        return self.torch is None or matches(version, self.torch)
+
+    @functools.cached_property
+    def wanted_releases(self) -> tuple[str, ...]:
+        """Known releases that satisfy the wish, newest first."""
+        wanted = tuple(version for version in self.facts.releases if self.wants_torch(version))
+        if wanted:
+            return wanted
+        newest = self.facts.releases[0]
+        raise BadInput(
+            f"no torch {self.torch} is known (the newest is {newest})",
+            remedy="rekindle facts show torch lists every release",
+        )
+
+    # --- the cards
+
+    @functools.cached_property
+    def backend(self) -> Name:
+        flavour = self.flavour or ""
+        if flavour == "cpu":
+            return "cpu"
+        vendors = [gpu.vendor for gpu in self.usable_gpus]
+        asked: Name | None = None
+        if flavour.startswith("cu") or self.wish.cuda or self.wish.cudnn:
+            asked = "cuda"
+        elif flavour.startswith(("rocm", "amd")) or self.wish.rocm:
+            asked = "rocm"
+        if asked and (not vendors or any(backend_of(vendor) == asked for vendor in vendors)):
+            return asked
+        for vendor in ("nvidia", "amd"):
+            if vendor in vendors:
+                return cast(Name, backend_of(vendor))
+        if self.machine.gpus:
+            return "cpu"
+        if self.machine.drivers.nvidia:
+            return "cuda"
+        return asked or "cpu"
+
+    @functools.cached_property
+    def usable_gpus(self) -> tuple[Gpu, ...]:
+        return tuple(gpu for gpu in self.machine.gpus if not self._is_hopeless(gpu))
+
+    @functools.cached_property
+    def hopeless_gpus(self) -> tuple[Gpu, ...]:
+        return tuple(gpu for gpu in self.machine.gpus if self._is_hopeless(gpu))
+
+    @staticmethod
+    def _is_hopeless(gpu: Gpu) -> bool:
+        if isinstance(gpu.arch, Sm):
+            return gpu.arch < _OLDEST_SM
+        if isinstance(gpu.arch, Gfx):
+            return gpu.arch < _OLDEST_GFX
+        return gpu.vendor == "intel"
+
+    @functools.cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The cards the chosen backend could drive, one per architecture."""
+        mine = [gpu for gpu in self.usable_gpus if backend_of(gpu.vendor) == self.backend]
+        return tuple({gpu.arch or gpu.name: gpu for gpu in mine}.values())
+
+    @functools.cached_property
+    def sms(self) -> tuple[Sm, ...]:
+        return tuple(gpu.arch for gpu in self.gpus if isinstance(gpu.arch, Sm))
+
+    @functools.cached_property
+    def gfxs(self) -> tuple[Gfx, ...]:
+        return tuple(gpu.arch for gpu in self.gpus if isinstance(gpu.arch, Gfx))
+
+    @functools.cached_property
+    def tegra(self) -> bool:
+        return bool(self.sms) and self.platform == "linux_aarch64" and all(is_tegra(sm) for sm in self.sms)
+
+    # --- the rest of the machine
+
+    @functools.cached_property
+    def driver(self) -> str | None:
+        return self.machine.drivers.nvidia if self.backend == "cuda" else None
+
+    @functools.cached_property
+    def glibc(self) -> str | None:
+        if self.machine.os.system != "linux":
+            return None
+        if self.machine.os.glibc:
+            return self.machine.os.glibc
+        row = find_distro(self.machine.os.distro or "", self.facts)
+        return row.glibc if row else None
+
+    @functools.cached_property
+    def cpu_features(self) -> frozenset[str] | None:
+        """What the CPU can do; None if nobody knows."""
+        if self.machine.cpu.features:
+            return frozenset(self.machine.cpu.features)
+        row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
+        if row is None or row.family != "x86_64":
+            return None
+        return frozenset(row.features)
+
+    def cpu_lacks(self, features: tuple[str, ...]) -> bool:
+        """True only if it is known that one of them is missing."""
+        known = self.cpu_features
+        return known is not None and any(feature not in known for feature in features)
+
+    def had_python(self, versions: tuple[str, ...]) -> str | None:
+        """A Python the machine already has that is among these, newest first."""
+        for python in sorted(self.machine.pythons, key=lambda p: p.version, reverse=True):
+            for version in versions:
+                if same_prefix(python.version, version):
+                    return version
+        return None

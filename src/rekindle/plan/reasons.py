@@ -1,0 +1,197 @@
+"""Why the chosen candidate was chosen, and what its user must know: sourced sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rekindle.model.arch import Sm
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Reason
+from rekindle.model.version import compare
+from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.question import Question
+from rekindle.plan.rules_gpu import card, driver_at_least, last_cudnn, needed_driver, source_end
+
+if TYPE_CHECKING:
+    from rekindle.plan.solve import Outcome
+
+TRITON = Sm(7, 0)
+BFLOAT = Sm(8, 0)
+
+
+def choice_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
+    candidate = judged.candidate
+    if candidate.answer == "install":
+        yield from _wheel_reasons(judged, question)
+    else:
+        yield from _build_reasons(candidate, question)
+    yield from _cpu_reasons(candidate, question)
+
+
+def _wheel_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
+    candidate = judged.candidate
+    flavour = candidate.flavour
+    assert flavour is not None
+    for gpu, coverage in judged.covered:
+        if coverage.kind == "unknown":
+            continue
+        subject = f"the wheel {candidate.torch}+{flavour.name}"
+        yield Reason(code="wheel-has-code", text=f"{card(gpu)}: {subject} {coverage.text}.", source=coverage.source)
+    if candidate.wheel:
+        yield Reason(code="wheelhouse", text=f"A wheel that fits lies in the wheelhouse: {candidate.wheel}")
+    elif candidate.backend != "cpu" and question.platform == "windows":
+        text = "PyPI has only CPU wheels for Windows; this one is on its own index (--index-url)."
+        yield Reason(code="windows-index", text=text, source="https://pypi.org/project/torch/#files")
+    if flavour.publisher == "amd":
+        text = (
+            f"AMD builds these wheels itself (TheRock, ROCm {candidate.rocm});"
+            " download.pytorch.org has no ROCm wheels for Windows and fewer targets."
+        )
+        yield Reason(code="amd-index", text=text, source=flavour.source[0])
+    if candidate.cuda and question.driver:
+        own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
+        if floor and driver_at_least(question.driver, floor):
+            text = f"Driver {question.driver} runs CUDA {candidate.cuda}: it needs {floor}"
+            if own and not driver_at_least(question.driver, own):
+                text += f" by minor-version compatibility ({own} came with it; PTX cannot be compiled at run time)"
+            yield Reason(code="driver-fits", text=text + ".", source=source)
+    if question.wish.cuda and candidate.cuda and all(change.what != "cuda" for change in judged.changes):
+        text = f"The wheel brings its own CUDA {candidate.cuda} runtime; the CUDA {question.wish.cuda} toolkit is only"
+        yield Reason(code="wheel-brings-cuda", text=text + " needed to compile extensions.")
+    release = question.facts.release(candidate.torch)
+    need = flavour.glibc or (release.glibc if release else None)
+    if question.glibc and need and compare(question.glibc, need) >= 0:
+        text = f"glibc {question.glibc} is new enough: the wheel (manylinux_{need.replace('.', '_')}) needs {need}."
+        yield Reason(code="glibc-fits", text=text, source="tags of the wheels on PyPI")
+
+
+def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    listed = ", ".join(card(gpu) for gpu in question.gpus)
+    if candidate.backend == "cuda":
+        row = question.facts.toolkit(candidate.cuda or "")
+        if listed and not question.wish.build:
+            yield Reason(
+                code="no-wheel-serves",
+                text=f"No official wheel that keeps the wish has code for {listed}: it takes a source build.",
+                source="wheels table (rekindle facts show wheels)",
+            )
+        targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms)
+        if row is not None and targets:
+            text = f"CUDA {candidate.cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
+            yield Reason(code="cuda-targets-arch", text=text, source=row.source[0])
+    elif candidate.backend == "rocm":
+        targets = ", ".join(str(gfx) for gfx in question.gfxs) or "the cards present"
+        text = f"No official ROCm wheel that keeps the wish has code for {targets}: build from source with"
+        yield Reason(code="no-wheel-serves", text=f"{text} PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}.")
+    else:
+        yield Reason(code="build-asked", text=f"torch {candidate.torch} is built from source for the CPU.")
+
+
+def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    name = question.machine.cpu.microarchitecture or question.machine.cpu.name or "this CPU"
+    if question.arch != "x86_64" or question.cpu_features is None or not question.cpu_lacks(("avx2", "fma")):
+        return
+    missing = [f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,))]
+    runs = [row for row in question.facts.cpu.run if row.cpu in _as_old_as(name, question)]
+    seen = f" Seen running on an emulated {runs[0].cpu}: torch {', '.join(row.torch for row in runs)}." if runs else ""
+    if candidate.answer == "install":
+        text = (
+            f"{name} has no {', '.join(missing)}, and needs no build for that: wheels hold default kernels beside"
+            f" the AVX2 ones and choose at run time (dispatch; ATEN_CPU_CAPABILITY).{seen}"
+        )
+    else:
+        text = (
+            f"{name} has no {', '.join(missing)}: the kernels are compiled for it and the AVX2 and AVX512 sets are left"
+            f" out (CXX_AVX2_FOUND=OFF); -mfma or -mavx2 would crash. Official wheels dispatch at run time anyway."
+        )
+    yield Reason(code="cpu-dispatch", text=text, source=runs[0].source[0] if runs else "ATen/native/DispatchStub.cpp")
+
+
+def _as_old_as(name: str, question: Question) -> set[str]:
+    """The emulated CPUs that have no more features than this one."""
+    features = question.cpu_features or frozenset()
+    table = question.facts.cpu.microarchitecture
+    fitting = {row.cpu for row in question.facts.cpu.run if set(table[row.cpu].features) <= features}
+    return {name} if name in fitting else fitting
+
+
+def cpu_plan_reasons(question: Question) -> Iterator[Reason]:
+    """For a "no": what is the matter with each card."""
+    for gpu in question.hopeless_gpus:
+        yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
+
+
+def _hopeless(gpu: Gpu, question: Question) -> str:
+    if isinstance(gpu.arch, Sm):
+        return f"{card(gpu)} is older than Kepler (sm_30): torch's CUDA kernels never supported it, and no build can."
+    if gpu.vendor == "intel":
+        return f"{card(gpu)}: Intel GPUs (XPU) are not planned for yet; the CPU wheel runs."
+    return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
+
+
+def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
+    end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+    return end.source[0] if end else None
+
+
+def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
+    question, candidate = outcome.question, judged.candidate
+    for gpu in outcome.unserved:
+        yield Reason(code="gpu-not-served", text=f"{card(gpu)} is not served by this plan; no torch serves all cards.")
+    for gpu in question.hopeless_gpus:
+        yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
+    for gpu in question.usable_gpus:
+        if gpu not in question.gpus and gpu.arch not in [other.arch for other in question.gpus]:
+            text = f"{card(gpu)} stays unused: one torch serves either NVIDIA or AMD cards."
+            yield Reason(code="other-vendor-unused", text=text)
+        if gpu.possible:
+            others = ", ".join(map(str, gpu.possible))
+            text = f"{gpu.name} was also sold with other chips ({others}); planned for {gpu.arch}. The PCI id decides."
+            yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
+    for refusal in judged.doubts:
+        yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}", source=refusal.source)
+    for _, coverage in judged.covered:
+        if coverage.kind == "override":
+            assignment = " ".join(f"{name}={value}" for name, value in coverage.env)
+            text = f"Set {assignment} before starting Python; AMD does not support this."
+            yield Reason(code="hsa-override", text=text, source=coverage.source)
+        if coverage.kind == "unknown":
+            text = "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
+            yield Reason(code="gpu-unknown", text=text)
+    for hazard in judged.hazards:
+        yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
+    yield from _limits(candidate, question)
+    if candidate.cuda and not question.driver and not question.tegra:
+        own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
+        if floor:
+            yield Reason(
+                code="driver-needed", text=f"Needs NVIDIA driver {floor} or newer ({own} came with it).", source=source
+            )
+
+
+def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    old = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < TRITON]
+    if old and compare(candidate.torch, "2.0") >= 0:
+        text = f"torch.compile does not work on {card(old[0])}: Triton starts at sm_70."
+        yield Reason(code="no-triton", text=text, source="https://github.com/apple/ml-cross-entropy/issues/41")
+    slow = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < BFLOAT]
+    if slow:
+        text = f"bfloat16 is emulated and slow on {card(slow[0])} (native from sm_80); there is no flash attention."
+        yield Reason(code="no-bf16", text=text, source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/")
+    kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
+    if kepler and isinstance(kepler[0].arch, Sm):
+        last = last_cudnn(kepler[0].arch, question.facts)
+        proof = (
+            "Nobody is known to have proven this wheel on the card" if candidate.answer == "install" else "Few did it"
+        )
+        text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R470 the last driver. {proof}."
+        yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")
+    if question.gfxs and candidate.answer == "build":
+        from rekindle.backends.rocm import find_gap
+
+        for gfx in question.gfxs:
+            gap = find_gap(gfx, candidate.rocm or "0", "pytorch", question.facts)
+            if gap:
+                text = f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first."
+                yield Reason(code="rocm-math-gap", text=text, source=gap.source[0])

@@ -1,0 +1,211 @@
+"""Everything a source build needs: settings this release honours, pins, toolchain, asserts, losses, costs."""
+
+from __future__ import annotations
+
+from rekindle.backends import BACKENDS
+from rekindle.facts.cpus import microarchitecture
+from rekindle.model.arch import Sm
+from rekindle.model.plan import BuildRecipe
+from rekindle.model.version import compare, key, minor
+from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.compilers import visual_studio
+from rekindle.plan.hazards import met
+from rekindle.plan.question import Question
+from rekindle.plan.rules_gpu import cudnn_floor, last_cudnn
+
+SOURCE = "https://github.com/pytorch/pytorch"
+
+
+def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
+    """The cuDNN of the wheel, or the one to build with: the newest that has code for every card."""
+    if candidate.cuda is None:
+        return None
+    if candidate.flavour is not None:
+        return candidate.flavour.cudnn
+    majors = question.facts.era(candidate.torch).cudnn_major
+    oldest = min(question.sms, default=None)
+    asked = question.wish.cudnn
+    if asked and not (oldest and (floor := cudnn_floor(asked, candidate.cuda, question.facts)) and oldest < floor[0]):
+        return asked
+    fitting = []
+    for version, row in question.facts.cudnn.cudnn.items():
+        floor_sm = row.cuda.get(minor(candidate.cuda)) or row.cuda.get(f"{key(candidate.cuda)[0]}.x")
+        if floor_sm is None or (oldest is not None and oldest < floor_sm) or (majors and key(version)[0] not in majors):
+            continue
+        fitting.append(version)
+    return max(fitting, key=key, default=None)
+
+
+def make_recipe(judged: Judged, question: Question) -> BuildRecipe:
+    candidate = judged.candidate
+    backend = BACKENDS[candidate.backend]
+    arch_list = _arch_list(candidate, question)
+    env = {**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"}
+    env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{_local(candidate)}", "PYTORCH_BUILD_NUMBER": "1"}
+    cmake: dict[str, str] = {}
+    losses: list[str] = []
+    patches: list[str] = []
+    for hazard in met(candidate, question):
+        env |= hazard.env
+        cmake |= hazard.cmake
+        if hazard.patch:
+            patches.append(hazard.patch)
+    _compiler_settings(candidate, question, env)
+    _cpu_settings(candidate, question, env, cmake)
+    _losses(candidate, question, env, losses)
+    cudnn = planned_cudnn(candidate, question)
+    toolchain = _toolchain(candidate, question, cudnn)
+    disk, memory, minutes = _resources(candidate, question, len(arch_list))
+    return BuildRecipe(
+        source=SOURCE,
+        env=env,
+        cmake=cmake,
+        patches=tuple(patches),
+        compiler=candidate.compiler,
+        toolchain=toolchain,
+        pins=_pins(candidate, question),
+        asserts={**backend.build_asserts(arch_list), **_asserts(candidate, cmake)},
+        losses=tuple(losses),
+        disk_gib=disk,
+        memory_gib=memory,
+        minutes=minutes,
+        arch_list=arch_list,
+    )
+
+
+def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
+    listed = BACKENDS[candidate.backend].arch_list(question.gpus)
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    if row is None:
+        return listed
+    # A name sold with several chips lists them all; nvcc of this toolkit may not know each.
+    known = {sm.dotted for sm in row.sass}
+    return tuple(arch for arch in listed if arch in known)
+
+
+def _local(candidate: Candidate) -> str:
+    if candidate.cuda:
+        return "cu" + "".join(minor(candidate.cuda).split("."))
+    return f"rocm{candidate.rocm}" if candidate.rocm else "cpu"
+
+
+def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, str]) -> None:
+    kind, _, version = (candidate.compiler or "").partition("-")
+    if kind == "gcc":
+        name = version.split(".")[0] if key(version)[0] >= 5 else version
+        env |= {"CC": f"gcc-{name}", "CXX": f"g++-{name}"}
+        if candidate.cuda:
+            env["CUDAHOSTCXX"] = f"g++-{name}"
+    elif kind == "clang":
+        env |= {"CC": f"clang-{version.split('.')[0]}", "CXX": f"clang++-{version.split('.')[0]}"}
+    elif kind == "msvc":
+        env |= {"DISTUTILS_USE_SDK": "1", "CMAKE_GENERATOR": "Ninja"}
+
+
+def _cpu_settings(candidate: Candidate, question: Question, env: dict[str, str], cmake: dict[str, str]) -> None:
+    """Kernels for the CPU that is there. setup.py does not forward CXX_AVX2_FOUND, so it goes into a CMake file
+    named by CMAKE_PROJECT_INCLUDE; USE_AVX2 and CPU_CAPABILITY_NAMES would do nothing.
+    """
+    if question.arch != "x86_64" or question.cpu_features is None:
+        return
+    name = question.machine.cpu.microarchitecture
+    row = microarchitecture(name or "", question.facts)
+    if question.cpu_lacks(("avx2", "fma")):
+        cmake |= {"CXX_AVX2_FOUND": "OFF", "CXX_AVX512_FOUND": "OFF", "C_AVX2_FOUND": "OFF", "C_AVX512_FOUND": "OFF"}
+    kind = (candidate.compiler or "").partition("-")[0]
+    if row is not None and row.vendor != "generic" and kind in ("gcc", "clang"):
+        flags = row.flags.get(kind, "")
+        march = next((flag for flag in flags.split() if flag.startswith("-march=")), None)
+        if march and question.cpu_lacks(("avx2",)):
+            env |= {"CFLAGS": march, "CXXFLAGS": march}
+
+
+def _losses(candidate: Candidate, question: Question, env: dict[str, str], losses: list[str]) -> None:
+    windows = question.machine.os.system == "windows"
+    oldest = min(question.sms, default=None)
+    if candidate.backend == "cuda":
+        if windows or question.tegra:
+            env["USE_NCCL"] = "0"
+            losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
+        if oldest is not None and oldest < Sm(8, 0):
+            if compare(candidate.torch, "2.0") >= 0:
+                env["USE_FLASH_ATTENTION"] = "0"
+            losses.append("flash attention needs sm_80")
+        if oldest is not None and oldest < Sm(5, 0):
+            if compare(candidate.torch, "2.0") >= 0:
+                env["USE_MEM_EFF_ATTENTION"] = "0"
+            losses.append("memory-efficient attention needs sm_50")
+        if oldest is not None and oldest < Sm(7, 0) and compare(candidate.torch, "2.0") >= 0:
+            losses.append("torch.compile: Triton needs sm_70")
+    if windows and candidate.backend == "rocm":
+        losses.append("Triton: there is none for ROCm on Windows")
+    if question.cpu_lacks(("avx2", "fma")):
+        env["USE_FBGEMM"] = "0"
+        losses.append("FBGEMM (quantised operators): it needs AVX2")
+        losses.append("NNPACK: it needs AVX2 and steps aside by itself")
+
+
+def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
+    era = question.facts.era(candidate.torch)
+    windows = question.machine.os.system == "windows"
+    numpy = (era.numpy_windows if windows else era.numpy_linux) or ">=1.26"
+    cmake_min = era.cmake_min or "3.18"
+    return {
+        "cmake": f">={cmake_min},<4" if compare(candidate.torch, "2.8") < 0 else f">={cmake_min}",
+        "ninja": "",
+        "numpy": numpy,
+        "pyyaml": "",
+        "setuptools": era.setuptools or "<60",
+        "typing_extensions": "",
+        "wheel": "",
+    }
+
+
+def _asserts(candidate: Candidate, cmake: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in cmake.items() if name.startswith("CXX_")}
+
+
+def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:
+    windows = question.machine.os.system == "windows"
+    kit: dict[str, str] = {}
+    if candidate.cuda:
+        kit["cuda"] = f"{candidate.cuda}: https://developer.nvidia.com/cuda-toolkit-archive"
+    if cudnn:
+        package = f"nvidia-cudnn-cu{key(candidate.cuda or '0')[0]}"
+        kit["cudnn"] = f"{cudnn}: https://developer.nvidia.com/cudnn-archive"
+        if compare(cudnn, "8.5") >= 0:
+            kit["cudnn"] += f", or pip install {package}=={cudnn}.*"
+    if candidate.rocm:
+        kit["rocm"] = f"{candidate.rocm}: https://rocm.docs.amd.com/projects/install-on-linux"
+    kind, _, version = (candidate.compiler or "").partition("-")
+    if kind == "msvc":
+        year = visual_studio(version)
+        kit["compiler"] = (
+            f"MSVC {version} (Visual Studio {year}, toolset 14.{version.split('.')[1]}):"
+            " https://aka.ms/vs/older-downloads, workload 'Desktop development with C++'"
+        )
+    elif kind:
+        name = version.split(".")[0]
+        kit["compiler"] = f"{kind} {version}: apt install {'g++' if kind == 'gcc' else 'clang'}-{name}"
+    kit["python"] = f"{candidate.python}: https://www.python.org/downloads (or uv python install {candidate.python})"
+    era = question.facts.era(candidate.torch)
+    kit["cmake"] = f"{era.cmake_min or '3.18'} or newer: pip install cmake"
+    if windows:
+        kit["git"] = "https://git-scm.com, with core.longpaths true"
+    last = last_cudnn(min(question.sms), question.facts) if question.sms else None
+    if last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0:
+        kit["cudnn"] += f" ({last} is the last with code for {min(question.sms)})"
+    return kit
+
+
+def _resources(candidate: Candidate, question: Question, archs: int) -> tuple[float, float, tuple[int, int]]:
+    """Estimates from one measured build: 1.13.1 for the CPU took 133 CPU-minutes and 3.1 GB; CUDA adds per target."""
+    threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
+    gpu = candidate.backend != "cpu"
+    cpu_minutes = 260 + (500 + 250 * max(archs, 1) if gpu else 0)
+    if compare(candidate.torch, "2.1") >= 0:
+        cpu_minutes = int(cpu_minutes * 1.6)
+    memory = question.machine.memory_gib
+    jobs = threads if memory is None else max(1, min(threads, int(memory // (4 if gpu else 2))))
+    low = max(5, round(cpu_minutes / jobs))
+    return (30.0 if gpu else 12.0), (8.0 if gpu else 4.0), (low, low * 2)

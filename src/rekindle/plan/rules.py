@@ -1,0 +1,47 @@
+"""The register of rules. A rule has a stable number, says what it holds in its docstring, and refuses with a reason.
+
+``R0xx`` the wish · ``R1xx`` accelerator · ``R2xx`` toolchain · ``R3xx`` Python · ``R4xx`` CPU and system ·
+``R5xx`` resources. A rule gets a candidate and the question and yields refusals; "cannot tell" is a refusal
+with ``certain=False``. What a rule needs of the facts it reads there: no version number lives in code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from rekindle.model.plan import Answer, Refusal
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.question import Question
+
+Check = Callable[[Candidate, Question], Iterable[Refusal]]
+
+
+class Rule(NamedTuple):
+    number: str
+    applies: tuple[Answer, ...]
+    check: Check
+
+    @property
+    def title(self) -> str:
+        return (self.check.__doc__ or "").strip().splitlines()[0]
+
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
+    def register(check: Check) -> Check:
+        if number in RULES:
+            raise ValueError(f"rule {number} is registered twice")
+        RULES[number] = Rule(number, applies or ("install", "build"), check)
+        return check
+
+    return register
+
+
+def refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Every refusal every rule has for this candidate."""
+    for each in RULES.values():
+        if candidate.answer in each.applies:
+            yield from each.check(candidate, question)

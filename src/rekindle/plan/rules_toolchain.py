@@ -1,0 +1,115 @@
+"""R2xx: do the sources, the toolkit and the compiler go together? And the known hazards of combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rekindle.model.plan import Change, Refusal
+from rekindle.model.version import compare, key, minor
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.compilers import problems
+from rekindle.plan.hazards import met
+from rekindle.plan.question import Question
+from rekindle.plan.rules import rule
+
+
+@rule("R201", "build")
+def toolkit_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The sources accept this CUDA."""
+    era = question.facts.era(candidate.torch)
+    if candidate.cuda is None or era.cuda_min is None or compare(candidate.cuda, era.cuda_min) >= 0:
+        return
+    yield Refusal(
+        rule="R201",
+        code="cuda-too-old-for-source",
+        what=f"CUDA {candidate.cuda}",
+        reason=f"the sources of torch {candidate.torch} need CUDA {era.cuda_min} or newer.",
+        remedy=f"CUDA {era.cuda_min} or newer, or an older torch",
+        source=era.source[-1],
+    )
+
+
+@rule("R202", "build")
+def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """nvcc and the sources take the host compiler."""
+    asked = question.wish.compiler
+    if candidate.compiler is None:
+        yield Refusal(
+            rule="R202",
+            code="no-compiler",
+            what=candidate.name,
+            reason=f"no compiler is known that can build {candidate.name}.",
+            source=question.facts.era(candidate.torch).source[0],
+        )
+    elif asked and candidate.compiler != asked:
+        why = list(problems(asked, candidate, question))
+        text = why[0].reason if why else f"{asked} does not build it."
+        change = Change(what="compiler", from_=asked, to=candidate.compiler, why=text)
+        for refusal in why:
+            yield Refusal(
+                rule=refusal.rule,
+                code=refusal.code,
+                what=refusal.what,
+                reason=refusal.reason,
+                remedy=refusal.remedy,
+                source=refusal.source,
+                change=change,
+            )
+
+
+@rule("R204")
+def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Nobody reported that this very combination breaks."""
+    for hazard in met(candidate, question):
+        # A compiler's hazard is a matter of choosing another one: R202.
+        if hazard.effect == "breaks" and hazard.compiler is None:
+            yield Refusal(
+                rule="R204",
+                code=hazard.id,
+                what=candidate.name,
+                reason=hazard.text,
+                remedy=hazard.remedy,
+                source=hazard.source[0],
+            )
+
+
+@rule("R205", "build")
+def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Somebody official built this torch with this ROCm."""
+    if candidate.rocm is None:
+        return
+    facts = question.facts
+    flavours = [flavour.rocm for flavour in facts.flavours(candidate.torch) if flavour.rocm]
+    named = [
+        version
+        for version, row in facts.rocm.release.items()
+        if any(compare(minor(torch), minor(candidate.torch)) == 0 for torch in row.torch)
+    ]
+    if not any(minor(known) == minor(candidate.rocm) for known in (*flavours, *named)):
+        official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
+        yield Refusal(
+            rule="R205",
+            code="rocm-pair-unproven",
+            what=candidate.name,
+            reason=f"nobody official pairs torch {candidate.torch} with ROCm {candidate.rocm}; named are: {official}.",
+            source="https://rocm.docs.amd.com/en/latest/compatibility/compatibility-matrix.html",
+            certain=False,
+        )
+
+
+@rule("R206", "build")
+def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Official builds of this release used the same major version of CUDA."""
+    if candidate.cuda is None:
+        return
+    used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]
+    if used and not any(key(cuda)[0] == key(candidate.cuda)[0] for cuda in used):
+        yield Refusal(
+            rule="R206",
+            code="cuda-pair-unproven",
+            what=candidate.name,
+            reason=f"no official build of torch {candidate.torch} used CUDA {key(candidate.cuda)[0]}.x"
+            f" (they used {', '.join(sorted(set(used), key=key))}), so nobody proved that it compiles.",
+            source="RELEASE.md compatibility matrix of pytorch/pytorch",
+            certain=False,
+        )

@@ -1,0 +1,123 @@
+"""R0xx: where a candidate departs from what was asked for. Each is a change, not an obstacle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rekindle.model.arch import Sm
+from rekindle.model.plan import Change, Refusal
+from rekindle.model.version import key, same_prefix
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.question import Question
+from rekindle.plan.rules import rule
+from rekindle.plan.rules_gpu import (
+    cudnn_floor,
+    driver_is_new_enough,
+    jetpack_offers_cuda,
+    last_cudnn,
+    rocm_knows_target,
+    sources_take_arch,
+    toolkit_targets_cards,
+)
+from rekindle.plan.rules_toolchain import toolkit_is_new_enough
+
+
+def _departure(number: str, what: str, asked: str, got: str | None, why: str) -> Refusal:
+    return Refusal(
+        rule=number,
+        code=f"{what}-not-as-asked",
+        what=f"{what} {asked}",
+        reason=why,
+        change=Change(what=what, from_=asked, to=got, why=why),
+    )
+
+
+@rule("R001")
+def torch_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The torch version is the one asked for."""
+    if question.torch is not None and not question.wants_torch(candidate.torch):
+        yield _departure("R001", "torch", question.torch, candidate.torch, f"torch {question.torch} was asked for.")
+
+
+@rule("R002")
+def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The flavour (cu128, rocm6.4, cpu) is the one asked for."""
+    asked = question.flavour
+    got = candidate.flavour.name if candidate.flavour else None
+    if asked is not None and got != asked:
+        yield _departure("R002", "variant", asked, got or "built from source", f"the {asked} wheel was asked for.")
+
+
+def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:
+    """Could the asked toolkit itself build this torch for these cards? Then a wheel beside it disturbs nothing."""
+    built = replace(candidate, answer="build", flavour=None, cuda=cuda)
+    checks = (
+        toolkit_targets_cards,
+        sources_take_arch,
+        toolkit_is_new_enough,
+        driver_is_new_enough,
+        jetpack_offers_cuda,
+    )
+    return not any(True for check in checks for _ in check(built, question))
+
+
+@rule("R003")
+def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
+    asked = question.wish.cuda
+    if asked is None or question.backend != "cuda":
+        return
+    got = candidate.cuda
+    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
+        return
+    beside = (
+        candidate.answer == "install"
+        and got is not None
+        and question.flavour is None
+        and key(got)[0] == key(asked)[0]
+        and toolkit_would_do(candidate, question, asked)
+    )
+    if not beside:
+        yield _departure("R003", "cuda", asked, got, f"CUDA {asked} was asked for.")
+
+
+@rule("R004")
+def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The asked cuDNN has code for the cards."""
+    asked = question.wish.cudnn
+    if asked is None or candidate.cuda is None:
+        return
+    floor = cudnn_floor(asked, candidate.cuda, question.facts)
+    if floor is None:
+        return
+    oldest, version, source = floor
+    lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < oldest]
+    if lacking:
+        last = last_cudnn(min(lacking), question.facts)
+        why = f"cuDNN {asked} has no code for {min(lacking)}: cuDNN {version} starts at {oldest}, {last} is the last."
+        yield Refusal(
+            rule="R004",
+            code="cudnn-lacks-arch",
+            what=f"cuDNN {asked}",
+            reason=why,
+            remedy=f"cuDNN {last} or older",
+            source=source,
+            change=Change(what="cudnn", from_=asked, to=f"<={last}", why=why),
+        )
+
+
+@rule("R005")
+def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
+    asked = question.wish.rocm
+    if asked is None or question.backend != "rocm":
+        return
+    got = candidate.rocm
+    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
+        return
+    asked_build = replace(candidate, answer="build", flavour=None, rocm=asked)
+    knows = not any(True for _ in rocm_knows_target(asked_build, question))
+    if candidate.answer == "install" and got and question.flavour is None and key(got)[0] == key(asked)[0] and knows:
+        return
+    yield _departure("R005", "rocm", asked, got, f"ROCm {asked} was asked for.")

@@ -1,0 +1,115 @@
+"""The planner: filter axis by axis, keep every refusal, take the cheapest way that is left.
+
+``make_plan`` is pure: the same machine, wish and facts give the same plan. A GPU nothing can serve is set aside
+and named, never silently dropped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rekindle.facts import Facts, load_facts
+from rekindle.model.machine import Gpu, Machine
+from rekindle.model.plan import Plan, Wish
+from rekindle.plan.candidate import Judged
+from rekindle.plan.candidates import buildable_releases, official
+from rekindle.plan.cost import BUILD_AS_ASKED, preference
+from rekindle.plan.judge import judge, judged_builds, with_hazards
+from rekindle.plan.question import Question
+from rekindle.plan.wheelhouse import HouseWheel, house_candidates
+from rekindle.plan.wish import check_wish
+from rekindle.plan.words import compose
+
+_ENOUGH_BUILDS = 2
+
+
+@dataclass
+class Outcome:
+    """All that was judged; ``best`` is None where nothing is feasible."""
+
+    question: Question
+    wheels: list[Judged] = field(default_factory=list)
+    builds: list[Judged] = field(default_factory=list)
+    unserved: tuple[Gpu, ...] = ()
+
+    @property
+    def feasible(self) -> list[Judged]:
+        both = [judged for judged in (*self.wheels, *self.builds) if judged.feasible]
+        return sorted(both, key=lambda judged: preference(judged, self.question))
+
+    @property
+    def best(self) -> Judged | None:
+        return next(iter(self.feasible), None)
+
+
+def make_plan(
+    machine: Machine, wish: Wish | None = None, facts: Facts | None = None, wheelhouse: Sequence[HouseWheel] = ()
+) -> Plan:
+    """Which torch runs on this machine, how to get it, and why."""
+    question = Question(machine, wish or Wish(), facts or load_facts())
+    check_wish(question)
+    outcome = solve(question, wheelhouse)
+    for judged in outcome.feasible[:1]:
+        with_hazards(judged, outcome.question)
+    return compose(outcome)
+
+
+def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
+    """Judge for all cards; where nothing serves them all, for as many as possible."""
+    outcome = _judge_all(question, wheelhouse)
+    if outcome.best is not None or len(question.gpus) < 2:
+        return outcome
+    for kept in _subsets(question.gpus):
+        machine = msgspec.structs.replace(question.machine, gpus=kept)
+        smaller = _judge_all(Question(machine, question.wish, question.facts), wheelhouse)
+        if smaller.best is not None:
+            smaller.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
+            return smaller
+    return outcome
+
+
+def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
+    """Large ones first; among equals those that keep the newest cards."""
+    order = sorted(gpus, key=lambda gpu: str(gpu.arch or ""), reverse=True)
+    for size in range(len(gpus) - 1, 0, -1):
+        yield from itertools.combinations(order, size)
+
+
+def _judge_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome:
+    outcome = Outcome(question)
+    outcome.wheels = [judge(candidate, question) for candidate in official(question)]
+    outcome.wheels += [judge(candidate, question) for candidate in house_candidates(wheelhouse, question)]
+    best = outcome.best
+    if question.wish.build or best is None or best.cost >= BUILD_AS_ASKED:
+        outcome.builds = _find_builds(question)
+    return outcome
+
+
+def _find_builds(question: Question) -> list[Judged]:
+    """The first feasible builds, nearest to the wish first; stops early, since a build is a build."""
+    found: list[Judged] = []
+    feasible = 0
+    wanted = set(question.wanted_releases)
+    if question.machine.os.system == "macos":
+        return found
+    for version in buildable_releases(question):
+        if feasible >= _ENOUGH_BUILDS and version not in wanted:
+            break
+        here = 0
+        for judged in judged_builds(question, (version,)):
+            found.append(judged)
+            if not judged.feasible:
+                continue
+            here += 1
+            if not judged.changes and not judged.doubts:
+                return found
+            if here >= _ENOUGH_BUILDS:
+                break
+        feasible += here
+        if feasible >= 3 * _ENOUGH_BUILDS:
+            break
+    return found

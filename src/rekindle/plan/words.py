@@ -1,0 +1,232 @@
+"""From judged candidates to the finished plan: verdict, reasons, changes, alternatives, warnings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rekindle.model.facts import Platform
+from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
+from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.judge import judged_builds
+from rekindle.plan.question import Question
+from rekindle.plan.reasons import choice_reasons, cpu_plan_reasons, warnings_for
+from rekindle.plan.recipe import make_recipe, planned_cudnn
+from rekindle.plan.rules_gpu import card
+from rekindle.plan.steps import build_commands, install_commands
+
+if TYPE_CHECKING:
+    from rekindle.plan.solve import Outcome
+
+_MANY = 6
+
+
+def compose(outcome: Outcome) -> Plan:
+    question = outcome.question
+    best = outcome.best
+    against = [] if best is not None and not best.changes else _against_the_wish(outcome)
+    if best is None or (question.backend == "cpu" and question.machine.gpus and question.flavour != "cpu"):
+        return _no(outcome, against)
+    candidate = best.candidate
+    changes = tuple(_explained(change, against, candidate) for change in best.changes)
+    recipe = make_recipe(best, question) if candidate.answer == "build" else None
+    commands = build_commands(candidate, recipe, question) if recipe else install_commands(best, question)
+    because = [*choice_reasons(best, question), *_reasons(against)]
+    return Plan(
+        answer=candidate.answer,
+        as_asked=not changes and not outcome.unserved and not question.hopeless_gpus,
+        torch=candidate.torch,
+        variant=candidate.flavour.name if candidate.flavour else None,
+        cuda=candidate.cuda,
+        rocm=candidate.rocm,
+        cudnn=planned_cudnn(candidate, question),
+        python=candidate.python,
+        numpy=numpy_spec(candidate, question),
+        arch_list=recipe.arch_list if recipe else (),
+        commands=commands,
+        because=tuple(because),
+        changes=changes,
+        build=recipe,
+        alternatives=_alternatives(outcome, best),
+        warnings=tuple(warnings_for(best, outcome)),
+    )
+
+
+def numpy_spec(candidate: Candidate, question: Question) -> str:
+    era = question.facts.era(candidate.torch)
+    limit = era.numpy_windows if question.platform == "windows" else era.numpy_linux
+    return limit or ">=1.26"
+
+
+def _explained(change: Change, against: list[Refusal], candidate: Candidate) -> Change:
+    """A departure from the wish gets the reason the asked value was refused for."""
+    if not change.why.endswith("was asked for."):
+        return change
+    for refusal in against:
+        if change.what in ("torch", "variant", "cuda", "rocm"):
+            return Change(what=change.what, from_=change.from_, to=change.to, why=refusal.reason)
+    return change
+
+
+def _against_the_wish(outcome: Outcome) -> list[Refusal]:
+    """Why the wish as it stands does not work: what was refused about the candidates nearest to it."""
+    question = outcome.question
+    found: list[Refusal] = []
+    asked_flavour = question.flavour
+    wheels = [judged for judged in outcome.wheels if question.wants_torch(judged.candidate.torch)]
+    if asked_flavour is not None:
+        exact = [
+            judged for judged in wheels if judged.candidate.flavour and judged.candidate.flavour.name == asked_flavour
+        ]
+        if not exact and question.torch is not None:
+            found.append(_never_published(question, asked_flavour))
+        wheels = exact or wheels
+    if question.wish.cuda:
+        same = [judged for judged in wheels if all(change.what != "cuda" for change in judged.changes)]
+        wheels = same or wheels
+    if question.torch is not None or asked_flavour is not None or question.wish.cuda or question.wish.rocm:
+        for judged in wheels[:2]:
+            found += [refusal for refusal in judged.refusals if not _is_departure(refusal)]
+    wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
+    if (wants_build and asked_flavour is None) or question.torch is not None:
+        version = question.wanted_releases[:1] if question.torch else _built_version(outcome)
+        for judged in list(judged_builds(question, version, every=True))[:1]:
+            found += [refusal for refusal in judged.refusals if not _is_departure(refusal)]
+    if question.wish.cudnn:
+        found += [refusal for judged in wheels[:1] for refusal in judged.refusals if refusal.rule == "R004"]
+    unique = {(refusal.code, refusal.reason): refusal for refusal in found}
+    return list(unique.values())[:_MANY]
+
+
+def _built_version(outcome: Outcome) -> tuple[str, ...]:
+    best = outcome.best
+    return (best.candidate.torch,) if best else outcome.question.wanted_releases[:1]
+
+
+def _is_departure(refusal: Refusal) -> bool:
+    return (refusal.rule or "").startswith("R00") and refusal.rule != "R004"
+
+
+def _never_published(question: Question, flavour: str) -> Refusal:
+    version = question.wanted_releases[0]
+    names = [row.name for row in question.facts.flavours(version) if question.platform in _platforms(row)]
+    return Refusal(
+        rule="R002",
+        code="flavour-never-published",
+        what=f"torch {version}+{flavour}",
+        reason=f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}.",
+        source="https://pytorch.org/get-started/previous-versions",
+    )
+
+
+def _platforms(row: object) -> tuple[Platform, ...]:
+    from rekindle.backends import BACKENDS, flavour_backend
+    from rekindle.model.facts import Flavour
+
+    assert isinstance(row, Flavour)
+    return BACKENDS[flavour_backend(row)].platforms(row)
+
+
+def _reasons(refusals: list[Refusal]) -> list[Reason]:
+    return [
+        Reason(
+            code=refusal.code,
+            text=refusal.reason
+            + (f" {refusal.remedy[0].upper()}{refusal.remedy[1:].rstrip('.')}." if refusal.remedy else ""),
+            source=refusal.source,
+        )
+        for refusal in refusals
+    ]
+
+
+def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
+    """A few that differ in kind: each keeps something the best one gives up."""
+    chosen: list[Alternative] = []
+    seen = {_signature(best)}
+    kinds: set[tuple[str, ...]] = {_kind(best)}
+    for judged in outcome.feasible:
+        if judged is best or len(chosen) >= 5:
+            continue
+        kind = _kind(judged)
+        if _signature(judged) in seen or kind in kinds:
+            continue
+        kinds.add(kind)
+        seen.add(_signature(judged))
+        chosen.append(_alternative(judged))
+    if outcome.question.backend != "cpu":
+        chosen.append(
+            Alternative(
+                answer="install", torch=best.candidate.torch, variant="cpu", why="without the GPU: the CPU wheel"
+            )
+        )
+    return tuple(chosen)
+
+
+def _kind(judged: Judged) -> tuple[str, ...]:
+    candidate = judged.candidate
+    kit = (candidate.cuda or candidate.rocm or "").split(".")[0]
+    return (candidate.answer, kit, *sorted(change.what for change in judged.changes))
+
+
+def _signature(judged: Judged) -> tuple[str | None, ...]:
+    candidate = judged.candidate
+    return candidate.answer, candidate.torch, candidate.flavour.name if candidate.flavour else candidate.cuda
+
+
+def _alternative(judged: Judged) -> Alternative:
+    candidate = judged.candidate
+    changes = judged.changes
+    parts = [f"{change.what} {change.from_} → {change.to}" for change in changes]
+    notes = [coverage.text for _, coverage in judged.covered if coverage.kind in ("override", "jit")]
+    doubts = [refusal.reason for refusal in judged.doubts if refusal.reason not in notes]
+    why = (
+        "; ".join(parts) if parts else ("keeps everything asked" if candidate.answer == "install" else "a source build")
+    )
+    if notes or doubts:
+        why += " (" + " ".join((notes or doubts)[:1]) + ")"
+    driver = next((change.to for change in changes if change.what == "driver"), None)
+    return Alternative(
+        answer=candidate.answer,
+        torch=candidate.torch,
+        variant=candidate.flavour.name if candidate.flavour else None,
+        cuda=candidate.cuda,
+        rocm=candidate.rocm,
+        python=candidate.python,
+        compiler=candidate.compiler,
+        driver=driver,
+        why=why,
+    )
+
+
+def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
+    """Nothing serves the cards. Say so, and name the CPU wheel as what is left."""
+    question = outcome.question
+    because = [*cpu_plan_reasons(question), *_reasons(against)]
+    if not because:
+        because = _reasons(_commonest(outcome))
+    names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"
+    return Plan(
+        answer="none",
+        as_asked=False,
+        because=tuple(because) or (Reason(code="nothing-fits", text=f"No torch that we know of runs on {names}."),),
+        alternatives=(
+            Alternative(answer="install", torch=_cpu_release(question), variant="cpu", why="on the CPU alone it runs"),
+        ),
+        warnings=(),
+    )
+
+
+def _cpu_release(question: Question) -> str:
+    for version in (*question.wanted_releases, *question.facts.releases):
+        row = question.facts.release(version)
+        if row and question.platform in row.pythons and any(f.name == "cpu" for f in question.facts.flavours(version)):
+            return version
+    return question.facts.releases[0]
+
+
+def _commonest(outcome: Outcome) -> list[Refusal]:
+    found: dict[str, Refusal] = {}
+    for judged in (*outcome.builds, *outcome.wheels):
+        for refusal in judged.refusals:
+            if refusal.change is None and refusal.certain:
+                found.setdefault(refusal.code, refusal)
+    return list(found.values())[:_MANY]
