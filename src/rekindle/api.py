@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
+from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine
 from rekindle.joins.source import rewrite_cmake, source_patch, source_status, source_unpatch
 
 if TYPE_CHECKING:
@@ -190,15 +191,20 @@ __all__ = [
     "compare_verifications",
     "doctor",
     "explain",
+    "find_machine",
     "index_add",
     "index_build",
     "index_page",
     "index_search",
     "index_serve",
     "index_yank",
+    "machine_from_flags",
+    "machine_profile",
+    "plan",
     "rewrite_cmake",
     "source_patch",
     "source_status",
     "source_unpatch",
+    "this_machine",
     "verify",
 ]

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
+
+if TYPE_CHECKING:
+    from rekindle.model.machine import Machine
+    from rekindle.model.plan import Wish
 
 EXAMPLES = """examples:
   rekindle plan                                             this machine
   rekindle plan --gpu "Tesla K40c" --os windows --torch 2.0.1
   rekindle plan --gpu sm_120 --cuda 12.3                    why not 12.3
   rekindle plan --machine xeon-e5v2-rtx3060 --build         a machine by name
-  rekindle plan --gpu gfx1031 --why-not torch=2.15
 """
 
-_BY_HAND = ("cpu", "os", "distro", "glibc", "arch", "driver", "cuda", "rocm", "cudnn", "compiler", "python", "memory")
+_DESCRIBES = ("cpu", "os", "distro", "glibc", "arch", "driver", "memory")
+_TOOLCHAIN = ("cuda", "rocm", "cudnn", "compiler", "python")
+_ASKED = ("torch", "variant", *_TOOLCHAIN)
 
 
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that describe a machine; other verbs take them too."""
     group = parser.add_argument_group("the machine (default: this one)")
     group.add_argument("--machine", metavar="FILE|NAME", help="a machine.json or the name of a profile")
-    group.add_argument("--gpu", action="append", metavar="GPU", help="product name, sm_35, gfx1031, or none; repeatable")
+    group.add_argument(
+        "--gpu", action="append", metavar="GPU", help="product name, sm_35, gfx1031, or none; repeatable"
+    )
     group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
     group.add_argument("--os", metavar="OS", help="linux, windows or macos")
     group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
@@ -44,31 +52,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
-    group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118 or python=3.13")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.plan import plan_view, why_not_view
+    from rekindle.render.plan import plan_view
 
-    machine, wish = question_from_arguments(args)
-    if args.why_not:
-        document = api.why_not(machine, wish, args.why_not)
-        return Answer(document=document, view=why_not_view, exit_code=Exit.YES)
+    machine, wish = machine_and_wish(args)
     plan = api.plan(machine, wish)
     return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
 
 
-def question_from_arguments(args: argparse.Namespace):  # type: ignore[no-untyped-def]  # (Machine, Wish), imported late
-    from rekindle import api
+def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
+    """What the flags describe. A toolchain value given by hand is a wish: it is kept, or its change is explained."""
+    import msgspec
 
-    by_hand = {name: getattr(args, name) for name in _BY_HAND if getattr(args, name) is not None}
+    from rekindle import api
+    from rekindle.model.plan import Wish
+
+    flags = {name: value for name in _DESCRIBES + _TOOLCHAIN if (value := getattr(args, name)) is not None}
+    asked = {name: value for name in _ASKED if (value := getattr(args, name, None)) is not None}
     if args.machine:
-        if by_hand.keys() - {"cuda", "rocm", "cudnn", "compiler", "python", "driver"} or args.gpu:
+        if args.gpu or flags.keys() & set(_DESCRIBES):
             raise BadInput("--machine describes the whole machine", remedy="leave --gpu, --cpu, --os … out")
-        return api.named_question(args.machine, args, by_hand)
-    if args.gpu or by_hand.keys() & {"os", "distro", "glibc", "arch", "cpu", "driver", "cuda", "rocm", "cudnn", "compiler"}:
-        machine = api.machine_from_flags(gpu=args.gpu or (), **by_hand)
+        machine, wish = api.find_machine(args.machine)
+        wish = msgspec.structs.replace(wish, **asked)
     else:
-        machine = api.this_machine()
-    return machine, api.wish_from_arguments(args)
+        described = args.gpu or flags.keys() - {"python", "memory"}
+        machine = api.machine_from_flags(gpu=args.gpu or (), **flags) if described else api.this_machine()
+        wish = Wish(**asked)
+    return machine, msgspec.structs.replace(wish, build=bool(getattr(args, "build", False)))

@@ -53,10 +53,11 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
     path = Path(where)
     if not path.is_file():
         if path.suffix == ".json" or "/" in where or "\\" in where:
-            raise BadInput(f"cannot read {where}: no such file", remedy="rekindle doctor --save machine.json writes one")
+            raise BadInput(
+                f"cannot read {where}: no such file", remedy="rekindle doctor --save machine.json writes one"
+            )
         return machine_profile(where)
     try:
         return load(path, Machine), Wish()
     except BadInput:
-        examined = load(path, Examination)
-        return getattr(examined, "machine", examined), Wish()
+        return load(path, Examination).machine, Wish()

@@ -136,5 +136,3 @@ def machine_name(machine: Machine) -> str:
     system = machine.os.distro or machine.os.system
     cpu = machine.cpu.name or machine.cpu.microarchitecture
     return f"{gpus}, {cpu}, {system}" if cpu else f"{gpus}, {system}"
-
-

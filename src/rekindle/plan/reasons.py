@@ -157,7 +157,9 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
             text = f"Set {assignment} before starting Python; AMD does not support this."
             yield Reason(code="hsa-override", text=text, source=coverage.source)
         if coverage.kind == "unknown":
-            text = "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
+            text = (
+                "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
+            )
             yield Reason(code="gpu-unknown", text=text)
     for hazard in judged.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])

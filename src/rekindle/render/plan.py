@@ -42,7 +42,7 @@ def plan_view(plan: Plan, screen: Screen) -> None:
         screen.rows(rows)
     if not screen.verbosity:
         screen.line()
-        screen.line(screen.style("  -v shows the sources; --why-not torch=… tells why something is not proposed", "dim"))
+        screen.line(screen.style("  -v shows the sources", "dim"))
 
 
 def _verdict(plan: Plan) -> tuple[str, str]:
@@ -65,9 +65,12 @@ def _recipe(plan: Plan, screen: Screen) -> None:
     screen.section("Toolchain")
     screen.rows([(name, text) for name, text in recipe.toolchain.items()])
     if recipe.cmake:
-        screen.line("  CMake cache (through CMAKE_PROJECT_INCLUDE): " + " ".join(f"{n}={v}" for n, v in recipe.cmake.items()))
+        settings = " ".join(f"{name}={value}" for name, value in recipe.cmake.items())
+        screen.line(f"  CMake cache (through CMAKE_PROJECT_INCLUDE): {settings}")
     if recipe.minutes:
         low, high = recipe.minutes
-        screen.line(f"  about {low}–{high} minutes, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB per nvcc job")
+        screen.line(
+            f"  about {low}–{high} minutes, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
+        )
     for loss in recipe.losses:
         screen.bullet(f"lost: {loss}", status="skip")
