@@ -39,3 +39,11 @@ class Journey(Document, frozen=True, kw_only=True):
     python: str | None = None
     report: str | None = None
     next: tuple[str, ...] = ()
+
+
+class Installation(Document, frozen=True, kw_only=True):
+    """What an environment holds after an install."""
+
+    python: str
+    packages: dict[str, str] = {}
+    log: str | None = None
