@@ -8,14 +8,19 @@ fc /b "%HERE%pyproject.toml" "%HERE%.venv\ready.use" >nul 2>nul
 if errorlevel 1 goto setup
 goto start
 :setup
+set "NEW=import sys; sys.exit(sys.version_info < (3, 11))"
 set "PY="
-py -3 -c "import sys; sys.exit(sys.version_info < (3, 11))" >nul 2>nul && set "PY=py -3"
-if not defined PY python -c "import sys; sys.exit(sys.version_info < (3, 11))" >nul 2>nul && set "PY=python"
-if not defined PY (
-  echo rekindle: no Python 3.11 or newer found. Run: winget install Python.Python.3.13 1>&2
-  exit /b 2
-)
-%PY% "%HERE%tools\bootstrap.py" || exit /b 2
+call py -3 -c "%NEW%" >nul 2>nul
+if not errorlevel 1 set "PY=py -3"
+if defined PY goto found
+call python -c "%NEW%" >nul 2>nul
+if not errorlevel 1 set "PY=python"
+if defined PY goto found
+echo rekindle: no Python 3.11 or newer found. Run: winget install Python.Python.3.13 1>&2
+exit /b 2
+:found
+call %PY% "%HERE%tools\bootstrap.py"
+if errorlevel 1 exit /b 2
 copy /y "%HERE%pyproject.toml" "%HERE%.venv\ready.use" >nul
 :start
 "%VPY%" -m rekindle %*

@@ -60,6 +60,18 @@ def test_no_index_is_one_line_and_the_next_try_begins_again(tmp_path: Path) -> N
         assert "cannot install" in done.stderr and "Traceback" not in done.stderr
 
 
+@needs.tool("wine")
+def test_on_windows_no_python_is_one_line_with_the_command(tmp_path: Path) -> None:
+    clone = tmp_path / "my clone"
+    clone.mkdir()
+    shutil.copy2(ROOT / "rekindle.cmd", clone)
+    env = {**os.environ, "WINEPREFIX": str(tmp_path / "prefix"), "WINEDEBUG": "-all"}
+    script = "Z:" + str(clone / "rekindle.cmd").replace("/", "\\")
+    done = subprocess.run(["wine", "cmd", "/c", script, "--version"], env=env, capture_output=True, timeout=300)
+    assert done.returncode != 0
+    assert b"winget install Python" in done.stderr + done.stdout
+
+
 @needs.tool("git")
 def test_the_wheel_brings_all_its_data(tmp_path: Path) -> None:
     """What lies beside the code (tables, rules, patches, templates, spark) must be in the package too."""
