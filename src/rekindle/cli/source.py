@@ -17,7 +17,9 @@ EXAMPLES = """examples:
 
 'rekindle source STEP --help' tells more about each.
 """
-_FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "os", "backend")
+_FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
+
+_EXAMPLE = {"compiler": '"gcc 13.2"', "os": "linux|windows", "arch": "x86_64|aarch64", "backend": "cpu|cuda|rocm"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +59,9 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--patches", metavar="DIR", help="your own patch files, beside ours")
     for name in _FACTS:
         example = {"compiler": '"gcc 13.2"', "os": "linux|windows", "backend": "cpu|cuda|rocm"}.get(name, "VERSION")
-        group.add_argument(f"--{name}", metavar=example, help=argparse.SUPPRESS if name in ("os", "backend") else None)
+        group.add_argument(
+            f"--{name}", metavar=example, help=argparse.SUPPRESS if name in ("fmt", "os", "arch", "backend") else None
+        )
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:

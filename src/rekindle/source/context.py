@@ -43,7 +43,9 @@ def gather(
         "compiler": find_compiler(host),
         "glibc": _glibc(host),
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
-        "backend": "cpu",
+        "arch": _arch(host),
+        # The bundled one, unless the caller says that a system fmt is used.
+        "fmt": ABSENT,
         **_accelerators(host),
         **_python(host, python or _first(host, "python3", "python")),
     }
@@ -125,6 +127,12 @@ def _asked(host: Host, argv: list[str], pattern: str | None = None) -> str | Non
     done = host.run(argv)
     found = re.search(pattern, done.out) if pattern else _NUMBER.search(done.out)
     return found[1] if done.ok and found else None
+
+
+def _arch(host: Host) -> str | None:
+    """x86_64 or aarch64, whatever the system calls it."""
+    said = host.env.get("PROCESSOR_ARCHITECTURE", "") if host.system == "windows" else host.run(["uname", "-m"]).out
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(said.strip().lower(), said.strip().lower()) or None
 
 
 def _glibc(host: Host) -> str | None:

@@ -67,7 +67,9 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
             raise BadInput(f"patch {patch.id} is for {patch.project}, and {root} is a tree of {project}")
     if dry_run:
         plan = engine.survey(root, wanted, journal.read_record(root))
-        shown = _describe(root, project, version, journal.read_record(root), _all(choices, plan))
+        shown = _describe(
+            root, project, version, journal.read_record(root), _all(choices, plan, journal.read_record(root))
+        )
         edits = plan.edits
         return msgspec.structs.replace(
             shown, diff=engine.render_diff(edits), changed=tuple(edit.path for edit in edits)
@@ -83,7 +85,7 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
         if plan.taken:
             _keep(root, plan.taken)
             record = engine.carry_out(root, plan, record)
-    shown = _describe(root, project, version, record, _all(choices, plan, done=True))
+    shown = _describe(root, project, version, record, _all(choices, plan, record, done=True))
     return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in plan.edits))
 
 
@@ -116,17 +118,26 @@ def status(tree: Path, patches: Sequence[Patch | Choice] = ()) -> SourceTree:
     record = journal.read_record(root)
     choices = [one if isinstance(one, Choice) else Choice(one, "needed", "asked for") for one in patches]
     plan = engine.survey(root, [choice.patch for choice in choices if choice.verdict == "needed"], record)
-    shown = _describe(root, project, version, record, _all(choices, plan))
+    shown = _describe(root, project, version, record, _all(choices, plan, record))
     return msgspec.structs.replace(shown, repaired=repaired)
 
 
-def _all(choices: Sequence[Choice], plan: engine.Survey, *, done: bool = False) -> tuple[AppliedPatch, ...]:
-    """The states of all choices in order; after the work "clean" has become "applied"."""
+def _all(
+    choices: Sequence[Choice], plan: engine.Survey, record: TreeRecord, *, done: bool = False
+) -> tuple[AppliedPatch, ...]:
+    """The states of all choices in order; after the work "clean" has become "applied".
+
+    What we put in counts as applied whatever its conditions say now: the patch itself may have made
+    "file … contains …" untrue.
+    """
+    ours = {patch.id for patch in record.patches}
     surveyed = {patch.id: patch for patch in plan.patches}
     states = []
     for choice in choices:
         patch = surveyed.get(choice.patch.id)
-        if patch is None:
+        if patch is None and choice.patch.id in ours:
+            states.append(engine.describe(choice.patch, "applied"))
+        elif patch is None:
             state: PatchState = "unknown" if choice.verdict == "unknown" else "not-needed"
             states.append(engine.describe(choice.patch, state, choice.why))
         elif done and patch.state == "clean":

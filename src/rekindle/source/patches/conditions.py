@@ -53,6 +53,7 @@ class Condition:
     alternatives: tuple[tuple[str, SpecifierSet], ...] = ()
     path: str = ""
     contains: str = ""
+    lacks: str = ""
 
     def __str__(self) -> str:
         return f"{self.key} {self.text}"
@@ -83,10 +84,11 @@ class Condition:
         file = root / self.path
         if not file.is_file():
             return False
-        if not self.contains:
+        if not self.contains and not self.lacks:
             return True
         with file.open("rb") as stream:
-            return self.contains.encode() in stream.read(MAX_FILE_BYTES)
+            content = stream.read(MAX_FILE_BYTES)
+        return self.contains.encode() in content and not (self.lacks and self.lacks.encode() in content)
 
 
 def read_condition(line: str, *, origin: str) -> Condition:
@@ -97,7 +99,8 @@ def read_condition(line: str, *, origin: str) -> Condition:
         raise BadInput(f"{origin}: cannot read the condition {line.strip()!r}", remedy=f"keys are {', '.join(KEYS)}")
     if key == "file":
         path, _, contains = text.partition(" contains ")
-        return Condition(key, text, path=path.strip(), contains=contains.strip())
+        path, _, lacks = path.partition(" lacks ")
+        return Condition(key, text, path=path.strip(), contains=contains.strip(), lacks=lacks.strip())
     alternatives = []
     for piece in text.split("|"):
         name, _, versions = ("", "", piece.strip()) if key in VERSIONED else piece.strip().partition(" ")

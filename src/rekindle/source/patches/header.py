@@ -86,6 +86,10 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
     files = read_diff(diff, origin=origin)
     for file in files:
         check_relative(file.path, origin=origin)
+        if not (file.creates or file.deletes) and not all(hunk.before and hunk.after for hunk in file.hunks):
+            raise BadInput(
+                f"{origin} adds or removes lines in {file.path} with nothing around them to find the place by"
+            )
     return Patch(
         id=id,
         project=project,

@@ -1,0 +1,6 @@
+// A stand-in for functorch/csrc/dim/arena.h: only the lines the patch looks at.
+// …
+
+#ifdef _WIN32
+#include <intrin.h>
+// …

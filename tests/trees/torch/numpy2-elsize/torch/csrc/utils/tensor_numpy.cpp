@@ -1,0 +1,6 @@
+// A stand-in for torch/csrc/utils/tensor_numpy.cpp: only the lines the patch looks at.
+// …
+    dtype = numpy_dtype_to_aten(descr->type_num);
+    dtype_size_in_bytes = descr->elsize;
+    TORCH_INTERNAL_ASSERT(dtype_size_in_bytes > 0);
+// …

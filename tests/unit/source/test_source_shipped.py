@@ -1,0 +1,116 @@
+"""Every patch we ship, on the small pre-images in tests/trees: applies, stays, reverses, is refused elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import source_mini as mini
+
+from rekindle.errors import StageFailed
+from rekindle.source.patches import Choice, Context, Patch, apply, choose, load_patches, status, unapply
+
+TREES = Path(__file__).parents[2] / "trees"
+MARKS = {
+    "torch": {"c10/CMakeLists.txt": "", "torch/__init__.py": ""},
+    "torchvision": {"torchvision/__init__.py": ""},
+    "torchaudio": {"src/torchaudio/__init__.py": ""},
+    "spark": {"spark/__init__.py": ""},
+}
+# A context in which each patch is needed: versions and tools that its Applies-To names.
+NEEDS: dict[str, dict[str, str]] = {
+    "aarch64-gcc14-math-errno": {"version": "2.6.0", "os": "linux", "arch": "aarch64", "compiler": "gcc 14.2.0"},
+    "cmake4-own-lists": {"version": "1.13.0", "cmake": "4.0.1"},
+    "flatbuffers-const-count": {"version": "2.0.1", "compiler": "gcc 14.1"},
+    "fmt9-back-inserter": {"version": "1.13.0", "fmt": "9.1.0"},
+    "functorch-clz": {"version": "2.6.0", "os": "windows", "compiler": "clang-cl 18.1"},
+    "gcc13-missing-includes": {"version": "2.0.1", "os": "linux", "compiler": "gcc 13.2"},
+    "gloo-array": {"version": "1.13.1", "os": "linux", "compiler": "gcc 12.2"},
+    "gloo-cstdint": {"version": "2.8.0", "os": "linux", "compiler": "gcc 15.1"},
+    "numpy2-elsize": {"version": "2.2.2", "numpy": "2.1.0"},
+    "pkg-resources-packaging": {"version": "1.12.1", "setuptools": "82.0"},
+    "static-runtime-anonymous-export": {"version": "2.0.1", "os": "windows", "compiler": "icx 2024.1"},
+    "vc-env-setuptools74": {"version": "1.12.1", "os": "windows", "setuptools": "80.9.0"},
+    "vc-env-setuptools75": {"version": "2.6.0", "os": "windows", "setuptools": "76.1"},
+}
+ALL = [patch for project in MARKS for patch in load_patches(project)]
+OURS = [patch for patch in ALL if patch.project == "torch"]
+
+
+def tree_for(patch: Patch, root: Path) -> Path:
+    images = TREES / patch.project / patch.id
+    assert images.is_dir(), f"{images} is missing: put the files {patch.id} touches there, short and as they are before"
+    shutil.copytree(images, root)
+    for name, content in {"version.txt": "2.0.0a0\n", "setup.py": "", **MARKS[patch.project]}.items():
+        path = root / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    return root
+
+
+@pytest.mark.parametrize("patch", OURS, ids=lambda patch: patch.id)
+def test_applies_stays_and_reverses(patch: Patch, tmp_path: Path) -> None:
+    tree = tree_for(patch, tmp_path / "tree")
+    before = mini.snapshot(tree)
+    needed = choose([patch], Context(NEEDS[patch.id], tree))
+    assert needed[0].verdict == "needed", needed[0].why
+    assert apply(tree, needed).patches[0].state == "applied"
+    after = mini.snapshot(tree)
+    assert set(patch.paths) == {name for name in after if after[name] != before.get(name)}
+    # Its own conditions may no longer hold, and it is still shown as ours.
+    again = choose([patch], Context(NEEDS[patch.id], tree))
+    assert status(tree, again).patches[0].state == "applied"
+    assert apply(tree, again).changed == ()
+    unapply(tree)
+    assert mini.snapshot(tree) == before
+
+
+@pytest.mark.parametrize("patch", OURS, ids=lambda patch: patch.id)
+def test_is_not_taken_where_nothing_calls_for_it(patch: Patch, tmp_path: Path) -> None:
+    tree = tree_for(patch, tmp_path / "tree")
+    old = {"version": "1.11.0", "os": "linux", "compiler": "gcc 9.4", "cmake": "3.18", "setuptools": "59.5"}
+    harmless = old | {"numpy": "1.23", "fmt": "7.0", "arch": "x86_64"}
+    assert choose([patch], Context(harmless, tree))[0].verdict == "not-needed"
+
+
+@pytest.mark.parametrize("patch", OURS, ids=lambda patch: patch.id)
+def test_is_refused_on_other_text(patch: Patch, tmp_path: Path) -> None:
+    tree = tree_for(patch, tmp_path / "tree")
+    for path in patch.paths:
+        (tree / path).write_text("something else\n")
+    before = mini.snapshot(tree)
+    with pytest.raises(StageFailed, match=patch.id):
+        apply(tree, [Choice(patch, "needed", "asked")])
+    assert mini.snapshot(tree) == before
+
+
+@pytest.mark.parametrize("patch", OURS, ids=lambda patch: patch.id)
+def test_is_recognised_where_the_tree_has_it(patch: Patch, tmp_path: Path) -> None:
+    tree = tree_for(patch, tmp_path / "tree")
+    apply(tree, [patch])
+    shutil.rmtree(tree / ".rekindle")
+    assert apply(tree, [patch]).patches[0].state == "already"
+    assert unapply(tree).changed == ()
+
+
+@pytest.mark.parametrize("patch", OURS, ids=lambda patch: patch.id)
+def test_keeps_crlf(patch: Patch, tmp_path: Path) -> None:
+    tree = tree_for(patch, tmp_path / "tree")
+    for path in patch.paths:
+        file = tree / path
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    before = mini.snapshot(tree)
+    apply(tree, [patch])
+    for path in patch.paths:
+        content = (tree / path).read_bytes()
+        assert content.count(b"\n") == content.count(b"\r\n")
+    unapply(tree)
+    assert mini.snapshot(tree) == before
+
+
+@pytest.mark.parametrize("patch", ALL, ids=lambda patch: f"{patch.project}-{patch.id}")
+def test_says_why_and_how_we_know(patch: Patch) -> None:
+    assert patch.title and patch.why and len(patch.title) < 100
+    assert patch.project == "spark" or patch.evidence
