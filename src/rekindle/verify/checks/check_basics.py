@@ -1,8 +1,9 @@
 """Is this the torch that was planned, and does it compute at all?"""
 
+import re
 import sys
 
-from rekindle_checks.kit import check
+from rekindle_checks.kit import Skip, check
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
@@ -11,8 +12,62 @@ def version(t):
     want = t.plan.get("version")
     if want:
         got = torch.__version__
-        t.ensure(got == want or got.split("+")[0] == want, "torch is %s, the plan says %s" % (got, want))
+        t.ensure(got == want or got.split("+")[0] == want.split("+")[0], "torch is %s, %s was planned" % (got, want))
     return "%s on Python %s" % (torch.__version__, sys.version.split()[0])
+
+
+@check("settings", level="smoke", remedy="the build switched something off: rekindle explain BUILD.log says why")
+def settings(t):
+    """Build settings as planned. ``asserts`` of a plan name CMake options and their values."""
+    torch = t.torch()
+    text = torch.__config__.show()
+    found = dict(re.findall(r"\b([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
+    for name, value in sorted((t.plan.get("settings") or {}).items()):
+        if name not in found:
+            continue  # not every option is written down; those that are must agree
+        same = truth(found[name]) == truth(value) if truth(value) is not None else found[name] == value
+        t.ensure(same, "%s is %s, %s was planned" % (name, found[name], value))
+    if t.plan.get("cuda"):
+        built = torch.version.cuda or "none"
+        t.ensure(built.split(".")[:2] == t.plan["cuda"].split(".")[:2], "built with CUDA %s, %s was planned" % (built, t.plan["cuda"]))
+    if t.plan.get("rocm"):
+        built = getattr(torch.version, "hip", None) or "none"
+        t.ensure(built.split(".")[:2] == t.plan["rocm"].split(".")[:2], "built with ROCm %s, %s was planned" % (built, t.plan["rocm"]))
+    kind = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm " + torch.version.hip if getattr(torch.version, "hip", None) else "CPU only"
+    blas = found.get("BLAS_INFO", "?")
+    return "%s, BLAS %s, LAPACK %s" % (kind, blas, found.get("LAPACK_INFO", "?"))
+
+
+def truth(value):
+    """ON, 1, true … as a bool; None for what is no switch."""
+    words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
+    return words.get(str(value).strip().lower())
+
+
+@check("arch-list", level="smoke", remedy="rebuild with the planned TORCH_CUDA_ARCH_LIST")
+def arch_list(t):
+    torch = t.torch()
+    if not (torch.version.cuda or getattr(torch.version, "hip", None)):
+        raise Skip("built without GPU support")
+    # get_arch_list() answers only where a GPU is; the compiled-in flags are there always.
+    raw = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""
+    flags = raw.split()
+    for one in t.plan.get("arch_list") or ():
+        name = "sm_" + one.split("+")[0].replace(".", "")
+        t.ensure(name in flags or one in flags, "%s was planned; built for %s" % (one, " ".join(flags)))
+    return " ".join(flags) or "unknown"
+
+
+@check("capability", level="smoke")
+def capability(t):
+    torch = t.torch()
+    backend = getattr(torch.backends, "cpu", None)
+    if backend is not None and hasattr(backend, "get_cpu_capability"):
+        return backend.get_cpu_capability()
+    for line in torch.__config__.show().splitlines():
+        if "capability" in line.lower():
+            return line.strip(" -")
+    raise Skip("this torch does not tell which CPU code it chose")
 
 
 @check("arithmetic", level="smoke")

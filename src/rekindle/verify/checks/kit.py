@@ -28,7 +28,8 @@ class Check(object):
         self.run = run
         self.package = package
         self.level = level
-        # "gate": first, on an emulated CPU; a failure ends the run. "bare": before the package is imported.
+        # "gate": first, on an emulated CPU; a failure ends the run. "preload" and "bare": before the
+        # package is imported.
         # "import": the import itself. "cpu". "gpu": once for each GPU. "gpus": once, with all of them.
         self.scope = scope
         self.timeout = timeout

@@ -1,0 +1,131 @@
+"""What makes code at run time: TorchScript, C++ extensions, torch.compile."""
+
+import os
+import shutil
+import tempfile
+
+from rekindle_checks import reference as ref
+from rekindle_checks.kit import Failed, Skip, check
+
+
+def scripted(x, n: int):
+    total = x
+    for i in range(n):
+        if i % 2 == 0:
+            total = total * 2
+        else:
+            total = total + x
+    return total
+
+
+@check("jit", level="full", timeout=120, remedy="rebuild; TorchScript is part of every complete torch")
+def jit(t):
+    torch = t.torch()
+    if not hasattr(torch, "jit") or not hasattr(torch.jit, "trace"):
+        raise Skip("this torch has no torch.jit")
+    import warnings
+
+    warnings.simplefilter("ignore")
+    x = torch.tensor(ref.grid(8), dtype=torch.float32)
+    want = [((v * 2 + v) * 2 + v) for v in ref.grid(8)]
+    t.step("trace")
+    traced = torch.jit.trace(lambda a: (a * 2 + a) * 2 + a, x)
+    t.close(traced(x), want, 1e-6, 1e-6, "traced")
+    t.step("script")
+    try:
+        made = torch.jit.script(scripted)
+    except (RuntimeError, OSError) as error:
+        if "source" in str(error) or "deprecated" in str(error):
+            raise Skip("torch.jit.script: %s" % str(error).splitlines()[0])
+        raise
+    t.close(made(x, 4), want, 1e-6, 1e-6, "scripted")
+    t.step("save and load")
+    folder = tempfile.mkdtemp(prefix="rekindle-jit-")
+    try:
+        path = os.path.join(folder, "made.pt")
+        made.save(path)
+        t.close(torch.jit.load(path)(x, 4), want, 1e-6, 1e-6, "loaded")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return "trace, script, save and load"
+
+
+SOURCE = """
+#include <torch/extension.h>
+torch::Tensor rekindle_twice(torch::Tensor x) { return x * 2 + 1; }
+"""
+
+
+@check("cpp-extension", level="full", timeout=600, remedy="extensions need the compiler torch was built with: torch.utils.collect_env names it")
+def cpp_extension(t):
+    torch = t.torch()
+    if t.emulated:
+        raise Skip("a compiler cannot be started inside the emulation")
+    import sysconfig
+
+    if not (shutil.which("c++") or shutil.which("g++") or os.environ.get("CXX") or os.name == "nt"):
+        raise Skip("no C++ compiler on this machine")
+    if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+        raise Skip("no Python.h for this Python on this machine")
+    try:
+        from torch.utils import cpp_extension as maker
+    except ImportError as error:
+        raise Skip("torch.utils.cpp_extension: %s" % error)
+    folder = tempfile.mkdtemp(prefix="rekindle-ext-")
+    # A ninja installed in the environment need not be on PATH.
+    import sys
+
+    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
+    if not shutil.which("ninja"):
+        raise Skip("no ninja on this machine, which torch's extension builder needs")
+    try:
+        t.step("compile")
+        module = maker.load_inline(
+            "rekindle_extension", SOURCE, functions=["rekindle_twice"], build_directory=folder, extra_cflags=["-O0"]
+        )
+        t.step("call")
+        t.close(module.rekindle_twice(torch.arange(4.0)), [1, 3, 5, 7], 0.0, 1e-9, "the extension's answer")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return "compiled and loaded"
+
+
+@check("compile", level="full", timeout=600, remedy="torch.compile needs a C++ compiler and OpenMP headers on the CPU, Triton on the GPU")
+def compiled(t):
+    torch = t.torch()
+    if not hasattr(torch, "compile"):
+        raise Skip("torch.compile came with torch 2.0")
+    if t.emulated:
+        raise Skip("a compiler cannot be started inside the emulation")
+    import sys
+
+    if os.name == "nt":
+        raise Skip("torch.compile on the CPU needs MSVC's environment here")
+    if not (shutil.which("c++") or shutil.which("g++")):
+        raise Skip("no C++ compiler on this machine")
+    x = torch.tensor(ref.grid(64), dtype=torch.float32)
+
+    def work(a):
+        return torch.relu(a * 3 + 1).sum()
+
+    want = sum(max(v * 3 + 1, 0.0) for v in ref.grid(64))
+    t.step("aot_eager")
+    try:
+        t.close(torch.compile(work, backend="aot_eager")(x), want, 1e-5, 1e-5, "graph captured")
+    except Exception as error:
+        if type(error).__name__ == "RuntimeError" and "not supported" in str(error):
+            raise Skip("torch.compile: %s" % str(error).splitlines()[0])
+        raise
+    t.step("inductor")
+    folder = tempfile.mkdtemp(prefix="rekindle-inductor-")
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    try:
+        t.close(torch.compile(work)(x), want, 1e-5, 1e-5, "compiled")
+    except Exception as error:
+        text = str(error)
+        if "omp.h" in text or "Python.h" in text:
+            raise Failed("the compiled C++ needs a header: %s" % text.splitlines()[0][:200], "install libgomp and Python headers")
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return "graph capture, and inductor's C++ on Python %d.%d" % sys.version_info[:2]

@@ -1,0 +1,147 @@
+"""libtorch_cpu.so alone, through the C functions it exports for ahead-of-time compiled models.
+
+No import of torch and no matching Python: an answer in seconds where an emulated import takes minutes.
+The functions are there from torch 2.2 or so on; older ones skip.
+"""
+
+import ctypes
+
+from rekindle_checks import reference as ref
+from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.library import load_library
+
+ILLEGAL = "code outside torch's dispatch uses instructions this CPU lacks: build from source for it (rekindle plan --cpu NAME --build)"
+FLOAT32, CPU = 6, 0
+I64, I32, HANDLE = ctypes.c_int64, ctypes.c_int32, ctypes.c_void_p
+
+
+class Shim(object):
+    """The few C functions, with tensors over memory of ours."""
+
+    def __init__(self, t):
+        self.t = t
+        self.library = load_library(t, "lib/libtorch_cpu.so", ctypes.RTLD_GLOBAL)
+        self.kept = []
+
+    def function(self, name):
+        try:
+            found = getattr(self.library, name)
+        except AttributeError:
+            raise Skip("this torch exports no %s" % name)
+        found.restype = I32
+        return found
+
+    def call(self, name, *arguments):
+        if self.function(name)(*arguments):
+            raise Failed("%s reports an error" % name)
+
+    def tensor(self, values, shape):
+        data = (ctypes.c_float * len(values))(*values)
+        strides, step = [], 1
+        for size in reversed(shape):
+            strides.insert(0, step)
+            step *= size
+        handle = HANDLE()
+        self.call(
+            "aoti_torch_create_tensor_from_blob",
+            data,
+            I64(len(shape)),
+            longs(shape),
+            longs(strides),
+            I64(0),
+            I32(FLOAT32),
+            I32(CPU),
+            I32(0),
+            ctypes.byref(handle),
+        )
+        self.kept.append(data)
+        return handle, data
+
+    def values(self, handle, count):
+        place = ctypes.c_void_p()
+        self.call("aoti_torch_get_data_ptr", handle, ctypes.byref(place))
+        return list((ctypes.c_float * count).from_address(place.value))
+
+
+def longs(values):
+    return (I64 * len(values))(*values)
+
+
+@check("core.load", scope="preload", level="smoke", remedy="rekindle inspect WHEEL names the libraries that are missing")
+def load(t):
+    shim = Shim(t)
+    shim.function("aoti_torch_create_tensor_from_blob")
+    return "libtorch_cpu.so loads by itself"
+
+
+@check("core.matmul", scope="bare", level="smoke", remedy=ILLEGAL)
+def matmul(t):
+    shim = Shim(t)
+    n, k, m = 17, 33, 19
+    x, y = ref.grid(n * k), ref.grid(k * m, 2)
+    want = ref.matmul(x, y, n, k, m)
+    a, b = shim.tensor(x, (n, k))[0], shim.tensor(y, (k, m))[0]
+    out, data = shim.tensor([0.0] * (n * m), (n, m))
+    t.step("mm")
+    shim.call("aoti_torch_cpu_mm_out", out, a, b)
+    t.close(list(data), want, 1e-6, 1e-6, "mm")
+    t.step("bmm")
+    a3, b3 = shim.tensor(x + x, (2, n, k))[0], shim.tensor(y + y, (2, k, m))[0]
+    out3, data3 = shim.tensor([0.0] * (2 * n * m), (2, n, m))
+    shim.call("aoti_torch_cpu_bmm_out", out3, a3, b3)
+    t.close(list(data3), want + want, 1e-6, 1e-6, "bmm")
+    return "mm and bmm"
+
+
+@check("core.cumsum", scope="bare", level="smoke", remedy=ILLEGAL)
+def cumsum(t):
+    """The function whose AVX2 copy crashes first when ATEN_CPU_CAPABILITY=avx2 is forced on an older CPU."""
+    shim = Shim(t)
+    x = ref.grid(96)
+    a = shim.tensor(x, (96,))[0]
+    result = HANDLE()
+    shim.call("aoti_torch_cpu_cumsum", a, I64(0), None, ctypes.byref(result))
+    total, want = 0.0, []
+    for value in x:
+        total += value
+        want.append(total)
+    t.close(shim.values(result, 96), want, 1e-6, 1e-6, "cumsum")
+    return "96 sums"
+
+
+@check("core.conv", scope="bare", level="smoke", remedy=ILLEGAL)
+def conv(t):
+    shim = Shim(t)
+    x, w = ref.grid(3 * 9 * 9), ref.grid(4 * 3 * 9, 5)
+    a, b = shim.tensor(x, (1, 3, 9, 9))[0], shim.tensor(w, (4, 3, 3, 3))[0]
+    result = HANDLE()
+    one, zero = longs((1, 1)), longs((0, 0))
+    two = I64(2)
+    shim.call(
+        "aoti_torch_cpu_convolution",
+        a, b, None, one, two, zero, two, one, two, I32(0), zero, two, I64(1), ctypes.byref(result),
+    )
+    t.close(shim.values(result, 4 * 49), ref.conv2d(x, w, 3, 9, 9, 4, 3), 1e-6, 1e-6, "convolution")
+    return "3 x 9 x 9 with 4 kernels"
+
+
+@check("core.fft", scope="bare", level="smoke", remedy=ILLEGAL)
+def fft(t):
+    shim = Shim(t)
+    x = ref.grid(32)
+    a = shim.tensor(x, (32,))[0]
+    result = HANDLE()
+    shim.call("aoti_torch_cpu__fft_r2c", a, longs((0,)), I64(1), I64(0), I32(0), ctypes.byref(result))
+    t.close(shim.values(result, 64), ref.dft(x), 1e-5, 1e-5, "fft")
+    return "length 32 against the definition"
+
+
+@check("core.topk", scope="bare", level="smoke", remedy=ILLEGAL)
+def topk(t):
+    shim = Shim(t)
+    x = ref.rough(64)
+    a = shim.tensor(x, (64,))[0]
+    best, where = HANDLE(), HANDLE()
+    shim.call("aoti_torch_cpu_topk", a, I64(5), I64(0), I32(1), I32(1), ctypes.byref(best), ctypes.byref(where))
+    t.close(shim.values(best, 5), sorted(x, reverse=True)[:5], 1e-6, 1e-6, "topk")
+    return "the 5 largest of 64"

@@ -1,0 +1,147 @@
+"""Threads, fork, several processes."""
+
+import os
+import threading
+
+from rekindle_checks import reference as ref
+from rekindle_checks.kit import Failed, Skip, check
+
+
+@check("threads", level="smoke", remedy="two OpenMP runtimes may be loaded: rekindle inspect WHEEL lists them")
+def threads(t):
+    torch = t.torch()
+    text = torch.__config__.parallel_info()
+    size = 160
+    x = torch.tensor(ref.rough(size * size), dtype=torch.float64).reshape(size, size)
+    t.step("one thread")
+    torch.set_num_threads(1)
+    one = x @ x
+    sums = (x * 2 + 1).sum(1)
+    t.step("four threads")
+    torch.set_num_threads(4)
+    t.equal(torch.get_num_threads(), 4, "threads after set_num_threads(4)")
+    t.close((x @ x), one, 1e-11, 1e-11, "matmul with 4 threads = with 1")
+    t.close((x * 2 + 1).sum(1), sums, 1e-11, 1e-11, "sum with 4 threads = with 1")
+    t.step("large, so that the work is shared out")
+    long = torch.arange(1 << 20, dtype=torch.float64)
+    t.close(long.sum(), (1 << 20) * ((1 << 20) - 1) / 2.0, 0.0, 1e-6, "sum of a million numbers")
+    t.step("Python threads")
+    results, errors = {}, []
+
+    def work(number):
+        try:
+            results[number] = float((x[number] * number).sum())
+        except Exception as error:  # an error in a thread would vanish with it
+            errors.append(error)
+
+    crew = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for one_thread in crew:
+        one_thread.start()
+    for one_thread in crew:
+        one_thread.join(60)
+    if errors:
+        raise errors[0]
+    t.close([results[n] for n in range(8)], [float((x[n] * n).sum()) for n in range(8)], 1e-12, 1e-12, "threads")
+    kind = "OpenMP" if "OpenMP" in text else "native threads"
+    return "%s, 1 and 4 threads agree, 8 Python threads" % kind
+
+
+@check("fork", level="full", timeout=90, remedy="an OpenMP runtime that does not survive fork is loaded: use spawn, or relink against GNU OpenMP")
+def fork(t):
+    """A child that computes after its parent has computed: the classic deadlock of OpenMP runtimes."""
+    torch = t.torch()
+    if not hasattr(os, "fork"):
+        raise Skip("this system has no fork")
+    torch.set_num_threads(1)
+    x = torch.tensor(ref.rough(64 * 64), dtype=torch.float64).reshape(64, 64)
+    want = float((x @ x).sum())
+    t.step("child")
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, repr(float((x @ x).sum())).encode("ascii"))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    said = b""
+    while True:
+        data = os.read(reader, 4096)
+        if not data:
+            break
+        said += data
+    os.waitpid(pid, 0)
+    if not said:
+        raise Failed("the child died without an answer")
+    t.close(float(said.decode("ascii")), want, 1e-12, 1e-12, "matmul in a forked child")
+    return "a forked child computes what its parent does"
+
+
+def gloo_worker(rank, world, port_file, results):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    dist.init_process_group(
+        "gloo", init_method="file://" + port_file, rank=rank, world_size=world, timeout=datetime.timedelta(seconds=45)
+    )
+    x = torch.arange(4, dtype=torch.float32) + rank
+    dist.all_reduce(x)
+    everyone = [torch.zeros(1) for _ in range(world)]
+    dist.all_gather(everyone, torch.tensor([float(rank * rank)]))
+    y = torch.full((2,), float(rank))
+    dist.broadcast(y, 1)
+    dist.barrier()
+    dist.destroy_process_group()
+    os.write(results, (repr([x.tolist(), [float(e) for e in everyone], y.tolist()]) + "\n").encode("ascii"))
+
+
+@check("distributed", level="full", timeout=120, remedy="gloo found no usable network interface: set GLOO_SOCKET_IFNAME=lo")
+def distributed(t):
+    torch = t.torch()
+    if not hasattr(torch, "distributed") or not torch.distributed.is_available():
+        raise Skip("built without torch.distributed")
+    if not getattr(torch.distributed, "is_gloo_available", lambda: True)():
+        raise Skip("built without gloo")
+    if not hasattr(os, "fork"):
+        raise Skip("checks start their processes by fork")
+    if t.emulated:
+        raise Skip("networking under emulation proves nothing about the CPU")
+    import ast
+    import tempfile
+
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    folder = tempfile.mkdtemp(prefix="rekindle-gloo-")
+    reader, writer = os.pipe()
+    world, children = 2, []
+    for rank in range(world):
+        t.step("rank %d" % rank)
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                gloo_worker(rank, world, os.path.join(folder, "rendezvous"), writer)
+                code = 0
+            except Exception as error:
+                os.write(writer, ("error: %s\n" % str(error).splitlines()[0]).encode("utf-8", "replace"))
+            finally:
+                os._exit(code)
+        children.append(pid)
+    os.close(writer)
+    said = b""
+    t.step("waiting for both ranks")
+    while True:
+        data = os.read(reader, 4096)
+        if not data:
+            break
+        said += data
+    for pid in children:
+        os.waitpid(pid, 0)
+    lines = said.decode("utf-8").splitlines()
+    for line in lines:
+        t.ensure(not line.startswith("error"), line)
+    t.equal(len(lines), world, "answers")
+    for line in lines:
+        t.equal(ast.literal_eval(line), [[1.0, 3.0, 5.0, 7.0], [0.0, 1.0], [1.0, 1.0]], "all_reduce, all_gather, broadcast")
+    return "gloo: all_reduce, all_gather, broadcast, barrier between 2 processes"

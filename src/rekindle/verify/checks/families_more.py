@@ -1,0 +1,213 @@
+"""More kernel families for any device: linear algebra, random numbers, sparse matrices, gradients."""
+
+import math
+
+from rekindle_checks import reference as ref
+from rekindle_checks.families import tensor
+from rekindle_checks.kit import Failed, Skip
+
+
+def well_conditioned(size):
+    """A matrix with a heavy diagonal: errors stay errors of the solver."""
+    values = ref.rough(size * size, 3)
+    return [v + (size if i // size == i % size else 0.0) for i, v in enumerate(values)]
+
+
+def needs_lapack(error):
+    text = str(error).lower()
+    return "lapack" in text or "magma" in text or "cusolver" in text and "compil" in text
+
+
+def linear_algebra(t, device):
+    """Each factorisation is checked by what defines it: A x = b, Q R = A, U S V = A, L L' = A."""
+    torch = t.torch()
+    if not hasattr(torch, "linalg") or not hasattr(torch.linalg, "solve"):
+        raise Skip("this torch has no torch.linalg.solve")
+    size = 24
+    flat = well_conditioned(size)
+    right = ref.rough(size * 3, 8)
+    done = []
+    for name, slack in (("float64", 1e-9), ("float32", 2e-3)):
+        a = tensor(t, flat, (size, size), device, name)
+        b = tensor(t, right, (size, 3), device, name)
+        try:
+            t.step("solve " + name)
+            t.close(a @ torch.linalg.solve(a, b), right, slack, slack, "A x = b")
+        except RuntimeError as error:
+            if needs_lapack(error):
+                raise Failed(
+                    "this build has no linear algebra library (%s)" % str(error).splitlines()[0][:120],
+                    "install OpenBLAS or MKL (CPU), MAGMA or cuSOLVER (GPU) before building",
+                )
+            raise
+        t.step("inverse " + name)
+        t.close(a @ torch.linalg.inv(a), ref.identity(size), 0.0, slack, "A inv(A) = 1")
+        t.step("QR " + name)
+        q, r = torch.linalg.qr(a)
+        t.close(q @ r, flat, slack, slack, "Q R = A")
+        t.close(q.t() @ q, ref.identity(size), 0.0, slack, "Q is orthogonal")
+        t.step("SVD " + name)
+        u, s, v = torch.linalg.svd(a)
+        t.close(u @ torch.diag(s) @ v, flat, slack, slack, "U S V = A")
+        gram = a @ a.t()
+        t.step("Cholesky " + name)
+        low = torch.linalg.cholesky(gram)
+        t.close(low @ low.t(), gram, slack, slack * size, "L L' = A")
+        t.step("eigh " + name)
+        values, vectors = torch.linalg.eigh(gram)
+        t.close(vectors @ torch.diag(values) @ vectors.t(), gram, slack, slack * size, "V D V' = A")
+        t.step("determinant " + name)
+        t.close(torch.linalg.det(tensor(t, [2, 1, 1, 3], (2, 2), device, name)), 5.0, slack, slack, "det")
+        done.append(name)
+    t.step("eig")
+    turn = tensor(t, [0, -1, 1, 0], (2, 2), device, "float64")
+    try:
+        found = sorted(torch.linalg.eigvals(turn).tolist(), key=lambda z: z.imag)
+        t.close([found[0].imag, found[1].imag], [-1.0, 1.0], 1e-9, 1e-9, "eigenvalues of a rotation")
+    except RuntimeError as error:
+        if not needs_lapack(error):
+            raise
+        done.append("(no eig: MAGMA is missing)")
+    t.step("batch")
+    stack = torch.stack([tensor(t, flat, (size, size), device, "float64")] * 3)
+    t.close((stack @ torch.linalg.inv(stack))[2], ref.identity(size), 0.0, 1e-9, "batched inverse")
+    return "solve, inverse, QR, SVD, Cholesky, eigh in " + " ".join(done)
+
+
+def random_numbers(t, device):
+    """Means, variances and tails within six standard deviations: one false alarm in 500 million."""
+    torch = t.torch()
+    count = 200000
+
+    def near(what, got, want, deviation):
+        t.ensure(abs(got - want) <= 6 * deviation, "%s is %.6g, %.6g was to be expected" % (what, got, want))
+
+    torch.manual_seed(20240229)
+    t.step("uniform")
+    u = torch.rand(count, device=device).double()
+    near("mean of rand", float(u.mean()), 0.5, math.sqrt(1 / 12.0 / count))
+    near("variance of rand", float(u.var()), 1 / 12.0, math.sqrt(1 / 180.0 / count))
+    t.ensure(float(u.min()) >= 0.0 and float(u.max()) < 1.0, "rand leaves [0, 1)")
+    t.step("normal")
+    g = torch.randn(count, device=device).double()
+    near("mean of randn", float(g.mean()), 0.0, math.sqrt(1.0 / count))
+    near("variance of randn", float(g.var()), 1.0, math.sqrt(2.0 / count))
+    near("kurtosis of randn", float((g ** 4).mean()), 3.0, math.sqrt(96.0 / count))
+    near("share beyond 2 sigma", float((g.abs() > 2).double().mean()), 0.0455003, math.sqrt(0.0455 * 0.9545 / count))
+    t.step("integers")
+    k = torch.randint(0, 10, (count,), device=device)
+    shares = [float((k == i).double().mean()) for i in range(10)]
+    for i, share in enumerate(shares):
+        near("share of %d in randint(10)" % i, share, 0.1, math.sqrt(0.09 / count))
+    t.step("permutation")
+    t.equal(sorted(torch.randperm(1000, device=device).tolist()), list(range(1000)), "randperm")
+    t.step("bernoulli")
+    ones = torch.bernoulli(torch.full((count,), 0.3, device=device)).double().mean()
+    near("share of bernoulli(0.3)", float(ones), 0.3, math.sqrt(0.21 / count))
+    t.step("dropout")
+    kept = torch.nn.functional.dropout(torch.ones(count, device=device), 0.25)
+    near("mean after dropout", float(kept.double().mean()), 1.0, math.sqrt(0.25 / 0.75 / count))
+    t.step("seed")
+    torch.manual_seed(7)
+    first = torch.randn(64, device=device)
+    torch.manual_seed(7)
+    t.equal(torch.randn(64, device=device).tolist(), first.tolist(), "the same seed gives the same numbers")
+    t.ensure(torch.randn(64, device=device).tolist() != first.tolist(), "the generator stands still")
+    return "uniform, normal, integers, permutation, bernoulli, dropout over %d draws" % count
+
+
+def sparse_matrices(t, device):
+    torch = t.torch()
+    where = torch.tensor([[0, 1, 2, 3, 3], [1, 0, 2, 0, 3]])
+    values = tensor(t, [1.5, -2.0, 0.5, 3.0, 1.0], (5,), device, "float32")
+    matrix = torch.sparse_coo_tensor(where.to(device), values, (4, 4))
+    dense = [0, 1.5, 0, 0, -2.0, 0, 0, 0, 0, 0, 0.5, 0, 3.0, 0, 0, 1.0]
+    other = ref.grid(12)
+    t.step("to_dense")
+    t.close(matrix.to_dense(), dense, 0.0, 1e-9)
+    t.step("sparse times dense")
+    product = torch.sparse.mm(matrix, tensor(t, other, (4, 3), device, "float32"))
+    t.close(product, ref.matmul(dense, other, 4, 4, 3), 1e-6, 1e-6)
+    said = "COO"
+    if hasattr(matrix, "to_sparse_csr"):
+        t.step("CSR")
+        try:
+            rows = matrix.to_dense().to_sparse_csr()
+            t.close(rows @ tensor(t, other, (4, 3), device, "float32"), ref.matmul(dense, other, 4, 4, 3), 1e-6, 1e-6)
+            said += ", CSR"
+        except RuntimeError as error:
+            if "MKL" not in str(error) and "not supported" not in str(error):
+                raise
+            said += " (CSR products need MKL here)"
+    return said
+
+
+def gradients(t, device):
+    """Backward against central differences in float64: error of order h^2, so 1e-6 at h = 1e-5."""
+    torch = t.torch()
+    F = torch.nn.functional
+    x = tensor(t, ref.rough(2 * 3 * 6 * 6, 2), (2, 3, 6, 6), device).requires_grad_()
+    w = tensor(t, ref.rough(4 * 3 * 9, 4), (4, 3, 3, 3), device).requires_grad_()
+    m = tensor(t, ref.rough(16 * 5, 6), (16, 5), device).requires_grad_()
+
+    def network():
+        hidden = torch.tanh(F.conv2d(x, w, padding=1))
+        hidden = F.avg_pool2d(hidden, 3).reshape(2, 16)
+        return (F.log_softmax(hidden @ m, 1)[:, 1] ** 2).sum() + torch.logsumexp(hidden, 1).sum()
+
+    network().backward()
+    step = 1e-5
+    for name, leaf in (("x", x), ("w", w), ("m", m)):
+        t.step("gradient of " + name)
+        flat = leaf.data.reshape(-1)
+        for index in (0, 7, flat.numel() // 2, flat.numel() - 1):
+            before = float(flat[index])
+            flat[index] = before + step
+            up = float(network())
+            flat[index] = before - step
+            down = float(network())
+            flat[index] = before
+            t.close(leaf.grad.reshape(-1)[index], (up - down) / (2 * step), 1e-5, 1e-7, "d/d%s[%d]" % (name, index))
+    t.step("second derivative")
+    z = tensor(t, [0.3, -0.7], (2,), device).requires_grad_()
+    first = torch.autograd.grad((z ** 3).sum(), z, create_graph=True)[0]
+    second = torch.autograd.grad(first.sum(), z)[0]
+    t.close(second, [1.8, -4.2], 1e-12, 1e-12, "second derivative of z^3")
+    return "conv, pool, matmul, log_softmax against central differences"
+
+
+def training(t, device):
+    """Least squares by gradient descent has a closed form; a small network must fit what it can represent."""
+    torch = t.torch()
+    t.step("least squares")
+    rows = 40
+    x = tensor(t, ref.rough(rows * 3, 5), (rows, 3), device)
+    true = tensor(t, [1.0, -2.0, 0.5], (3, 1), device)
+    y = x @ true
+    w = torch.zeros(3, 1, dtype=torch.float64, device=device, requires_grad=True)
+    for _ in range(400):
+        loss = ((x @ w - y) ** 2).mean()
+        loss.backward()
+        with torch.no_grad():
+            w -= 0.5 * w.grad
+            w.grad.zero_()
+    t.close(w, [1.0, -2.0, 0.5], 1e-6, 1e-6, "weights of the least squares fit")
+    t.step("network")
+    torch.manual_seed(3)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1)).to(device)
+    points = torch.tensor([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]).to(device)
+    wanted = torch.tensor([[0.0], [1.0], [1.0], [0.0]]).to(device)
+    start = float(((net(points) - wanted) ** 2).mean())
+    velocity = [torch.zeros_like(p) for p in net.parameters()]
+    last = start
+    # Momentum by hand: torch.optim imports torch._dynamo, which costs minutes on an emulated CPU.
+    for _ in range(600):
+        loss = ((net(points) - wanted) ** 2).mean()
+        grads = torch.autograd.grad(loss, list(net.parameters()))
+        with torch.no_grad():
+            for p, v, g in zip(net.parameters(), velocity, grads):
+                v.mul_(0.9).add_(g)
+                p.sub_(0.1 * v)
+        last = float(loss.detach())
+    t.ensure(last < 1e-3, "the exclusive or was not learnt: loss %.3g after 600 steps (from %.3g)" % (last, start))
+    return "least squares to 1e-6; exclusive or from %.3g to %.1e" % (start, last)

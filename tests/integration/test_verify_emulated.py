@@ -1,0 +1,94 @@
+"""Emulated CPUs proved both ways with spark: what must crash crashes with the right name, what must run runs."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+import x86_spark
+
+import needs
+from rekindle import api
+from rekindle.errors import BadInput
+from rekindle.model.verify import VerifyCheck, VerifyReport
+
+pytestmark = [
+    pytest.mark.integration,
+    needs.tool("qemu-x86_64", *x86_spark.COMPILERS),
+    pytest.mark.skipif(
+        platform.machine() != "x86_64" and sys.version_info[:2] != (3, 11),
+        reason="Debian 12's emulated Python is 3.11, so spark is compiled against headers of 3.11",
+    ),
+]
+
+
+def failed(report: VerifyReport) -> dict[str, VerifyCheck]:
+    return {check.id: check for check in report.checks if check.status == "failed"}
+
+
+def try_on(wheel: Path, cpu: str, **more: object) -> VerifyReport:
+    return api.verify(wheel=wheel, cpu=cpu, dependencies=False, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def dispatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return x86_spark.wheel_for(tmp_path_factory.mktemp("dispatched") / "b", sys.version_info[:2])
+
+
+def test_a_dispatched_build_runs_on_ivy_bridge(dispatched: Path) -> None:
+    report = try_on(dispatched, "ivybridge")
+    assert report.good, failed(report)
+    status = {check.id: check for check in report.checks}
+    assert "refuses fma bmi1 bmi2 movbe avx2" in status["cpu.features"].detail
+    assert status["core.capability"].detail == "DEFAULT"
+
+
+def test_a_dispatched_build_takes_the_better_code_on_haswell(dispatched: Path) -> None:
+    report = try_on(dispatched, "haswell", only=("core",))
+    assert report.good, failed(report)
+    assert {check.id: check.detail for check in report.checks}["core.capability"] == "AVX2"
+
+
+def test_forcing_the_better_code_on_the_older_cpu_crashes_in_that_code(dispatched: Path) -> None:
+    report = try_on(dispatched, "ivybridge", only=("core.dot",), env={"SPARK_CPU_CAPABILITY": "AVX2"})
+    crash = failed(report)["core.dot"].crash
+    assert crash is not None and crash.signal == "SIGILL" and crash.isa in ("avx2", "fma")
+    assert crash.function and "AVX2" in crash.function
+    assert crash.unit == "kernels.cpp.AVX2.cpp"
+
+
+def test_a_forbidden_instruction_outside_dispatched_code_is_named(tmp_path: Path) -> None:
+    wheel = x86_spark.wheel_for(tmp_path / "b", sys.version_info[:2], USE_UNGUARDED_AVX2="ON")
+    report = try_on(wheel, "ivybridge", only=("core",))
+    bad = failed(report)
+    assert set(bad) == {"core.checksum"}
+    crash = bad["core.checksum"].crash
+    assert crash is not None and crash.signal == "SIGILL" and crash.isa == "avx2"
+    assert crash.function == "spark::checksum(float const*, unsigned long)" or crash.function == (
+        "_ZN5spark8checksumEPKfm"
+    )
+    assert try_on(wheel, "haswell", only=("core",)).good, "the same wheel runs where AVX2 is"
+
+
+def test_the_xeon_e5_v2_story(tmp_path: Path) -> None:
+    """Flags found in old build scripts for this CPU name FMA, which it does not have."""
+    folklore = x86_spark.wheel_for(tmp_path / "folklore", sys.version_info[:2], SPARK_BASELINE_FLAGS="-mavx -mfma")
+    bad = failed(try_on(folklore, "xeon e5 v2", only=("core",)))
+    assert {check.crash.isa for check in bad.values() if check.crash} == {"fma"}
+
+
+def test_a_cpu_the_emulator_cannot_be_ends_the_run(dispatched: Path) -> None:
+    report = try_on(dispatched, "skylake_avx512")
+    if report.good:
+        pytest.skip("this qemu emulates AVX-512")
+    assert [check.id for check in report.checks] == ["cpu.features"]
+    assert "avx512f" in report.checks[0].detail
+
+
+def test_a_wheel_for_another_processor_is_refused(tmp_path: Path, dispatched: Path) -> None:
+    other = tmp_path / dispatched.name.replace("x86_64", "aarch64")
+    other.write_bytes(dispatched.read_bytes())
+    with pytest.raises(BadInput, match="x86-64"):
+        try_on(other, "ivybridge")
