@@ -32,7 +32,6 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
             if driver == "amdgpu"
             else f"the card runs on {driver or 'no driver'}, not on amdgpu"
         )
-        host.gap("AMD driver", trouble)
     return Cards(gpus=gpus, driver=_driver(host, ours), trouble=trouble)
 
 
@@ -67,7 +66,7 @@ def _from_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
         card = next((card for card in cards if card.slot == slot), None)
         pci_id = f"1002:{int(values.get('device_id', '0')):04x}"
         gfx = gfx_of(int(values.get("gfx_target_version", "0")))
-        chip = chip_of(pci_id)
+        chip = chip_of(pci_id, revision=card.revision if card else None)
         found.append(
             Gpu(
                 vendor="amd",
@@ -130,7 +129,7 @@ def _from_rocminfo(host: Asking) -> tuple[Gpu, ...]:
 
 
 def _from_pci(card: PciCard) -> Gpu:
-    chip = chip_of(card.pci_id)
+    chip = chip_of(card.pci_id, revision=card.revision)
     return Gpu(
         vendor="amd",
         name=(chip.name if chip else None) or card.name,

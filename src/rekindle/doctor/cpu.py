@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import re
+import tomllib
+from importlib.resources import files
 from typing import Any
 
 from rekindle.doctor.probing import Asking
@@ -92,8 +94,11 @@ def _from_proc(host: Asking, raw: str) -> Cpu:
     part = first.get("CPU part", "")
     uarch = microarchitecture(host.machine, vendor, features, part)
     name = tidy_name(first.get("model name") or first.get("Model") or "")
+    if host.machine == "aarch64":
+        # "ARMv8 Processor rev 1 (v8l)" names no processor; the part number does.
+        name = arm_name(first.get("CPU implementer", ""), part) or ("" if name.startswith("ARMv") else name)
     return Cpu(
-        name=name or _arm_name(vendor, uarch),
+        name=name or None,
         vendor=vendor or None,
         microarchitecture=uarch,
         features=tuple(sorted(features)),
@@ -102,11 +107,15 @@ def _from_proc(host: Asking, raw: str) -> Cpu:
     )
 
 
-def _arm_name(vendor: str | None, uarch: str | None) -> str | None:
-    """ARM Linux names no model; the part number decodes to the core, which is a name people know."""
-    if not vendor or not uarch or uarch.startswith("armv") or uarch == "aarch64":
-        return None
-    return f"{vendor} {uarch.replace('_', ' ').title()}"
+def arm_name(implementer: str, part: str) -> str | None:
+    names = _arm_parts().get(implementer)
+    found = names.get(part) if isinstance(names, dict) else None
+    return f"{names['vendor']} {found}" if isinstance(names, dict) and found else None
+
+
+@functools.cache
+def _arm_parts() -> dict[str, Any]:
+    return tomllib.loads((files("rekindle.doctor") / "arm_parts.toml").read_text(encoding="utf-8"))
 
 
 def _from_registry(host: Asking) -> Cpu:
@@ -154,13 +163,7 @@ def _windows_counts(host: Asking) -> tuple[int | None, int | None]:
     key = host.registry(r"HKLM\HARDWARE\DESCRIPTION\System\CentralProcessor")
     threads = len(key.keys) if key else None
     told = host.env.get("NUMBER_OF_PROCESSORS", "")
-    done = host.run(
-        ["powershell", "-NoProfile", "-NonInteractive", "-Command",
-         "(Get-CimInstance Win32_Processor | Measure-Object NumberOfCores -Sum).Sum"],
-        timeout=host.left(6),
-    )  # fmt: skip
-    cores = int(done.out.strip()) if done.out.strip().isdigit() else None
-    return cores, threads or (int(told) if told.isdigit() else None)
+    return host.cores(), threads or (int(told) if told.isdigit() else None)
 
 
 def arm_vendor(code: str) -> str | None:
@@ -179,10 +182,16 @@ def microarchitecture(machine: str, vendor: str | None, features: set[str], part
     family = {"x86_64": "x86_64", "aarch64": "aarch64"}.get(machine)
     if family is None or not features:
         return None
+    # The kernel calls SSE3 by Intel's code name for it.
+    have = features | ({"sse3"} if "pni" in features else set())
     fits = [
         target
         for target in TARGETS.values()
-        if str(target.family) == family and target.vendor in (vendor, "generic") and target.features <= features
+        if str(target.family) == family
+        and target.vendor in (vendor, "generic")
+        and target.features <= have
+        # archspec's generic ARM levels list no features, so everything would be the newest of them.
+        and (family != "aarch64" or target.vendor != "generic" or target.name == "aarch64")
     ]
     if not fits:
         return None

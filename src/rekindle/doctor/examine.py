@@ -7,13 +7,17 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rekindle import __version__
-from rekindle.doctor.checks import Case, judge
+from rekindle.doctor.case import Case
+from rekindle.doctor.checks import judge
 from rekindle.doctor.compilers import probe_compilers
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.doctor.disks import probe_disks
 from rekindle.doctor.fixes import probe_managers
 from rekindle.doctor.gpus import Graphics, probe_gpus
+from rekindle.doctor.holders import probe_holders
 from rekindle.doctor.installations import Installations, probe_installations
 from rekindle.doctor.memory import Limits, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
@@ -21,6 +25,7 @@ from rekindle.doctor.system import probe_os
 from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
+from rekindle.doctor.torch_verdict import judge_torch
 from rekindle.host.capture import write_capture
 from rekindle.host.protocol import Host
 from rekindle.host.record import join_records
@@ -56,6 +61,7 @@ def examine(
         "pythons": probe_installations(try_torch),
         "tools": probe_tools,
         "package managers": probe_managers,
+        "programs that hold torch": probe_holders,
     }
     answers = run_probes(host, probes, deadline=begin + deadline_s)
     found = answers.found
@@ -80,9 +86,15 @@ def examine(
         torches=installed.torches,
         tools=found.get("tools", {}),
     )
-    checks, ready = judge(Case(machine=machine, graphics=graphics, managers=found.get("package managers", ())))
-    from msgspec.structs import replace
-
+    machine = replace(machine, torches=tuple(judge_torch(machine, torch) for torch in machine.torches))
+    case = Case(
+        machine=machine,
+        graphics=graphics,
+        managers=found.get("package managers", ()),
+        workspace=place,
+        torch_users=found.get("programs that hold torch", ()),
+    )
+    checks, ready = judge(case)
     examination = replace(
         machine,
         checks=checks,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rekindle.doctor.amd import find_amd
+from rekindle.doctor.jetson import find_jetson
 from rekindle.doctor.nvidia import Cards, find_nvidia
 from rekindle.doctor.pci import find_cards
 from rekindle.doctor.probing import Asking
@@ -29,4 +30,7 @@ class Graphics:
 
 def probe_gpus(host: Asking) -> Graphics:
     cards = find_cards(host)
-    return Graphics(nvidia=find_nvidia(host, cards), amd=find_amd(host, cards))
+    nvidia = find_jetson(host)
+    if not nvidia.gpus:
+        nvidia = find_nvidia(host, cards)
+    return Graphics(nvidia=nvidia, amd=find_amd(host, cards))

@@ -41,7 +41,10 @@ def packaged_cuda(host: Asking) -> dict[str, str]:
         said = host.run(["dpkg-query", "-W", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
     elif host.which("rpm"):
         said = host.run(["rpm", "-qa", "libcudnn*", "cudnn*", "libnccl*"], timeout=host.left(3)).out
-    return {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", said)}
+    by_version = {m[1]: m[2] for m in re.finditer(r"(\d+\.\d+\.\d+)[\d.]*-\d+[.+]cuda(\d+\.\d+)", said)}
+    # From version 9 on the package's name carries it: libcudnn9-dev-cuda-12 9.3.0.75-1.
+    by_name = {m[2]: m[1] for m in re.finditer(r"-cuda-(\d+)[\s-]+(\d+\.\d+\.\d+)", said)}
+    return {**by_name, **by_version}
 
 
 def _by_header(
@@ -73,7 +76,13 @@ def _one(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) ->
     if not all(numbers):
         return []
     version = ".".join(number[1] for number in numbers if number)
-    return [Toolkit(kind=kind, version=version, path=header, note=f"for CUDA {cuda}" if cuda else None)]
+    return [Toolkit(kind=kind, version=version, path=_root(header), note=f"for CUDA {cuda}" if cuda else None)]
+
+
+def _root(header: str) -> str:
+    """The place one names to a build: the directory above ``include``."""
+    head, mark, _ = header.replace("\\", "/").rpartition("/include/")
+    return header[: len(head)] if mark and head else header
 
 
 def _by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
@@ -94,7 +103,7 @@ def find_blas(host: Asking) -> list[Toolkit]:
 
     def add(kind: str, header: str, version: str | None, note: str | None = None) -> None:
         if version:
-            found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=header, note=note))
+            found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_root(header), note=note))
 
     for header in _blas_headers(host, "mkl_version.h", ("mkl", "*/include", "mkl/*/include")):
         said = text_of(host.read(header, limit=_HEADER_BYTES))
@@ -103,6 +112,9 @@ def find_blas(host: Asking) -> list[Toolkit]:
             for name in ("__INTEL_MKL__", "__INTEL_MKL_MINOR__", "__INTEL_MKL_UPDATE__")
             if (match := re.search(rf"^\s*#define {name}\s+(\d+)", said, re.MULTILINE))
         ]
+        if len(numbers) == 3 and int(numbers[0]) >= 2021:
+            # Since oneAPI the update is what the product calls its minor version.
+            numbers = [numbers[0], numbers[2], "0"] if numbers[1] == "0" else numbers
         add("mkl", header, ".".join(numbers) if len(numbers) == 3 else None)
     for header in _blas_headers(host, "openblas_config.h", ("openblas*", "openblas")):
         said = text_of(host.read(header, limit=_HEADER_BYTES))

@@ -8,9 +8,8 @@ from typing import Any
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import text_of, version_key
+from rekindle.host.vcvars import read_vcvars
 from rekindle.model.machine import Compiler
-
-_CPP = "Microsoft.VisualStudio.Component.VC.Tools.x86.x64"
 
 
 def find_msvc(host: Asking) -> tuple[Compiler, ...]:
@@ -29,7 +28,26 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
     for instance in instances if isinstance(instances, list) else ():
         if isinstance(instance, dict):
             found += _toolsets(host, instance)
+    found.sort(key=lambda compiler: version_key(compiler.version), reverse=True)
+    if found:
+        found[0] = _with_environment(host, found[0])
     return tuple(found)
+
+
+def _with_environment(host: Asking, compiler: Compiler) -> Compiler:
+    """The Windows SDK that the newest toolset's vcvars64.bat finds: it proves that batch files run here."""
+    from msgspec.structs import replace
+
+    root, _, rest = str(compiler.path).partition(r"\VC\Tools\MSVC")
+    toolset = rest.strip("\\").split("\\")[0]
+    answer = read_vcvars(host, rf"{root}\VC\Auxiliary\Build\vcvars64.bat", toolset, timeout=host.left(6))
+    if answer.why is not None:
+        host.gap("Visual Studio's environment", f"vcvars64.bat: {answer.why}")
+        return compiler
+    sdk = answer.env.get("WindowsSDKVersion", "").strip("\\")
+    if not sdk:
+        host.gap("Windows SDK", "vcvars64.bat found none (add 'Windows SDK' in the Visual Studio Installer)")
+    return replace(compiler, note=f"{compiler.note}, Windows SDK {sdk or 'missing'}")
 
 
 def _toolsets(host: Asking, instance: dict[str, Any]) -> list[Compiler]:

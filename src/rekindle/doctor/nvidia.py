@@ -50,7 +50,7 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
             found = replace(found, trouble=_no_driver(ours))
         elif not ours:
             found = replace(found, trouble=found.trouble if loaded else None)
-    if found.trouble:
+    if found.trouble and not found.gpus:
         host.gap("NVIDIA driver", found.trouble)
     return replace(found, driver=found.driver or loaded or _registry_driver(ours))
 

@@ -176,4 +176,4 @@ def kind_of(path: str, answer: Mapping[str, Any]) -> str:
         return "store"
     if said.startswith(("/usr/bin", "/bin")):
         return "system"
-    return "python.org" if ":/" in said else "other"
+    return "python.org" if ":/" in said else "local"

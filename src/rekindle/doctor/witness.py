@@ -106,6 +106,10 @@ class Witness:
         self._note("memory", self.record.memory)
         return self.record.memory
 
+    def cores(self) -> int | None:
+        self.record.cores = self._host.cores()
+        return self.record.cores
+
     def cpuid(self) -> Cpuid | None:
         self.record.cpuid = self._host.cpuid()
         if self.record.cpuid is not None:

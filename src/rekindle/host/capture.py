@@ -31,7 +31,9 @@ def write_capture(record: Record, directory: Path) -> Path:
 
 
 def render_capture(record: Record) -> str:
-    parts = [render_table({"schema": SCHEMA, "system": record.system, "machine": record.machine})]
+    parts = [
+        render_table({"schema": SCHEMA, "system": record.system, "machine": record.machine, "cores": record.cores})
+    ]
     if record.paths:
         parts.append(f"paths = {render_value(sorted(record.paths))}\n")
 
@@ -104,6 +106,7 @@ def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
         raise ValueError(f"schema {values['schema']} is not {SCHEMA}; a newer rekindle wrote it")
     record.system = values.get("system", record.system)
     record.machine = values.get("machine", record.machine)
+    record.cores = values.get("cores", record.cores)
     record.about.update(values.get("about", {}))
     record.env.update(values.get("env", {}))
     record.paths.update(dict.fromkeys(values.get("paths", ())))

@@ -72,6 +72,11 @@ class LiveHost:
 
         return read_memory()
 
+    def cores(self) -> int | None:
+        from rekindle.host.native import read_cores
+
+        return read_cores()
+
     def cpuid(self) -> Cpuid | None:
         from rekindle.host.cpuid import read_cpuid
 

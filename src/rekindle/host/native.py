@@ -22,6 +22,15 @@ def read_memory() -> Memory | None:
     return Memory(total=virtual.total, available=virtual.available, swap=swap.total)
 
 
+def read_cores() -> int | None:
+    try:
+        import psutil
+
+        return int(psutil.cpu_count(logical=False) or 0) or None
+    except (OSError, RuntimeError, NotImplementedError, ImportError):
+        return None
+
+
 def read_disk(path: str) -> Disk | None:
     place = Path(path)
     while True:

@@ -98,6 +98,9 @@ class Host(Protocol):
     def memory(self) -> Memory | None:
         """Physical memory and swap."""
 
+    def cores(self) -> int | None:
+        """Physical cores, where the system has a call for it."""
+
     def cpuid(self) -> Cpuid | None:
         """The processor's own description (x86 only)."""
 

@@ -26,6 +26,7 @@ class Record:
     registry: dict[str, RegistryKey | None] = field(default_factory=dict)
     pythons: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
     torches: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    cores: int | None = None
     memory: Memory | None = None
     cpuid: Cpuid | None = None
     nvml: Mapping[str, Any] | None = None
@@ -43,6 +44,6 @@ def join_records(records: Iterable[Record]) -> Record:
                 whole.runs.append(run)
         for name in ("files", "paths", "programs", "links", "env", "disks", "registry", "pythons", "torches"):
             getattr(whole, name).update(dict(getattr(record, name)))
-        for name in ("memory", "cpuid", "nvml"):
+        for name in ("cores", "memory", "cpuid", "nvml"):
             setattr(whole, name, getattr(record, name) or getattr(whole, name))
     return whole

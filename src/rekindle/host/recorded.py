@@ -97,6 +97,9 @@ class RecordedHost:
     def memory(self) -> Memory | None:
         return self.record.memory
 
+    def cores(self) -> int | None:
+        return self.record.cores
+
     def cpuid(self) -> Cpuid | None:
         return self.record.cpuid
 

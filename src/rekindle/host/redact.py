@@ -98,6 +98,7 @@ class Redactor:
             },
             pythons={text(path): self.value(answer) for path, answer in record.pythons.items()},
             torches={text(path): self.value(answer) for path, answer in record.torches.items()},
+            cores=record.cores,
             memory=record.memory,
             cpuid=record.cpuid,
             nvml=self.value(record.nvml),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from rekindle.model.machine import Check, Examination, InstalledTorch, Machine
+from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine
 from rekindle.render.screen import Screen
 
 
@@ -50,13 +50,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
             for t in machine.toolkits
         ),
     )
-    rows += _labelled(
-        "compilers",
-        (
-            f"{c.kind} {c.version}  {private(c.path or '')}" + (f" ({c.note})" if c.note else "")
-            for c in machine.compilers
-        ),
-    )
+    rows += _labelled("compilers", map(_compiler, machine.compilers))
     rows += _labelled(
         "pythons",
         (
@@ -119,13 +113,19 @@ def _gpu(machine: Machine, number: int) -> str:
     return ", ".join(part for part in parts[:-1] if part) + f" {parts[-1]}" + (f" {gpu.note}" if gpu.note else "")
 
 
+def _compiler(compiler: Compiler) -> str:
+    # Visual Studio's paths are a line long and say nothing that the toolset does not.
+    place = "" if compiler.kind == "msvc" else private(compiler.path or "")
+    note = compiler.note if compiler.kind == "msvc" else f"({compiler.note})" if compiler.note else None
+    return f"{compiler.kind} {compiler.version}  " + " ".join(filter(None, (place, note)))
+
+
 def _torch(torch: InstalledTorch) -> str:
     built = f"CUDA {torch.cuda}" if torch.cuda else f"ROCm {torch.rocm}" if torch.rocm else "CPU only"
     state = {True: "loads", False: "does not load", None: "not tried"}[torch.works]
     if torch.gpu_works is not None:
         state = "works on the GPU" if torch.gpu_works else "fails on the GPU"
-    why = f": {torch.why}" if torch.why else ""
-    return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state}{why})")
+    return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state})")
 
 
 def _show_checks(checks: Iterable[Check], screen: Screen) -> None:

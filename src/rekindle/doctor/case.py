@@ -1,0 +1,26 @@
+"""What a rule of the doctor looks at: the finished machine, and how this system installs things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rekindle.doctor.fixes import fix_for
+from rekindle.doctor.gpus import Graphics
+from rekindle.model.machine import Check, Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    machine: Machine
+    graphics: Graphics
+    managers: tuple[str, ...]
+    workspace: str
+    torch_users: tuple[str, ...] = ()
+
+    def fix(self, topic: str) -> str | None:
+        return fix_for(topic, self.managers)
+
+
+# One line of the table, several, or none where the question does not arise.
+Rule = Callable[[Case], Check | list[Check] | None]

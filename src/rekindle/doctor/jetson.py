@@ -1,0 +1,45 @@
+"""NVIDIA's Tegra boards: the GPU is no PCI device, so the device tree names the chip."""
+
+from __future__ import annotations
+
+import re
+
+from rekindle.doctor.nvidia import Cards
+from rekindle.doctor.probing import Asking
+from rekindle.doctor.text import text_of
+from rekindle.facts import load_facts
+from rekindle.model.machine import Gpu
+
+_COMPATIBLE = "/proc/device-tree/compatible"
+
+
+def find_jetson(host: Asking) -> Cards:
+    """The board's GPU and its L4T release; nothing on any other machine."""
+    if host.system != "linux" or host.machine != "aarch64":
+        return Cards()
+    names = text_of(host.read(_COMPATIBLE)).split("\0")
+    if not any(name.startswith("nvidia,tegra") for name in names):
+        return Cards()
+    rows = [row for row in load_facts().nvidia.jetson if row.device_tree in names]
+    model = text_of(host.read("/proc/device-tree/model")).strip("\0 \n")
+    # Boards of one chip differ in memory and clocks, not in architecture; the firmware knows the board's name.
+    row = next((row for row in rows if row.name.lower() in model.lower()), rows[0] if rows else None)
+    if row is None:
+        host.gap("Tegra GPU", f"no table knows {', '.join(filter(None, names))}")
+    gpu = Gpu(
+        vendor="nvidia",
+        name=model.removeprefix("NVIDIA ").strip() or (row.name if row else None),
+        arch=row.arch if row else None,
+        how="device-tree",
+        note="shares the memory of the system",
+    )
+    return Cards(gpus=(gpu,), driver=_l4t(host))
+
+
+def _l4t(host: Asking) -> str | None:
+    """``# R36 (release), REVISION: 4.3, GCID: …`` → ``L4T 36.4.3``: Tegra's driver comes with the board's system."""
+    match = re.search(r"R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)", text_of(host.read("/etc/nv_tegra_release")))
+    if match is None:
+        host.gap("L4T release", "there is no /etc/nv_tegra_release (not NVIDIA's system, or a bare container)")
+        return None
+    return f"L4T {match[1]}.{match[2]}"

@@ -1,0 +1,134 @@
+"""Needed on every machine: a Python, space, memory, a compiler, the tools of a build."""
+
+from __future__ import annotations
+
+from rekindle.doctor.case import Case, Rule
+from rekindle.doctor.fit import usable
+from rekindle.doctor.text import version_key
+from rekindle.facts import load_facts
+from rekindle.model.machine import Check, Purpose, Python
+
+# What a build of torch 2.x takes when nothing is known of the plan; the plan says more exactly.
+_BUILD_DISK_GIB = 25.0
+_USE_DISK_GIB = 8.0
+_BUILD_MEMORY_GIB = 8.0
+MIN_CMAKE = "3.18"
+
+
+def check_python(case: Case) -> Check:
+    """A Python for which some torch is published; best one that the newest torch takes."""
+    platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
+    newest_first = [(version, _pythons_of(version, platform)) for version in load_facts().releases]
+    usable = [
+        python for python in case.machine.pythons if python.kind != "pypy" and (python.abi or "cp").startswith("cp")
+    ]
+    newest = next((pythons for _, pythons in newest_first if pythons), ())
+    want = f"{newest[0]} to {newest[-1]}" if newest else None
+    for python in usable:
+        if _minor(python) in newest:
+            return Check(id="python", status="ok", needed_for=("build", "use"), found=python.version, want=want)
+    for version, pythons in newest_first:
+        if old := next((python for python in usable if _minor(python) in pythons), None):
+            why = f"for Python {_minor(old)} the newest torch is {version}"
+            return Check(
+                id="python", status="warn", needed_for=("build", "use"), found=old.version, want=want, why=why,
+                fix=case.fix("python-newer"),
+            )  # fmt: skip
+    found = case.machine.pythons[0].version if case.machine.pythons else None
+    topic = "python-newer" if found else "python"
+    return Check(id="python", status="fail", needed_for=("build", "use"), found=found, want=want, fix=case.fix(topic))
+
+
+def _pythons_of(version: str, platform: str) -> tuple[str, ...]:
+    row = load_facts().release(version)
+    found = row.pythons.get(platform, ()) if row else ()  # type: ignore[call-overload]
+    return tuple(sorted({name.rstrip("t") for name in found}, key=version_key))
+
+
+def _minor(python: Python) -> str:
+    return ".".join(python.version.split(".")[:2])
+
+
+def check_python_headers(case: Case) -> Check | None:
+    if case.machine.os.system == "windows" or not case.machine.pythons:
+        return None
+    with_headers = [python for python in case.machine.pythons if python.note is None]
+    if with_headers:
+        return Check(id="python-headers", status="ok", needed_for=("build",), found=f"for {with_headers[0].version}")
+    return Check(
+        id="python-headers", status="fail", needed_for=("build",), want="Python.h", fix=case.fix("python-headers")
+    )
+
+
+def check_compiler(case: Case) -> Check:
+    wanted = "msvc" if case.machine.os.system == "windows" else "gcc or clang"
+    windows = case.machine.os.system == "windows"
+    good = [c for c in case.machine.compilers if (c.kind == "msvc") == windows and usable(c)]
+    if good:
+        newest = good[0]
+        return Check(
+            id="compiler", status="ok", needed_for=("build",), found=f"{newest.kind} {newest.version}", want=wanted
+        )
+    return Check(
+        id="compiler", status="fail", needed_for=("build",), want=f"a C++ compiler ({wanted})", fix=case.fix("compiler")
+    )
+
+
+def tool_rule(name: str, *, minimum: str | None = None) -> Rule:
+    def check(case: Case) -> Check:
+        found = case.machine.tools.get(name)
+        want = f"{minimum} or newer" if minimum else None
+        good = found is not None and (minimum is None or found == "?" or version_key(found) >= version_key(minimum))
+        return Check(
+            id=name,
+            status="ok" if good else "fail",
+            needed_for=("build",),
+            found=found,
+            want=want,
+            fix=None if good else case.fix(name),
+        )
+
+    return check
+
+
+def check_ccache(case: Case) -> Check:
+    found = next(
+        (f"{name} {case.machine.tools[name]}" for name in ("ccache", "sccache") if case.machine.tools.get(name)), None
+    )
+    if found:
+        return Check(id="ccache", status="ok", needed_for=("build",), found=found)
+    return Check(
+        id="ccache",
+        status="warn",
+        needed_for=("build",),
+        want="ccache or sccache",
+        fix=case.fix("ccache"),
+        why="a second build would take as long as the first",
+    )
+
+
+def check_memory(case: Case) -> Check:
+    memory = case.machine.memory_gib
+    if memory is None:
+        return Check(id="memory", status="skip", needed_for=("build",), want=f"{_BUILD_MEMORY_GIB:g} GiB")
+    good = memory >= _BUILD_MEMORY_GIB
+    limit = f" (limit of {case.machine.memory_limited_by})" if case.machine.memory_limited_by else ""
+    return Check(
+        id="memory",
+        status="ok" if good else "warn",
+        needed_for=("build",),
+        found=f"{memory:g} GiB{limit}",
+        want=f"{_BUILD_MEMORY_GIB:g} GiB or more",
+        fix=None if good else case.fix("memory"),
+    )
+
+
+def check_disk(case: Case) -> Check:
+    free = case.machine.disk_free_gib
+    want = f"{_BUILD_DISK_GIB:g} GiB free to build, {_USE_DISK_GIB:g} to use"
+    if free is None:
+        return Check(id="disk", status="skip", needed_for=("build", "use"), want=want)
+    if free >= _BUILD_DISK_GIB:
+        return Check(id="disk", status="ok", needed_for=("build", "use"), found=f"{free:g} GiB", want=want)
+    needed: tuple[Purpose, ...] = ("build",) if free >= _USE_DISK_GIB else ("build", "use")
+    return Check(id="disk", status="fail", needed_for=needed, found=f"{free:g} GiB", want=want, fix=case.fix("disk"))
