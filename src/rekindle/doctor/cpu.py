@@ -190,14 +190,17 @@ def microarchitecture(machine: str, vendor: str | None, features: set[str], part
         if str(target.family) == family
         and target.vendor in (vendor, "generic")
         and target.features <= have
+        # Another core of the same maker may execute the same code, but it is not this one.
+        and (not part or not target.cpu_part or target.cpu_part == part)
         # archspec's generic ARM levels list no features, so everything would be the newest of them.
         and (family != "aarch64" or target.vendor != "generic" or target.name == "aarch64")
     ]
     if not fits:
         return None
     generic = max((t for t in fits if t.vendor == "generic"), key=_specific, default=None)
-    if part and any(target.cpu_part == part for target in fits):
-        fits = [target for target in fits if target.cpu_part == part]
+    exact = [target for target in fits if part and target.cpu_part == part]
+    if exact:
+        fits = exact
     # A niche feature switched off by firmware must not push a machine below its generic level.
     elif generic is not None:
         fits = [target for target in fits if target > generic] or [generic]

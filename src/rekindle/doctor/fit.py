@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
-from rekindle.model.arch import Sm, sass_runs_on
+from rekindle.model.arch import Gfx, Sm, sass_runs_on
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Compiler, Gpu, Machine, Toolkit
 
@@ -134,6 +134,21 @@ def cudnn_cards(machine: Machine) -> list[Misfit]:
             why = f"cuDNN {toolkit.version} has no code for {gpu.arch} ({gpu.name}); its oldest is {oldest}"
             found.append(Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)))
     return found
+
+
+def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
+    """A ROCm whose published list has none of the machine's cards; a version the tables lack is no misfit."""
+    ours = version_key(toolkit.version)[:2]
+    row = next((row for name, row in load_facts().rocm.release.items() if version_key(name)[:2] == ours), None)
+    cards = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and isinstance(gpu.arch, Gfx)]
+    if row is None or not cards:
+        return None
+    known = {target.name for target in row.gfx}
+    without = [gpu for gpu in cards if isinstance(gpu.arch, Gfx) and gpu.arch.name not in known]
+    if len(without) < len(cards):
+        return None
+    named = ", ".join(f"{gpu.arch} ({gpu.name})" for gpu in without)
+    return f"AMD does not list {named} for ROCm {toolkit.version}; its libraries may have no code for it"
 
 
 def driver_misfit(machine: Machine, cuda: str) -> str | None:

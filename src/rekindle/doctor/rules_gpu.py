@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.doctor.case import Case
-from rekindle.doctor.fit import Misfit, cuda_misfits, cudnn_cards, cudnn_misfits
+from rekindle.doctor.fit import Misfit, cuda_misfits, cudnn_cards, cudnn_misfits, rocm_misfit
 from rekindle.model.machine import Check
 
 
@@ -100,18 +100,21 @@ def _named(kind: str, misfits: Sequence[Misfit]) -> Check:
     )
 
 
-def check_rocm(case: Case) -> Check | None:
+def check_rocm(case: Case) -> list[Check]:
     if not case.graphics.amd.gpus:
-        return None
-    found = [t.version or "?" for t in case.machine.toolkits if t.kind == "rocm"]
-    return Check(
+        return []
+    found = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "rocm"]
+    check = Check(
         id="rocm",
         status="ok" if found else "fail",
         needed_for=("build",),
-        found=", ".join(dict.fromkeys(found)) or None,
+        found=", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in found)) or None,
         want=None if found else "a ROCm that knows the card",
         fix=None if found else case.fix("rocm"),
     )
+    # AMD's list is what AMD supports, not all that works: a warning, no failure.
+    wrong = [Misfit(toolkit=t, why=why) for t in found if (why := rocm_misfit(case.machine, t))]
+    return [check, *(_named("rocm", [misfit]) for misfit in wrong)]
 
 
 def check_torch(case: Case) -> list[Check]:

@@ -80,3 +80,13 @@ def test_a_redacted_record_still_fits_together() -> None:
     assert host.run([found, "--version"]).ok
     assert host.read("/home/user/x") == b"caf\xe9 of user /home/user/y"
     assert "anna" not in repr(host.record)
+
+
+def test_of_the_mounts_only_control_groups_are_kept() -> None:
+    mounts = (
+        b"29 1 254:0 / / rw - ext4 /dev/vda rw\n"
+        b"33 25 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+        b"44 29 254:0 /secret /mnt/secret rw - ext4 /dev/vdb rw\n"
+    )
+    redacted = ME.record(Record(machine="x86_64", files={"/proc/self/mountinfo": mounts}))
+    assert redacted.files["/proc/self/mountinfo"] == b"33 25 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
