@@ -49,7 +49,7 @@ def covers(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Cove
         return Coverage("none", text, gap.source[0])
     # An override is a Linux thing: the variable belongs to the HSA runtime.
     row = find_override(gpu.arch, facts) if platform.startswith("linux") else None
-    if row is not None and row.runs.name in names:
+    if row is not None and row.runs.name in names and not find_gap(row.runs, rocm, flavour.publisher, facts):
         text = f"has no {gpu.arch}, but its {row.runs} code runs there under {VARIABLE}={row.value}"
         if row.risk:
             text += f" ({row.risk})"

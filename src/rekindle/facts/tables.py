@@ -11,7 +11,6 @@ from rekindle.model.facts import (
     Cudnn,
     Distro,
     DriverEnd,
-    FirstRocm,
     Flavour,
     GfxOverride,
     Hazard,
@@ -21,6 +20,7 @@ from rekindle.model.facts import (
     Profile,
     Release,
     Rocm,
+    RocmSpan,
     SourceEnd,
     SourceEra,
 )
@@ -53,7 +53,7 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
     release: dict[str, Rocm]
     math_gap: tuple[MathGap, ...]
     override: tuple[GfxOverride, ...]
-    first: tuple[FirstRocm, ...]
+    span: tuple[RocmSpan, ...]
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):

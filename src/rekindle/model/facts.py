@@ -100,6 +100,7 @@ class Flavour(Row, frozen=True, kw_only=True):
     nccl: str | None = None
     sm: dict[Platform, tuple[str, ...]] = {}
     gfx: dict[Platform, tuple[Gfx, ...]] = {}
+    untested: dict[Platform, tuple[Gfx, ...]] = {}
     platforms: tuple[Platform, ...] = ()
     pythons: dict[Platform, tuple[str, ...]] = {}
     only: tuple[str, ...] = ()
@@ -174,11 +175,12 @@ class SourceEnd(Row, frozen=True, kw_only=True):
     proven: str | None = None
 
 
-class FirstRocm(Row, frozen=True, kw_only=True):
-    """The first ROCm release that knows a target."""
+class RocmSpan(Row, frozen=True, kw_only=True):
+    """The first ROCm release that knows a target, and the last that anybody made work with it."""
 
     gfx: Gfx
     rocm: str
+    last: str | None = None
 
 
 class Microarchitecture(Row, frozen=True, kw_only=True):

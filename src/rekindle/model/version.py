@@ -28,6 +28,7 @@ def is_version(text: str) -> bool:
     return _NUMBERS.match(text.lstrip("v")) is not None
 
 
+@functools.lru_cache(maxsize=65536)
 def compare(left: str, right: str) -> int:
     """-1, 0 or 1; missing numbers count as zero, so 2.8 equals 2.8.0."""
     a, b = key(left), key(right)

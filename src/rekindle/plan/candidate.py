@@ -39,20 +39,18 @@ class Judged:
     refusals: list[Refusal] = field(default_factory=list)
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    feasible: bool = False  # nothing is in the way that no change could mend
     cost: float = 0.0
 
-    @property
-    def feasible(self) -> bool:
-        """Nothing is in the way that no change could mend."""
-        return all(refusal.change is not None or not refusal.certain for refusal in self.refusals)
-
-    @property
-    def changes(self) -> list[Change]:
+    def settle(self) -> None:
+        """Work out what follows from the refusals; they do not change any more."""
         seen: dict[str, Change] = {}
         for refusal in self.refusals:
-            if refusal.change is not None and refusal.change.what not in seen:
-                seen[refusal.change.what] = refusal.change
-        return list(seen.values())
+            if refusal.change is not None:
+                seen.setdefault(refusal.change.what, refusal.change)
+        self.changes = list(seen.values())
+        self.feasible = all(refusal.change is not None or not refusal.certain for refusal in self.refusals)
 
     @property
     def doubts(self) -> list[Refusal]:

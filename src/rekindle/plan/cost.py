@@ -6,7 +6,7 @@ everything asked < a wheel with larger changes < a build with changes. A doubt w
 
 from __future__ import annotations
 
-from rekindle.model.version import compare, key, minor
+from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidate import Judged
 from rekindle.plan.question import Question
 
@@ -15,12 +15,12 @@ BUILD_CHANGED = 5.0
 DRIVER = 2.0
 SMALL = 1.0
 TORCH_UP = 1.5
-TORCH_DOWN = 4.0
+TORCH_DOWN = 3.0
 TORCH_FAR = 3.0
 DOUBT = 0.8
 OVERRIDE = 0.4
 ANCIENT = 3.0
-ANCIENT_RELEASES = 9  # minor releases behind the newest usable one: about three years
+ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0, in 2026
 
 
 def cost(judged: Judged, question: Question) -> float:
@@ -29,8 +29,9 @@ def cost(judged: Judged, question: Question) -> float:
     changes = {change.what for change in judged.changes}
     if changes & {"variant", "cuda", "rocm"}:
         total += SMALL
-        if question.tegra and question.wish.cuda and "cuda" in changes:
-            total += 2 * SMALL  # another JetPack, not another pip command
+        if question.tegra and question.wish.cuda and candidate.cuda and "cuda" in changes:
+            # Within a JetPack it is another toolkit; across major versions the board is flashed anew.
+            total += SMALL if key(candidate.cuda)[0] == key(question.wish.cuda)[0] else 6 * SMALL
     for what in changes - {"variant", "cuda", "rocm", "torch"}:
         total += DRIVER if what == "driver" else SMALL
     if "torch" in changes:
@@ -72,14 +73,18 @@ def preference(judged: Judged, question: Question) -> tuple[float | int, ...]:
         rank = (_steps(candidate.torch, question.wanted_releases[0], question), *(-part for part in version))
     else:
         rank = tuple(-part for part in version)
+    asked = question.wish.cuda or question.wish.rocm
+    exact = 0 if asked and same_prefix(candidate.cuda or candidate.rocm or "0", asked) else 1
     if flavour is None:
-        return (judged.cost, *rank, *judged_kit(candidate.cuda or candidate.rocm))
+        used = {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
+        official = 0 if (candidate.cuda or candidate.rocm) in used else 1
+        return (judged.cost, *rank, exact, official, *judged_kit(candidate.cuda or candidate.rocm))
     native = 0 if _driver_is_native(judged, question) else 1
     default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
     stable = 0 if flavour.status == "stable" else 1
     publisher = 0 if flavour.publisher == "pytorch" else 1
     kit = judged_kit(flavour.cuda or flavour.rocm)
-    return (judged.cost, *rank, publisher, native, stable, default, *kit)
+    return (judged.cost, *rank, exact, publisher, native, stable, default, *kit)
 
 
 def judged_kit(version: str | None) -> tuple[int, int]:

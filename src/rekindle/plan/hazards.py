@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from rekindle.model.arch import parse_sm
@@ -12,36 +13,45 @@ from rekindle.plan.question import Question
 
 
 def met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
-    for hazard in question.facts.hazards.hazard:
-        if applies(hazard, candidate, question):
+    kind = "wheel" if candidate.answer == "install" else "build"
+    for hazard in _possible(question):
+        if hazard.concerns in (kind, "both") and applies(hazard, candidate, question):
             yield hazard
 
 
-def applies(hazard: Hazard, candidate: Candidate, question: Question) -> bool:
-    kind = "wheel" if candidate.answer == "install" else "build"
-    if hazard.concerns not in (kind, "both"):
-        return False
-    if hazard.torch is not None and not matches(candidate.torch, hazard.torch):
-        return False
-    if hazard.backend and candidate.backend not in hazard.backend:
-        return False
+@functools.lru_cache(maxsize=64)
+def _possible(question: Question) -> tuple[Hazard, ...]:
+    """Those whose conditions on the machine hold; the rest is up to the candidate."""
+    return tuple(hazard for hazard in question.facts.hazards.hazard if _machine_fits(hazard, question))
+
+
+def _machine_fits(hazard: Hazard, question: Question) -> bool:
     if hazard.os and question.machine.os.system not in hazard.os:
         return False
     if hazard.arch and question.arch not in hazard.arch:
         return False
-    if hazard.flavour and (candidate.flavour is None or candidate.flavour.name not in hazard.flavour):
-        return False
-    if not _version(hazard.cuda, candidate.cuda) or not _version(hazard.rocm, candidate.rocm):
-        return False
-    if not _version(hazard.python, candidate.python) or not _version(hazard.glibc, question.glibc):
-        return False
-    if hazard.compiler is not None and not _compiler(hazard, candidate.compiler):
+    if not _version(hazard.glibc, question.glibc):
         return False
     if hazard.cpu_lacks and not question.cpu_lacks(hazard.cpu_lacks):
         return False
     if hazard.sm is not None and parse_sm(hazard.sm) not in question.sms:
         return False
     return hazard.tegra is None or hazard.tegra == question.tegra
+
+
+def applies(hazard: Hazard, candidate: Candidate, question: Question) -> bool:
+    """The conditions on the candidate; those on the machine were looked at before."""
+    if hazard.torch is not None and not matches(candidate.torch, hazard.torch):
+        return False
+    if hazard.backend and candidate.backend not in hazard.backend:
+        return False
+    if hazard.flavour and (candidate.flavour is None or candidate.flavour.name not in hazard.flavour):
+        return False
+    if not _version(hazard.cuda, candidate.cuda) or not _version(hazard.rocm, candidate.rocm):
+        return False
+    if not _version(hazard.python, candidate.python):
+        return False
+    return hazard.compiler is None or _compiler(hazard, candidate.compiler)
 
 
 def _version(spec: str | None, value: str | None) -> bool:

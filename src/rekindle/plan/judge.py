@@ -15,10 +15,10 @@ from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
 
-_BEFORE_COMPILER = (
+# Looked at before a compiler is searched for: most candidates end here.
+_VERSION_CHECKS = (rules_gpu.sources_take_arch, rules_gpu.sources_still_compile)
+_KIT_CHECKS = (
     rules_gpu.toolkit_targets_cards,
-    rules_gpu.sources_take_arch,
-    rules_gpu.sources_still_compile,
     rules_gpu.rocm_knows_target,
     rules_gpu.jetpack_offers_cuda,
     rules_toolchain.toolkit_is_new_enough,
@@ -27,6 +27,7 @@ _BEFORE_COMPILER = (
 
 def judge(candidate: Candidate, question: Question) -> Judged:
     judged = Judged(candidate, list(refusals(candidate, question)))
+    judged.settle()
     if candidate.flavour is not None and candidate.backend != "cpu":
         backend = BACKENDS[candidate.backend]
         for gpu in question.gpus:
@@ -44,8 +45,15 @@ def with_hazards(judged: Judged, question: Question) -> Judged:
 
 def judged_builds(question: Question, versions: tuple[str, ...], *, every: bool = False) -> Iterator[Judged]:
     """Builds, judged. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted."""
+    if not every:
+        versions = tuple(version for version in versions if _version_passes(version, question))
     for candidate in builds(question, versions):
-        blocked = any(True for check in _BEFORE_COMPILER for _ in check(candidate, question))
-        if blocked and not every:
+        if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
             continue
         yield judge(replace(candidate, compiler=choose(candidate, question)), question)
+
+
+def _version_passes(version: str, question: Question) -> bool:
+    """Do the sources take the cards, whatever the toolkit?"""
+    bare = Candidate(answer="build", torch=version, backend=question.backend)
+    return not any(True for check in _VERSION_CHECKS for _ in check(bare, question))

@@ -24,8 +24,10 @@ _OLDEST_SM = Sm(3, 0)
 _OLDEST_GFX = Gfx("gfx803")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Question:
+    """Compared by identity: it is made once per plan and carries what was worked out."""
+
     machine: Machine
     wish: Wish
     facts: Facts
@@ -141,6 +143,11 @@ class Question:
     @functools.cached_property
     def tegra(self) -> bool:
         return bool(self.sms) and self.platform == "linux_aarch64" and all(is_tegra(sm) for sm in self.sms)
+
+    @property
+    def no_gpu(self) -> bool:
+        """Somebody looked (or said so), and there is none; a machine described by hand may just not say."""
+        return bool(self.machine.tools) or self.machine.disk_free_gib is not None
 
     # --- the rest of the machine
 

@@ -161,9 +161,11 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
                 "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
             )
             yield Reason(code="gpu-unknown", text=text)
+    yield from _limits(candidate, question)
     for hazard in judged.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
-    yield from _limits(candidate, question)
+    if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
+        yield Reason(code="no-gpu-named", text="No GPU was named, so this is the CPU wheel; name one with --gpu.")
     if candidate.cuda and not question.driver and not question.tegra:
         own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
         if floor:
@@ -181,6 +183,9 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if slow:
         text = f"bfloat16 is emulated and slow on {card(slow[0])} (native from sm_80); there is no flash attention."
         yield Reason(code="no-bf16", text=text, source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/")
+    if question.tegra and candidate.answer == "install" and candidate.cuda:
+        text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
+        yield Reason(code="jetpack", text=text, source="https://developer.nvidia.com/embedded/jetpack-archive")
     kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
     if kepler and isinstance(kepler[0].arch, Sm):
         last = last_cudnn(kepler[0].arch, question.facts)

@@ -27,6 +27,15 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
     asked = question.wish.cudnn
     if asked and not (oldest and (floor := cudnn_floor(asked, candidate.cuda, question.facts)) and oldest < floor[0]):
         return asked
+    official = [
+        row.cudnn
+        for row in question.facts.flavours(candidate.torch)
+        if row.cuda and row.cudnn and key(row.cuda)[0] == key(candidate.cuda)[0]
+    ]
+    for version in sorted(official, key=key, reverse=True):
+        floor = cudnn_floor(version, candidate.cuda, question.facts)
+        if floor is None or oldest is None or oldest >= floor[0]:
+            return ".".join(version.split(".")[:3])
     fitting = []
     for version, row in question.facts.cudnn.cudnn.items():
         floor_sm = row.cuda.get(minor(candidate.cuda)) or row.cuda.get(f"{key(candidate.cuda)[0]}.x")

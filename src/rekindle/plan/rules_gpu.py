@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 from rekindle.backends import BACKENDS
@@ -42,6 +43,7 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
             )
 
 
+@functools.lru_cache(maxsize=256)
 def needed_driver(cuda: str, system: str, facts: Facts) -> tuple[str | None, str | None, str | None]:
     """(driver the toolkit was made with, floor by minor-version compatibility, source)."""
     row = facts.toolkit(cuda)
@@ -59,6 +61,7 @@ def driver_at_least(driver: str, floor: str) -> bool:
     return at_least(driver, floor)
 
 
+@functools.lru_cache(maxsize=256)
 def last_branch(sm: Sm, facts: Facts) -> DriverEnd | None:
     return next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
 
@@ -120,6 +123,7 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
             )
 
 
+@functools.lru_cache(maxsize=1024)
 def cudnn_floor(cudnn: str, cuda: str, facts: Facts) -> tuple[Sm, str, str] | None:
     """(oldest architecture, cuDNN row, source) for the newest known cuDNN that is not newer than this one."""
     best: str | None = None
@@ -133,6 +137,7 @@ def cudnn_floor(cudnn: str, cuda: str, facts: Facts) -> tuple[Sm, str, str] | No
     return (oldest, best, row.source[0]) if oldest else None
 
 
+@functools.lru_cache(maxsize=256)
 def last_cudnn(sm: Sm, facts: Facts) -> str | None:
     """The newest cuDNN with code for an architecture."""
     fitting = [v for v, row in facts.cudnn.cudnn.items() if any(oldest <= sm for oldest in row.cuda.values())]
@@ -187,6 +192,7 @@ def sources_take_arch(candidate: Candidate, question: Question) -> Iterator[Refu
         )
 
 
+@functools.lru_cache(maxsize=256)
 def source_end(sm: Sm, facts: Facts) -> SourceEnd | None:
     return next((row for row in facts.cuda.source_end if row.first <= sm <= row.last), None)
 
@@ -216,15 +222,60 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
     if candidate.rocm is None:
         return
     for gfx in question.gfxs:
-        for row in question.facts.rocm.first:
-            if row.gfx.name == gfx.name and compare(candidate.rocm, row.rocm) < 0:
-                yield Refusal(
-                    rule="R114",
-                    code="rocm-cannot-target-arch",
-                    what=f"ROCm {candidate.rocm}",
-                    reason=f"ROCm {candidate.rocm} does not know {gfx}; support begins with ROCm {row.rocm}.",
-                    source=row.source[-1],
-                )
+        row = next((row for row in question.facts.rocm.span if row.gfx.name == gfx.name), None)
+        if row is None:
+            continue
+        if compare(candidate.rocm, row.rocm) < 0:
+            reason = f"ROCm {candidate.rocm} does not know {gfx}; support begins with ROCm {row.rocm}."
+        elif row.last is not None and compare(candidate.rocm, row.last) > 0:
+            reason = f"ROCm {row.last} is the last that anybody is known to have made work on {gfx}."
+        else:
+            continue
+        yield Refusal(
+            rule="R114",
+            code="rocm-cannot-target-arch",
+            what=f"ROCm {candidate.rocm}",
+            reason=reason,
+            remedy=f"use ROCm {row.rocm} or newer" if row.last is None else f"use ROCm {row.last} or older",
+            source=row.source[-1],
+        )
+
+
+@rule("R116", "build")
+def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """On Windows only AMD's own ROCm (TheRock) can build torch, and only for its targets."""
+    if candidate.rocm is None or question.platform != "windows":
+        return
+    rows = [row for row in question.facts.wheels.flavour if row.publisher == "amd" and "windows" in row.gfx]
+    known = {gfx.name for row in rows for gfx in row.gfx["windows"]}
+    versions = {row.rocm for row in rows}
+    for gfx in question.gfxs:
+        if gfx.name not in known or candidate.rocm not in versions:
+            yield Refusal(
+                rule="R116",
+                code="rocm-not-on-windows",
+                what=candidate.name,
+                reason=f"ROCm {candidate.rocm} for {gfx} does not exist on Windows; AMD's (TheRock) has"
+                f" {', '.join(sorted(known))}.",
+                remedy="use Linux",
+                source=rows[0].source[0] if rows else None,
+            )
+
+
+@rule("R117", "install")
+def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The maker tested the wheel on this target, not only compiled it."""
+    assert candidate.flavour is not None
+    for gpu in question.gpus:
+        if gpu.arch in candidate.flavour.untested.get(question.platform, ()):
+            yield Refusal(
+                rule="R117",
+                code="target-untested",
+                what=candidate.name,
+                reason=f"{candidate.name} is compiled for {gpu.arch} but its maker does not test it there.",
+                source=candidate.flavour.source[0],
+                certain=False,
+            )
 
 
 @rule("R115")

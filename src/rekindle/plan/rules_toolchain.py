@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rekindle.facts.cpus import find_distro
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidate import Candidate
@@ -55,6 +56,25 @@ def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refu
                 source=refusal.source,
                 change=change,
             )
+
+
+@rule("R203", "build")
+def distribution_compiler_will_do(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The distribution's own gcc is new enough for the sources; else another compiler must come from outside."""
+    row = find_distro(question.machine.os.distro or "", question.facts)
+    era = question.facts.era(candidate.torch)
+    if row is None or row.gcc is None or era.gcc_min is None or question.wish.compiler or question.machine.compilers:
+        return
+    if row.gcc < key(era.gcc_min)[0]:
+        why = f"{row.name} has gcc {row.gcc}, and the sources of torch {candidate.torch} need gcc {era.gcc_min}."
+        yield Refusal(
+            rule="R203",
+            code="compiler-too-old",
+            what=f"gcc {row.gcc}",
+            reason=why,
+            source=era.source[0],
+            change=Change(what="compiler", from_=f"gcc-{row.gcc}", to=candidate.compiler, why=why),
+        )
 
 
 @rule("R204")

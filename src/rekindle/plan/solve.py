@@ -6,6 +6,7 @@ and named, never silently dropped.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import msgspec
 from rekindle.facts import Facts, load_facts
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Plan, Wish
+from rekindle.model.version import minor
 from rekindle.plan.candidate import Judged
 from rekindle.plan.candidates import buildable_releases, official
 from rekindle.plan.cost import BUILD_AS_ASKED, preference
@@ -25,6 +27,7 @@ from rekindle.plan.wish import check_wish
 from rekindle.plan.words import compose
 
 _ENOUGH_BUILDS = 2
+_NEIGHBOURS = 9
 
 
 @dataclass
@@ -36,8 +39,9 @@ class Outcome:
     builds: list[Judged] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
 
-    @property
+    @functools.cached_property
     def feasible(self) -> list[Judged]:
+        """Best first. Read only when all is judged."""
         both = [judged for judged in (*self.wheels, *self.builds) if judged.feasible]
         return sorted(both, key=lambda judged: preference(judged, self.question))
 
@@ -81,12 +85,27 @@ def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
 
 def _judge_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome:
     outcome = Outcome(question)
-    outcome.wheels = [judge(candidate, question) for candidate in official(question)]
+    outcome.wheels = _judge_wheels(question)
     outcome.wheels += [judge(candidate, question) for candidate in house_candidates(wheelhouse, question)]
-    best = outcome.best
-    if question.wish.build or best is None or best.cost >= BUILD_AS_ASKED:
+    cheapest = min((judged.cost for judged in outcome.wheels if judged.feasible), default=None)
+    if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED:
         outcome.builds = _find_builds(question)
     return outcome
+
+
+def _judge_wheels(question: Question) -> list[Judged]:
+    """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
+    found: list[Judged] = []
+    stop_at: int | None = None
+    for candidate in official(question):
+        place = question.facts.minors[minor(candidate.torch)]
+        if stop_at is not None and place < stop_at:
+            break
+        judged = judge(candidate, question)
+        found.append(judged)
+        if stop_at is None and question.torch is None and judged.feasible and judged.cost == 0:
+            stop_at = place - _NEIGHBOURS
+    return found
 
 
 def _find_builds(question: Question) -> list[Judged]:

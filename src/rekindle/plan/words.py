@@ -147,6 +147,8 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
         if judged is best or len(chosen) >= 5:
             continue
         kind = _kind(judged)
+        if any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts) and best.candidate.answer == "install":
+            continue
         if _signature(judged) in seen or kind in kinds:
             continue
         kinds.add(kind)
