@@ -1,16 +1,68 @@
-"""The whole way for this machine: from nothing to a torch that provably runs."""
+"""From nothing to a torch that provably runs on this machine.
+
+Probes the machine, plans, shows the plan with its cost and asks; then installs the official wheel, or fetches,
+patches and builds the source, and proves the result. What is already there is kept: a second run is instant,
+an interrupted one continues.
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle up                          plan, ask, go
+  rekindle up --dry-run                only say what would be done
+  rekindle up --yes --torch 2.7.1      a certain release, without asking
+  rekindle up --python ~/venv/bin/python   into an environment that exists
+  rekindle up --build --memory 12G     insist on a source build, within 12 GiB
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")
+    parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
+    parser.add_argument("--build", action="store_true", help="insist on a source build")
+    parser.add_argument("--python", metavar="EXE", help="install into this interpreter instead of a new environment")
+    parser.add_argument(
+        "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
+    )
+    parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
+    parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
+    parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
+    parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
+    parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    add_workspace(parser)
+    add_yes(parser)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle up' does not exist yet in this version")
+    from pathlib import Path
+
+    from rekindle.host.workspace import Workspace, default_workspace
+    from rekindle.journey.report import write_report
+    from rekindle.journey.tell import tell_plan
+    from rekindle.journey.up import UpOptions, run_up
+    from rekindle.model.plan import Plan, Wish
+    from rekindle.render.journey import show_journey
+
+    def confirm(plan: Plan) -> bool:
+        session.close()
+        return session.confirm(f"{tell_plan(plan)[:1].upper()}{tell_plan(plan)[1:]}?")
+
+    workspace = Workspace(Path(args.workspace).absolute()) if args.workspace else default_workspace()
+    options = UpOptions(
+        wish=Wish(torch=args.torch, variant=args.variant, build=args.build),
+        python=args.python,
+        index=args.index,
+        torch_only=args.torch_only,
+        source=Path(args.source) if args.source else None,
+        level=args.level,
+        memory=args.memory,
+        dry_run=args.dry_run,
+    )
+    journey = run_up(workspace, options, session.progress, confirm)
+    write_report(journey)
+    return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -14,10 +13,19 @@ import msgspec
 
 from rekindle import api
 from rekindle.errors import StageFailed
-from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.journey.cuda import CudaFound, find_usable_cuda
+from rekindle.journey.from_source import wheel_is_there
+from rekindle.journey.tell import (
+    tell_build,
+    tell_inspection,
+    tell_machine,
+    tell_patches,
+    tell_plan,
+    tell_proof,
+)
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
@@ -51,10 +59,10 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         _forget(workspace)
     walk = Walk(workspace, progress)
     examined = walk.leg(
-        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), _tell_machine
+        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), tell_machine
     )
     write_atomically(workspace.machine, encode(examined.machine))
-    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), _tell_plan)
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), tell_plan)
     root = workspace.source / "spark"
     walk.leg(
         "unpack",
@@ -62,22 +70,22 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         lambda: _unpack(root),
         lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
     )
-    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), _tell_patches)
+    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), tell_patches)
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
     built = walk.kept_leg(
         "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
-        lambda: _build(plan, tree, workspace, options, progress), _tell_build, still_good=_wheel_is_there,
+        lambda: _build(plan, tree, workspace, options, progress), tell_build, still_good=wheel_is_there,
     )  # fmt: skip
     wheel = Path(built.wheel)
     report = walk.kept_leg(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: api.inspect(str(wheel)), _tell_inspection,
+        lambda: api.inspect(str(wheel)), tell_inspection,
     )  # fmt: skip
     proof = walk.kept_leg(
         "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
-        lambda: _verify(wheel, workspace, progress), _tell_proof, still_good=lambda kept: kept.good,
+        lambda: _verify(wheel, workspace, progress), tell_proof, still_good=lambda kept: kept.good,
     )  # fmt: skip
     return Journey(
         goal=f"spark {spark.tree_version()}",
@@ -87,7 +95,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         else f"spark was built, but {proof.failed} of its checks failed",
         workspace=str(workspace.root),
         legs=tuple(walk.legs),
-        machine=_tell_machine(examined),
+        machine=tell_machine(examined),
         plan=plan,
         wheel=str(wheel),
         wheel_sha256=built.wheel_sha256,
@@ -184,47 +192,3 @@ def _build(plan: Plan, tree: SourceTree, workspace: Workspace, options: DemoOpti
 
 def _verify(wheel: Path, workspace: Workspace, progress: Progress) -> VerifyReport:
     return api.verify(wheel=wheel, python=sys.executable, plan=workspace.plan, progress=progress)
-
-
-def _wheel_is_there(built: BuildResult) -> bool:
-    wheel = Path(built.wheel)
-    return wheel.is_file() and sha256_of(wheel) == built.wheel_sha256
-
-
-def _tell_machine(examined: Examination) -> str:
-    machine = examined.machine
-    gpus = ", ".join(gpu.name or str(gpu.arch or gpu.vendor) for gpu in machine.gpus) or "no GPU"
-    cpu = machine.cpu.name or machine.cpu.microarchitecture or machine.os.arch or "unknown CPU"
-    memory = f", {machine.memory_gib:.0f} GiB" if machine.memory_gib else ""
-    return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
-
-
-def _tell_plan(plan: Plan) -> str:
-    return re.sub(r"\s+", " ", " ".join(reason.text for reason in plan.because))
-
-
-def _tell_patches(tree: SourceTree) -> str:
-    ours = [patch for patch in tree.patches if patch.state == "applied"]
-    if not ours:
-        return "none needed with these tools"
-    return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
-
-
-def _tell_build(built: BuildResult) -> str:
-    return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
-
-
-def _tell_inspection(report: WheelReport) -> str:
-    gpu = [*report.gpu.torch_kernels.sass, *report.gpu.torch_kernels.ptx]
-    dispatched = [use.isa for use in report.cpu.dispatched]
-    parts = [
-        f"GPU code for {' '.join(gpu)}" if gpu else "no GPU code",
-        f"CPU code from {report.cpu.runs_from or 'unknown'}"
-        + (f", dispatched: {' '.join(dispatched)}" if dispatched else ""),
-        f"glibc {report.links.glibc}" if report.links.glibc else "",
-    ]
-    return "; ".join(part for part in parts if part)
-
-
-def _tell_proof(proof: VerifyReport) -> str:
-    return f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ from rekindle.model.journey import Installation
 from rekindle.model.machine import Machine
 from rekindle.model.progress import Progress
 
-_LEADS = (("pip", "install"), ("pip3", "install"), ("python", "-m", "pip", "install"), ("uv", "pip", "install"))
+# pip install …, python3.11 -m pip install …, py -3.12 -m pip install …, uv pip install …
+_LEAD = re.compile(r"(?:(?:uv )?pip3? |(?:python[\d.]*(?:\.exe)?|py)(?: -3[\d.]*)? -m pip )install ")
 _KEEP_LAST = 40
 
 
@@ -29,14 +31,27 @@ def pip_arguments(commands: Sequence[str]) -> list[list[str]]:
     """What follows ``pip install`` in each such line; other lines (a driver to update, say) are for people."""
     found = []
     for command in commands:
-        words = shlex.split(command, comments=True)
-        for lead in _LEADS:
-            if tuple(words[: len(lead)]) == lead and len(words) > len(lead):
-                found.append(words[len(lead) :])
-                break
+        if lead := _LEAD.match(command):
+            words = shlex.split(command[lead.end() :], comments=True)
+            if words:
+                found.append(words)
     if not found:
         raise BadInput("the plan has no 'pip install' line that could be carried out")
     return found
+
+
+def adapted(arguments: Sequence[str], *, index: str | None, torch_only: bool) -> list[str]:
+    """The same request at another index (``default``: pip's own), and without torchvision and torchaudio."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if index and word in ("--index-url", "--extra-index-url", "-i"):
+            next(words, None)
+        elif (index and word.startswith(("--index-url=", "--extra-index-url="))) or (torch_only and re.match(r"torch(?:vision|audio)\b", word)):
+            continue
+        else:
+            kept.append(word)
+    return [*kept, "--index-url", index] if index and index != "default" else kept
 
 
 def find_python(machine: Machine, wanted: str | None) -> str:
@@ -65,10 +80,12 @@ def make_environment(python: str, folder: Path, log: Path) -> Path:
     return exe
 
 
-def install(host: Host, python: str, commands: Sequence[str], workspace: Workspace, progress: Progress) -> Installation:
-    """Carry out the commands with ``python``'s own pip; pip itself continues a download that was cut short."""
+def install(
+    host: Host, python: str, requests: Sequence[Sequence[str]], workspace: Workspace, progress: Progress
+) -> Installation:
+    """Carry out the requests (what follows ``pip install``) with ``python``'s own pip."""
     log = workspace.new_log("install")
-    for arguments in pip_arguments(commands):
+    for arguments in requests:
         argv = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *arguments]
         _run(argv, log, progress)
     return Installation(python=python, packages=packages_of(host, python), log=str(log))

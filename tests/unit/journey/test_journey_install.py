@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from rekindle.errors import BadInput, MissingTool
-from rekindle.journey.install import find_python, pip_arguments
+from rekindle.journey.install import adapted, find_python, pip_arguments
 from rekindle.model.machine import Machine, Os, Python
 
 
@@ -15,11 +15,13 @@ def test_only_pip_install_lines_are_carried_out() -> None:
     commands = (
         "sudo apt install nvidia-driver-580",
         "pip install torch==2.7.1 --index-url https://example.org/whl/cu126  # for sm_61",
-        "python -m pip install 'numpy<2'",
+        "python3.11 -m pip install 'numpy<2'",
+        "py -3.12 -m pip install wheel",
     )
     assert pip_arguments(commands) == [
         ["torch==2.7.1", "--index-url", "https://example.org/whl/cu126"],
         ["numpy<2"],
+        ["wheel"],
     ]
 
 
@@ -39,3 +41,12 @@ def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
     assert find_python(machine, "3.8") == "/opt/py38/bin/python"
     with pytest.raises(MissingTool, match=r"Python 3\.7"):
         find_python(machine, "3.7")
+
+
+def test_another_index_replaces_the_plans() -> None:
+    asked = ["torch==2.7.1", "torchvision==0.22.1", "--index-url", "https://example.org/whl/cu126"]
+    assert adapted(asked, index="https://mirror/simple", torch_only=False) == [
+        "torch==2.7.1", "torchvision==0.22.1", "--index-url", "https://mirror/simple",
+    ]  # fmt: skip
+    assert adapted(asked, index="default", torch_only=True) == ["torch==2.7.1"]
+    assert adapted(asked, index=None, torch_only=False) == asked

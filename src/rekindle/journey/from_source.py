@@ -1,0 +1,78 @@
+"""The legs of a source build: a tree, its patches, the build, the wheel read back."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle import api
+from rekindle.errors import BuildFailed, NotYet, StageFailed
+from rekindle.host.files import sha256_of
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace
+from rekindle.journey.install import find_python
+from rekindle.journey.tell import tell_build, tell_inspection, tell_patches
+from rekindle.journey.walk import Walk, digest
+from rekindle.model.build import BuildResult
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Plan
+from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
+from rekindle.model.wheel import WheelReport
+
+if TYPE_CHECKING:
+    from rekindle.journey.up import UpOptions
+
+
+def build_from_source(
+    walk: Walk, workspace: Workspace, plan: Plan, machine: Machine, options: UpOptions, progress: Progress
+) -> Path:
+    """The wheel, built and inspected."""
+    root = options.source.absolute() if options.source else _fetched(walk, workspace, plan, progress)
+    python = options.python or (find_python(machine, plan.python) if plan.python else sys.executable)
+    tree = walk.leg("patch", "mends for today's tools", lambda: patch_tree(root, plan, python), tell_patches)
+    inputs = digest(plan, tree.digest or "", str(root), python)
+    built = walk.kept_leg(
+        "build", "this takes a while; Ctrl-C is safe", BuildResult, inputs,
+        lambda: build_tree(plan, tree, workspace, python, options, progress), tell_build, still_good=wheel_is_there,
+    )  # fmt: skip
+    wheel = Path(built.wheel)
+    walk.kept_leg(
+        "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
+        lambda: api.inspect(str(wheel)), tell_inspection,
+    )  # fmt: skip
+    return wheel
+
+
+def _fetched(walk: Walk, workspace: Workspace, plan: Plan, progress: Progress) -> Path:
+    raise NotYet("fetching a source tree is not joined to 'up' yet", remedy="give a tree with --source DIR")
+
+
+def patch_tree(root: Path, plan: Plan, python: str) -> SourceTree:
+    from rekindle.source.context import gather
+    from rekindle.source.patches import apply
+    from rekindle.source.prepare import check_wanted, choose_for, tree_version
+
+    project, version = tree_version(root)
+    check_wanted(root, version, plan.torch if plan.project == project == "torch" else None)
+    context = gather(LiveHost(), root, version, plan=plan, python=python)
+    return apply(root, choose_for(root, project, context))
+
+
+def build_tree(
+    plan: Plan, tree: SourceTree, workspace: Workspace, python: str, options: UpOptions, progress: Progress
+) -> BuildResult:
+    from rekindle.build import BuildOptions, build
+    from rekindle.build.options import parse_size
+
+    wanted = BuildOptions(memory_bytes=parse_size(options.memory) if options.memory else None)
+    try:
+        return build(plan, tree, workspace, python=python, options=wanted, progress=progress)
+    except BuildFailed as failed:
+        raise StageFailed(failed.message, remedy=failed.remedy) from failed
+
+
+def wheel_is_there(built: BuildResult) -> bool:
+    wheel = Path(built.wheel)
+    return wheel.is_file() and sha256_of(wheel) == built.wheel_sha256

@@ -1,0 +1,63 @@
+"""One line about each leg's document, for the walk's list."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.model.build import BuildResult
+from rekindle.model.machine import Examination
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
+
+
+def tell_machine(examined: Examination) -> str:
+    machine = examined.machine
+    gpus = ", ".join(gpu.name or str(gpu.arch or gpu.vendor) for gpu in machine.gpus) or "no GPU"
+    cpu = machine.cpu.name or machine.cpu.microarchitecture or machine.os.arch or "unknown CPU"
+    memory = f", {machine.memory_gib:.0f} GiB" if machine.memory_gib else ""
+    return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
+
+
+def tell_plan(plan: Plan) -> str:
+    if plan.project == "spark":
+        return " ".join(reason.text for reason in plan.because)
+    if plan.answer == "none":
+        return "nothing fits: " + "; ".join(reason.text for reason in plan.because)
+    what = f"torch {plan.torch}+{plan.variant}" if plan.variant else f"torch {plan.torch}"
+    python = f" for Python {plan.python}" if plan.python else ""
+    if plan.answer == "install":
+        return f"install the official {what}{python}"
+    cost = ""
+    if plan.build and plan.build.minutes:
+        low, high = plan.build.minutes
+        cost = f" (about {low}–{high} minutes, {plan.build.disk_gib:g} GiB of disk)" if plan.build.disk_gib else ""
+    return f"build {what}{python} from source{cost}"
+
+
+def tell_patches(tree: SourceTree) -> str:
+    ours = [patch for patch in tree.patches if patch.state == "applied"]
+    if not ours:
+        return "none needed with these tools"
+    return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
+
+
+def tell_build(built: BuildResult) -> str:
+    return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
+
+
+def tell_inspection(report: WheelReport) -> str:
+    gpu = [*report.gpu.torch_kernels.sass, *report.gpu.torch_kernels.ptx, *report.gpu.torch_kernels.gfx]
+    dispatched = [use.isa for use in report.cpu.dispatched]
+    parts = [
+        f"GPU code for {' '.join(gpu)}" if gpu else "no GPU code",
+        f"CPU code from {report.cpu.runs_from}" if report.cpu.runs_from else "",
+        f"dispatched at run time: {' '.join(dispatched)}" if dispatched else "",
+        f"glibc {report.links.glibc}" if report.links.glibc else "",
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def tell_proof(proof: VerifyReport) -> str:
+    return f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
