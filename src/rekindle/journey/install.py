@@ -47,9 +47,10 @@ def adapted(arguments: Sequence[str], *, index: str | None, torch_only: bool) ->
     for word in words:
         if index and word in ("--index-url", "--extra-index-url", "-i"):
             next(words, None)
-        elif (index and word.startswith(("--index-url=", "--extra-index-url="))) or (torch_only and re.match(r"torch(?:vision|audio)\b", word)):
             continue
-        else:
+        elsewhere = index and word.startswith(("--index-url=", "--extra-index-url="))
+        extra = torch_only and re.match(r"torch(?:vision|audio)\b", word)
+        if not elsewhere and not extra:
             kept.append(word)
     return [*kept, "--index-url", index] if index and index != "default" else kept
 
