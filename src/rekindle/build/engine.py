@@ -15,8 +15,10 @@ from pathlib import Path
 
 from rekindle.build import finish, state, tools
 from rekindle.build.environment import ZIP_EPOCH, BuildEnvironment, make_environment, render_cache_script
-from rekindle.build.failure import account_for
+from rekindle.build.estimate import make_estimate
+from rekindle.build.failure import account_for, killed_for_memory
 from rekindle.build.frontend import FrontEnd, find_front_end
+from rekindle.build.jobs import Jobs, elastic_jobs
 from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
@@ -33,6 +35,8 @@ from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 
+MAX_RETRIES = 3
+
 
 @dataclass(kw_only=True)
 class Work:
@@ -47,6 +51,9 @@ class Work:
     log: BuildLog
     front: FrontEnd
     version: str
+    jobs: Jobs | None = None
+    peak_bytes: int = 0
+    retried: list[str] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     toolchain: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -62,11 +69,34 @@ class Work:
             self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
 
     def run(self, phase: str, argv: list[str], env: dict[str, str]) -> None:
-        supervisor = Supervisor(self.log, self.progress, phase)
-        self.log.command(argv, self.front.root)
-        ended = run_long(argv, cwd=self.front.root, env=env, on_line=supervisor.line, tick=supervisor.tick)
-        if not ended.ok:
-            raise account_for(self.tree.project, phase, argv, ended.code, self.log)
+        """Run one command; a compiler that was killed for memory is retried alone."""
+        failed: list[str] = []
+        for attempt in range(MAX_RETRIES + 1):
+            supervisor = self._supervisor(phase)
+            if attempt:
+                supervisor.run_alone(failed)
+            self.log.command(argv, self.front.root)
+            ended = run_long(argv, cwd=self.front.root, env=env, on_line=supervisor.line, tick=supervisor.tick)
+            if ended.ok:
+                return
+            failed = killed_for_memory(self.log, self.jobs.governor.killed if self.jobs else [])
+            if not failed or attempt == MAX_RETRIES:
+                raise account_for(self.tree.project, phase, argv, ended.code, self.log)
+            self.retried += failed
+            self.progress.note(f"killed for memory: {', '.join(failed)}; retrying alone")
+            self.log.write(f"rekindle: killed for memory, retrying alone: {' '.join(failed)}")
+
+    def _supervisor(self, phase: str) -> Supervisor:
+        if self.jobs is None:
+            return Supervisor(self.log, self.progress, phase)
+        return Supervisor(
+            self.log,
+            self.progress,
+            phase,
+            governor=self.jobs.governor,
+            estimate=make_estimate(self.front.build_tree, self.jobs.learnt),
+            max_jobs=self.jobs.max_jobs,
+        )
 
 
 def build(
@@ -134,11 +164,11 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
 
 
 def _same_release(left: str, right: str) -> bool:
-    """1.13.1 is 1.13.1+dfsg and 1.13.1a0; it is not 1.13.0."""
+    """Major and minor decide: version.txt of the tag v1.13.1 really says 1.13.0a0."""
     from packaging.version import InvalidVersion, Version
 
     try:
-        return Version(left).release == Version(right).release
+        return Version(left).release[:2] == Version(right).release[:2]
     except InvalidVersion:
         return left == right
 
@@ -188,11 +218,20 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         else:
             folder = work.workspace.root / "python" / interpreter.tag
             target = prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
+    if "cmake" in plan.build.pins and not options.as_is:
+        cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
+        work.toolchain["cmake"] = f"{cmake.version} ({cmake.path})"
     env = _environment(work, target, cmake, ninja)
     resumed = before is not None and before.configured
     configured = _configure(work, target, env, now, before)
-    with work.phase("compile", options.target or f"wheel for Python {interpreter.version}"):
-        wheel = _compile(work, target, cmake, env)
+    history = work.workspace.cache / f"history-{work.tree.project}.json"
+    with elastic_jobs(options, ninja, history, str(work.front.build_tree)) as work.jobs:
+        env.full.update(work.jobs.env)
+        if work.jobs.note:
+            work.notes.append(work.jobs.note)
+            work.progress.note(work.jobs.note)
+        with work.phase("compile", options.target or f"wheel for Python {interpreter.version}"):
+            wheel = _compile(work, target, cmake, env)
     state.save_state(work.front.build_tree, configured)
     with work.phase("finish"):
         return finish.finish(work, wheel, env, interpreter, resumed=resumed)

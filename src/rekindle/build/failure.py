@@ -1,22 +1,120 @@
-"""From a failed command to the first real error among the noise."""
+"""From a failed command to the first real error among the noise, and to what was only killed for memory.
+
+Ninja prints ``FAILED: [code=N] outputs``, then the command, then what the command said; other jobs' lines
+never come between, so the first such block is the whole story of one failed command.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from rekindle.build.log import BuildLog
 from rekindle.errors import BuildFailed
-from rekindle.model.build import BuildFailure
+from rekindle.host.files import write_atomically
+from rekindle.model.build import BuildFailure, Fact
+
+_FAILED = re.compile(r"FAILED: (?:\[code=(-?\d+)\] )?(.*)")
+_STATUS = re.compile(r"\[\d+/\d+\] ")
+_ERROR = re.compile(
+    r"(?:\b(?:fatal )?error\b\s*(?:[A-Z]+\d+)?\s*:|\bError:|CMake Error|undefined reference|cannot find -l|"
+    r"\*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|No such file or directory|not found)",
+)
+_NOISE = re.compile(r"-Werror|Performing Test|warning:|-- Looking for|error_code|errors? generated|no error|-Wno-error")
+_KILLED = re.compile(
+    r"Killed signal terminated program|(?:internal compiler )?error: Killed|unable to execute command: Killed|"
+    r"died due to signal 9|virtual memory exhausted|out of memory allocating|std::bad_alloc|C1060|C1002|"
+    r"memory exhausted|LNK1102|terminated by signal 9|^Killed$|Cannot allocate memory",
+    re.IGNORECASE,
+)
+MAX_LINES = 400
 
 
-def account_for(project: str, phase: str, argv: list[str], code: int, log: BuildLog) -> BuildFailed:
+def failed_blocks(lines: Sequence[str]) -> list[tuple[int, str, list[str]]]:
+    """(line number, exit code as told, lines) for each command Ninja reports as failed."""
+    blocks: list[tuple[int, str, list[str]]] = []
+    inside = False
+    for number, line in enumerate(lines):
+        match = _FAILED.match(line)
+        if match:
+            blocks.append((number, match[1] or "", [line]))
+            inside = True
+        elif _STATUS.match(line) or line.startswith("ninja: "):
+            inside = False
+        elif inside and len(blocks[-1][2]) < MAX_LINES:
+            blocks[-1][2].append(line)
+    return blocks
+
+
+def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
+    """Outputs whose command was killed for lack of memory; empty if anything failed for another reason."""
+    found: list[str] = []
+    for _, code, block in failed_blocks(_this_run(log)):
+        outputs = _FAILED.match(block[0])[2].split()  # type: ignore[index]
+        if code in ("137", "-9", "9") or any(_KILLED.search(line) for line in block) or set(outputs) & set(by_us):
+            found.extend(outputs[:1])
+        else:
+            return []
+    return found
+
+
+def _this_run(log: BuildLog) -> list[str]:
+    """Lines since the last command was started."""
     lines = list(log.recent)
-    errors = [line for line in lines if "error" in line.lower()]
-    first = errors[0].strip() if errors else (lines[-1].strip() if lines else "no output")
+    for at in range(len(lines) - 1, -1, -1):
+        if lines[at].startswith("$ cd "):
+            return lines[at:]
+    return lines
+
+
+def first_error(lines: Sequence[str]) -> int | None:
+    """The first line that is an error itself, not a test for one or a flag about them."""
+    for number, line in enumerate(lines):
+        if _ERROR.search(line) and not _NOISE.search(line):
+            return number
+    return None
+
+
+def account_for(
+    project: str, phase: str, argv: Sequence[str], code: int, log: BuildLog, *, facts: tuple[Fact, ...] = ()
+) -> BuildFailed:
+    lines = _this_run(log)
+    offset = log.lines - len(lines)
+    blocks = failed_blocks(lines)
+    command: str | None = " ".join(argv) or None
+    failed_log = None
+    if blocks:
+        start, _, block = blocks[0]
+        command = block[1] if len(block) > 1 else command
+        told = block[2:] or block
+        at = first_error(told)
+        error = told[max(0, (at or 0) - 2) : (at or 0) + 40]
+        message = told[at] if at is not None else block[0]
+        number = offset + start + 1 + (2 + at if at is not None else 0)
+        place = log.path.with_suffix(".failed.log")
+        write_atomically(place, "\n".join(line for _, _, each in blocks for line in [*each, ""]))
+        failed_log = str(place)
+    else:
+        at = first_error(lines)
+        error = lines[max(0, at - 2) : at + 40] if at is not None else lines[-20:]
+        message = lines[at] if at is not None else (lines[-1] if lines else "no output")
+        number = offset + (at if at is not None else len(lines) - 1) + 1
     failure = BuildFailure(
         project=project,
         phase=phase,
-        message=first,
-        command=" ".join(argv) or None,
-        error=tuple(errors[:20]),
+        message=_short(message),
+        command=command,
+        error=tuple(error),
+        first_line=max(1, number),
         log=str(log.path),
+        failed_log=failed_log,
+        facts=facts,
     )
-    return BuildFailed(f"{phase} failed (exit code {code}): {first}", failure, remedy=f"the whole log: {log.path}")
+    return BuildFailed(
+        f"{phase} failed (exit code {code}): {_short(message)}", failure, remedy=f"the whole log: {log.path}"
+    )
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 300 else text[:297] + "..."

@@ -46,6 +46,10 @@ def finish(
         resumed=resumed,
         log=str(work.log.path),
         notes=tuple(work.notes),
+        peak_memory_bytes=work.jobs.governor.peak_bytes if work.jobs else None,
+        memory_budget_bytes=work.options.memory_bytes,
+        paused=work.jobs.governor.pauses if work.jobs else 0,
+        retried=tuple(work.retried),
     )
     write_atomically(work.workspace.wheels / "build.json", encode(result))
     return result

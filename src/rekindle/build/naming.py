@@ -14,8 +14,11 @@ MAX_ARCHS_IN_NAME = 3
 
 
 def wheel_version(plan: Plan, tree: SourceTree) -> str:
-    """PEP 440: the local part is letters, digits and dots."""
-    public = re.split(r"[+]", tree.version)[0]
+    """PEP 440: the local part is letters, digits and dots.
+
+    For torch the plan's version counts: version.txt of a release tag still says 1.13.0a0.
+    """
+    public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
     parts = ["rekindle", plan.variant or "cpu"]
     archs = [_arch_part(arch) for arch in plan.arch_list]
     if 0 < len(archs) <= MAX_ARCHS_IN_NAME:

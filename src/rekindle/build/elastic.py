@@ -1,0 +1,122 @@
+"""How many compilers may run now, and which must wait: the decision alone, no machine in sight.
+
+Each running job is expected to grow to what it needed in earlier builds, or to what is typical. What is free
+must cover that growth and a reserve. Where it does not, the youngest jobs wait (stopped, keeping what they
+have); the oldest always runs, so the build always ends. Where free memory runs out all the same, a waiting
+job gives its memory back by being killed; it is retried later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1 << 20
+STARVING_SECONDS = 20.0
+PRESSURE_HIGH = 40.0
+FORESIGHT_SECONDS = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """``started`` orders by age; ``waited`` is how long it has been paused; sizes are bytes."""
+
+    key: int
+    started: float
+    rss: int
+    expected: int
+    paused: bool = False
+    waited: float = 0.0
+
+    @property
+    def growth(self) -> int:
+        return max(0, self.expected - self.rss)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """``available`` is what is free now, whatever the tightest bound is; ``typical`` a next job's likely size."""
+
+    available: int
+    total: int
+    jobs: tuple[Job, ...]
+    max_jobs: int
+    typical: int
+    pressure: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """``jobs`` is how many there should be at once, running and paused; each key is paused, resumed or killed."""
+
+    jobs: int
+    pause: tuple[int, ...] = ()
+    resume: tuple[int, ...] = ()
+    kill: tuple[int, ...] = ()
+    why: str = ""
+
+
+def foretell(known: int, rss: int, grown: int, seconds: float) -> int:
+    """What a job will need: what is known of it, or where it is heading if it already grows beyond that."""
+    heading = rss + int(max(0, grown) / max(seconds, 0.01) * FORESIGHT_SECONDS)
+    return max(known, heading, int(rss * 1.05))
+
+
+def reserve_of(total: int) -> int:
+    """Kept free for everything that is not a compiler: 5 %, but neither nothing nor a fortune."""
+    return min(max(total // 20, 48 * MIB), 1024 * MIB)
+
+
+def decide(now: Situation) -> Decision:
+    reserve = reserve_of(now.total)
+    running = sorted((job for job in now.jobs if not job.paused), key=lambda job: job.started)
+    waiting = sorted((job for job in now.jobs if job.paused), key=lambda job: job.started)
+    resume: list[int] = []
+    if not running and waiting:
+        first = waiting.pop(0)
+        running.append(first)
+        resume.append(first.key)
+    slack = now.available - reserve - sum(job.growth for job in running)
+    squeezed = now.pressure > PRESSURE_HIGH and now.available < 2 * reserve
+    pause: list[int] = []
+    while len(running) > 1 and (slack < 0 or squeezed or now.available < reserve):
+        youngest = running.pop()
+        if youngest.key in resume:
+            resume.remove(youngest.key)
+        else:
+            pause.append(youngest.key)
+        slack += youngest.growth
+        waiting.append(youngest)
+    kill: list[int] = []
+    if len(running) == 1 and waiting and not pause and now.available < min(running[0].growth, 2 * reserve):
+        # The last runner still grows and nothing is left: better one of ours than the kernel's choice.
+        victim = _victim(waiting, running[0].growth + reserve - now.available)
+        waiting.remove(victim)
+        kill.append(victim.key)
+    if not pause and not kill:
+        for job in list(waiting):
+            if len(running) < now.max_jobs and job.growth <= slack:
+                resume.append(job.key)
+                running.append(job)
+                waiting.remove(job)
+                slack -= job.growth
+            else:
+                break
+    return Decision(
+        jobs=_jobs(now, len(running), waiting, slack),
+        pause=tuple(pause),
+        resume=tuple(resume),
+        kill=tuple(kill),
+        why="memory is tight" if pause or kill else "",
+    )
+
+
+def _victim(waiting: list[Job], lacking: int) -> Job:
+    """The smallest that frees what is lacking; where none does, the one that frees most."""
+    enough = [job for job in waiting if job.rss >= lacking]
+    return min(enough, key=lambda job: job.rss) if enough else max(waiting, key=lambda job: job.rss)
+
+
+def _jobs(now: Situation, running: int, waiting: list[Job], slack: int) -> int:
+    """As many more as fit; none while an older job has waited too long for room, or it would wait for ever."""
+    more = 0 if any(job.waited > STARVING_SECONDS for job in waiting) else max(0, slack) // max(1, now.typical)
+    return max(1, min(running + more, now.max_jobs) + len(waiting))

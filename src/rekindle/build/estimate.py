@@ -1,0 +1,108 @@
+"""How long a build will still take: the work that is left, by what earlier builds took for each object.
+
+Two bounds, and the larger counts: all remaining work spread over the jobs that run at once, and the longest
+chain of steps that must follow one another (the critical path).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rekindle.build.history import Learnt, kind_of
+from rekindle.formats.build_ninja import BuildEdge, read_build_ninja
+from rekindle.formats.ninja_log import latest, read_ninja_log
+
+# Seconds where nothing at all is known yet, so that the first guess is of the right order.
+_GUESS = {"c": 1.0, "cxx": 8.0, "gpu": 60.0, "link": 4.0, "other": 1.0}
+
+
+class Estimate:
+    """Made once when a build starts; ``finished`` removes what is done, ``left`` answers at any time."""
+
+    def __init__(self, edges: Iterable[BuildEdge], learnt: Learnt, done: Mapping[str, float]) -> None:
+        self._made_by: dict[str, BuildEdge] = {}
+        self._known: dict[str, list[float]] = {}
+        for output, seconds in done.items():
+            self._known.setdefault(kind_of(output), []).append(seconds)
+        for edge in edges:
+            if edge.rule == "phony":
+                for output in edge.outputs:
+                    self._made_by.setdefault(output, edge)
+                continue
+            for output in edge.outputs:
+                self._made_by[output] = edge
+        self._learnt = learnt
+        self._open = {
+            edge.outputs[0]: edge
+            for edge in self._made_by.values()
+            if edge.rule != "phony" and not any(output in done for output in edge.outputs)
+        }
+        self._paths: dict[str, float] = {}
+        self._counted = (-1, 0.0)
+
+    def seconds(self, output: str) -> float:
+        learnt = self._learnt.seconds(output)
+        if learnt is not None:
+            return learnt
+        kind = kind_of(output)
+        known = self._known.get(kind, [])
+        return statistics.fmean(known) if len(known) >= 3 else _GUESS[kind]
+
+    def finished(self, output: str, seconds: float | None = None) -> None:
+        edge = self._made_by.get(output)
+        if edge is not None:
+            self._open.pop(edge.outputs[0], None)
+        if seconds:
+            self._known.setdefault(kind_of(output), []).append(seconds)
+
+    def work_left(self, steps_left: int) -> float:
+        """Ninja may need only part of the graph: its own count of steps left bounds ours."""
+        each = sorted((self.seconds(output) for output in self._open), reverse=True)
+        if not each:
+            return 0.0
+        if steps_left >= len(each):
+            return sum(each)
+        return statistics.fmean(each) * steps_left
+
+    def critical_path(self) -> float:
+        """The longest chain of open steps; counted anew only after twenty more are done."""
+        if abs(self._counted[0] - len(self._open)) > 20 or self._counted[0] < 0:
+            self._paths = {}
+            self._counted = (len(self._open), max((self._path(output) for output in self._open), default=0.0))
+        return self._counted[1]
+
+    def _path(self, output: str) -> float:
+        """Depth-first without recursion: graphs are deep in places. A cycle (never valid) counts once."""
+        stack, entered = [output], set()
+        while stack:
+            name = stack[-1]
+            edge = self._made_by.get(name)
+            if name in self._paths or edge is None:
+                self._paths.setdefault(name, 0.0)
+                stack.pop()
+                continue
+            todo = [wanted for wanted in edge.inputs if wanted not in self._paths and wanted not in entered]
+            if name not in entered and todo:
+                entered.add(name)
+                stack.extend(todo)
+                continue
+            before = max((self._paths.get(wanted, 0.0) for wanted in edge.inputs), default=0.0)
+            own = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0
+            for each in edge.outputs:
+                self._paths[each] = before + own
+            stack.pop()
+        return self._paths[output]
+
+    def left(self, *, jobs: int, steps_left: int) -> float:
+        return max(self.work_left(steps_left) / max(1, jobs), self.critical_path())
+
+
+def make_estimate(build_tree: Path, learnt: Learnt) -> Estimate | None:
+    """From the tree's build.ninja and log; None where there is no Ninja graph."""
+    ninja = build_tree / "build.ninja"
+    if not ninja.is_file():
+        return None
+    done = {name: edge.seconds for name, edge in latest(read_ninja_log(build_tree / ".ninja_log")).items()}
+    return Estimate(read_build_ninja(ninja), learnt, done)

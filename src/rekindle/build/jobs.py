@@ -1,0 +1,69 @@
+"""Opens the jobserver and its governor for a build, or says why a fixed number of jobs must do."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.build.governor import Governor
+from rekindle.build.history import Learnt, load_history, save_history
+from rekindle.build.options import BuildOptions
+from rekindle.build.tools import JOBSERVER_NINJA, Tool
+from rekindle.host.jobserver import open_jobserver
+from rekindle.host.memory import read_memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs:
+    """``env`` goes into the build's environment; ``note`` is for the user where there is no jobserver."""
+
+    governor: Governor
+    learnt: Learnt
+    env: dict[str, str]
+    max_jobs: int
+    note: str | None = None
+
+
+def cores() -> int:
+    """Cores this process may use, not those the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return max(1, len(os.sched_getaffinity(0)))
+    return os.cpu_count() or 1
+
+
+def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
+    """For tools that know no jobserver: what fits if every compiler is a large one."""
+    return max(1, min(max_jobs, (available or 0) // typical)) if available else max_jobs
+
+
+@contextlib.contextmanager
+def elastic_jobs(options: BuildOptions, ninja: Tool, history: Path, key: str) -> Iterator[Jobs]:
+    """What was learnt is kept, however the build ends."""
+    learnt = load_history(history)
+    max_jobs = options.jobs or cores()
+    try:
+        if ninja.release[:2] >= JOBSERVER_NINJA:
+            server = open_jobserver(key)
+            governor = Governor(server, learnt, max_jobs=max_jobs, budget=options.memory_bytes)
+            try:
+                yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": server.makeflags}, max_jobs=max_jobs)
+            finally:
+                server.close()
+        else:
+            memory = read_memory()
+            available = options.memory_bytes or (memory.available if memory else None)
+            count = fixed_jobs(max_jobs, available, learnt.typical())
+            governor = Governor(None, learnt, max_jobs=max_jobs, budget=options.memory_bytes)
+            yield Jobs(
+                governor=governor,
+                learnt=learnt,
+                env={"MAX_JOBS": str(count), "CMAKE_BUILD_PARALLEL_LEVEL": str(count)},
+                max_jobs=count,
+                note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
+            )
+    finally:
+        with contextlib.suppress(OSError):
+            save_history(history, learnt)

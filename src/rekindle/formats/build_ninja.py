@@ -1,0 +1,117 @@
+"""``build.ninja``: which command makes what from what, and with which flags. Read as a stream.
+
+Only what Rekindle asks of it: outputs, inputs, rule and the variables of each edge. Included files other than
+CMake's rules are followed; evaluation of ``$var`` in values is not done, since CMake writes flags out whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MAX_BYTES = 512 << 20
+
+
+@dataclass(kw_only=True)
+class BuildEdge:
+    """``inputs`` holds explicit, implicit and order-only ones: all must be there before it runs."""
+
+    rule: str
+    outputs: tuple[str, ...]
+    inputs: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+
+def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return
+        with path.open(encoding="utf-8", errors="replace") as file:
+            yield from parse_build_ninja(file)
+    except OSError:
+        return
+
+
+def parse_build_ninja(lines: Iterable[str]) -> Iterator[BuildEdge]:
+    edge: BuildEdge | None = None
+    for line in _joined(lines):
+        if line.startswith(" "):
+            name, sign, value = line.strip().partition("=")
+            if edge is not None and sign:
+                edge.variables[name.strip()] = _plain(value.strip())
+            continue
+        if edge is not None:
+            yield edge
+            edge = None
+        if line.startswith("build "):
+            edge = _edge(line[6:])
+    if edge is not None:
+        yield edge
+
+
+def _joined(lines: Iterable[str]) -> Iterator[str]:
+    """Logical lines: ``$`` at the end continues."""
+    rest = ""
+    for raw in lines:
+        line = rest + raw.rstrip("\r\n")
+        if line.endswith("$") and not line.endswith("$$"):
+            rest = line[:-1]
+            continue
+        rest = ""
+        yield line
+
+
+def _edge(text: str) -> BuildEdge | None:
+    words = _words(text)
+    outputs: list[str] = []
+    inputs: list[str] = []
+    rule = ""
+    for word in words:
+        if not rule and not inputs and word == ":":
+            rule = "?"
+        elif rule == "?":
+            rule = word
+        elif word in ("|", "||", "|@"):
+            continue
+        elif rule:
+            inputs.append(word)
+        else:
+            outputs.append(word)
+    if not rule or rule == "?":
+        return None
+    return BuildEdge(rule=rule, outputs=tuple(outputs), inputs=tuple(inputs))
+
+
+def _words(text: str) -> list[str]:
+    """Split at unescaped spaces and at the unescaped colon; unescape ``$ ``, ``$:`` and ``$$``."""
+    if "$" not in text:
+        head, colon, tail = text.partition(": ")
+        if not colon and text.endswith(":"):
+            head, colon = text[:-1], ":"
+        return [*head.split(), *([":"] if colon else []), *tail.split()]
+    words: list[str] = []
+    word: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char == "$" and at + 1 < len(text):
+            word.append(text[at + 1])
+            at += 2
+            continue
+        if char in " :":
+            if word:
+                words.append("".join(word))
+                word = []
+            if char == ":":
+                words.append(":")
+        else:
+            word.append(char)
+        at += 1
+    if word:
+        words.append("".join(word))
+    return words
+
+
+def _plain(value: str) -> str:
+    return value.replace("$ ", " ").replace("$:", ":").replace("$$", "$") if "$" in value else value

@@ -1,0 +1,72 @@
+"""``.ninja_log``: what Ninja ran, when and how long, across all its runs in a tree.
+
+One line per output; an edge with several outputs has several lines with equal times and hash. Times are
+milliseconds since the start of that Ninja run, so they restart at zero: a later line that starts before an
+earlier one ended so long ago belongs to another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edge:
+    """One command Ninja finished. Milliseconds within ``run`` (0, 1, …)."""
+
+    start: int
+    end: int
+    outputs: tuple[str, ...]
+    hash: str
+    run: int = 0
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1000
+
+
+def read_ninja_log(path: Path) -> list[Edge]:
+    """Edges in the order they ended. A log cut off by a crash is read up to where it is whole."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return []
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return parse_ninja_log(file)
+    except OSError:
+        return []
+
+
+def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
+    edges: list[Edge] = []
+    run = 0
+    last_end = 0
+    for line in lines:
+        fields = line.rstrip("\n").split("\t")
+        # The head is "# ninja log v6"; a half-written last line has fewer fields or no newline.
+        if len(fields) != 5 or not line.endswith("\n"):
+            continue
+        if not (fields[0].isdigit() and fields[1].isdigit()):
+            continue
+        start, end, output, digest = int(fields[0]), int(fields[1]), fields[3], fields[4]
+        if edges and (edges[-1].start, edges[-1].end, edges[-1].hash) == (start, end, digest) and edges[-1].run == run:
+            edges[-1] = Edge(start=start, end=end, outputs=(*edges[-1].outputs, output), hash=digest, run=run)
+            continue
+        # Within a run lines come in the order of their ends; going back means Ninja was started anew.
+        if end < last_end:
+            run += 1
+        last_end = end
+        edges.append(Edge(start=start, end=end, outputs=(output,), hash=digest, run=run))
+    return edges
+
+
+def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
+    """The last time each output was made."""
+    found: dict[str, Edge] = {}
+    for edge in edges:
+        for output in edge.outputs:
+            found[output] = edge
+    return found

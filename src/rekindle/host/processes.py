@@ -1,0 +1,138 @@
+"""A process tree at one moment, cheaply: who belongs to whom, how large, running what.
+
+Read a few times a second while a build runs, so on Linux straight from /proc; elsewhere through psutil.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    """``started`` orders processes by age (clock ticks or seconds); ``rss`` is resident bytes now."""
+
+    pid: int
+    parent: int
+    name: str
+    started: float
+    rss: int
+    stopped: bool = False
+
+
+def tree_of(root: int, proc: Path = Path("/proc")) -> list[Proc]:
+    """Every live process below ``root``."""
+    if sys.platform != "linux":
+        return _tree_by_psutil(root)
+    everyone: dict[int, list[Proc]] = {}
+    for entry in os.scandir(proc):
+        if entry.name.isdigit() and (found := _read(proc, int(entry.name))):
+            everyone.setdefault(found.parent, []).append(found)
+    return below(root, everyone)
+
+
+def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
+    found: list[Proc] = []
+    waiting = [root]
+    while waiting:
+        for process in children.get(waiting.pop(), ()):
+            found.append(process)
+            waiting.append(process.pid)
+    return found
+
+
+def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
+    children: dict[int, list[Proc]] = {}
+    for process in processes:
+        children.setdefault(process.parent, []).append(process)
+    return children
+
+
+def _read(proc: Path, pid: int) -> Proc | None:
+    try:
+        stat = (proc / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    end = stat.rfind(b")")
+    fields = stat[end + 2 :].split()
+    if end < 0 or len(fields) < 22 or fields[0] in (b"Z", b"X"):
+        return None
+    name = stat[stat.find(b"(") + 1 : end].decode("utf-8", "replace")
+    return Proc(pid, int(fields[1]), name, float(fields[19]), int(fields[21]) * _PAGE, fields[0] == b"T")
+
+
+def _tree_by_psutil(root: int) -> list[Proc]:
+    import psutil
+
+    found = []
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(root).children(recursive=True):
+            with contextlib.suppress(psutil.Error), child.oneshot():
+                rss, begun = child.memory_info().rss, child.create_time()
+                stopped = child.status() == psutil.STATUS_STOPPED
+                found.append(Proc(child.pid, child.ppid(), child.name(), begun, rss, stopped))
+    return found
+
+
+def peak_rss(pid: int, proc: Path = Path("/proc")) -> int:
+    """The most a process ever had resident (VmHWM), or 0 where the system does not say."""
+    try:
+        for line in (proc / str(pid) / "status").read_bytes().splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
+
+
+def command_line(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    if sys.platform != "linux":
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            return list(psutil.Process(pid).cmdline())
+        return []
+    try:
+        raw = (proc / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return []
+    return [part.decode("utf-8", "replace") for part in raw.rstrip(b"\0").split(b"\0")] if raw else []
+
+
+def pause(pids: list[int]) -> None:
+    """Stop them where they are; their memory stays, but grows no more."""
+    _each(pids, "SIGSTOP", "suspend")
+
+
+def go_on(pids: list[int]) -> None:
+    _each(pids, "SIGCONT", "resume")
+
+
+def kill(pids: list[int]) -> None:
+    _each(pids, "SIGKILL", "kill")
+
+
+def prefer_as_victim(pid: int) -> None:
+    """Should the kernel have to kill someone, let it be a compiler, which can be retried, not Ninja or us."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text("800", encoding="ascii")
+
+
+def _each(pids: list[int], name: str, method: str) -> None:
+    number = getattr(signal, name, None)
+    for pid in pids:
+        if number is not None:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+            continue
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            getattr(psutil.Process(pid), method)()

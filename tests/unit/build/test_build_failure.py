@@ -1,0 +1,93 @@
+"""The first real error among the noise, and the compilers that were only killed for memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.build.failure import account_for, failed_blocks, first_error, killed_for_memory
+from rekindle.build.log import BuildLog, without_times
+
+NINJA = """$ cd /t && python setup.py bdist_wheel
+-- Performing Test HAS_WERROR_RETURN_TYPE - Success
+[1/9] Building CXX object fine.o
+a.cpp:1: warning: unused error: variable
+FAILED: [code=1] c10/a.cpp.o
+/usr/bin/c++ -Werror -o c10/a.cpp.o -c /t/a.cpp
+In file included from /t/a.cpp:3:
+/t/a.h:15:10: fatal error: ActivityType.h: No such file or directory
+   15 | #include <ActivityType.h>
+compilation terminated.
+[2/9] Building CXX object also_fine.o
+FAILED: [code=1] late.o
+/usr/bin/c++ -o late.o
+late.cpp:1:1: error: something else
+ninja: build stopped: subcommand failed.
+""".splitlines()
+
+OOM = """$ cd /t && python setup.py bdist_wheel
+FAILED: [code=1] big.o
+/usr/bin/c++ -o big.o
+c++: fatal error: Killed signal terminated program cc1plus
+compilation terminated.
+ninja: build stopped: subcommand failed.
+""".splitlines()
+
+
+@pytest.fixture
+def log(tmp_path: Path):
+    with BuildLog(tmp_path / "b.log") as log:
+        yield log
+
+
+def fill(log: BuildLog, lines: list[str]) -> BuildLog:
+    for line in lines:
+        log.write(line)
+    return log
+
+
+def test_the_first_error_with_its_command(log: BuildLog) -> None:
+    failure = account_for("torch", "compile", ["python"], 1, fill(log, NINJA)).failure
+    assert "ActivityType.h: No such file" in failure.message
+    assert failure.command == "/usr/bin/c++ -Werror -o c10/a.cpp.o -c /t/a.cpp"
+    line = log.path.read_text().splitlines()[failure.first_line - 1]
+    assert without_times(line) == failure.message
+    assert "something else" in Path(failure.failed_log).read_text()
+
+
+def test_cmake_errors_without_ninja(log: BuildLog) -> None:
+    lines = ["-- Performing Test HAS_WERROR", "CMake Error at x/CMakeLists.txt:1 (cmake_minimum_required):", "  gone"]
+    failure = account_for("torch", "configure", ["cmake"], 1, fill(log, lines)).failure
+    assert failure.message.startswith("CMake Error at x")
+    assert "  gone" in failure.error
+
+
+def test_silence_is_told_too(log: BuildLog) -> None:
+    assert account_for("torch", "compile", [], 3, log).failure.message
+
+
+def test_killed_compilers_are_found(log: BuildLog) -> None:
+    assert killed_for_memory(fill(log, OOM), []) == ["big.o"]
+
+
+def test_a_real_error_beside_a_killed_one_is_no_case_for_a_retry(log: BuildLog) -> None:
+    assert killed_for_memory(fill(log, OOM[:-1] + NINJA[4:]), []) == []
+
+
+def test_ours_and_exit_codes(log: BuildLog) -> None:
+    lines = ["FAILED: [code=137] x.o", "cc -o x.o", "FAILED: [code=1] y.o", "cc -o y.o"]
+    assert killed_for_memory(fill(log, lines), ["y.o"]) == ["x.o", "y.o"]
+
+
+def test_only_the_last_command_counts(log: BuildLog) -> None:
+    assert killed_for_memory(fill(log, [*OOM, "$ cd /t && again", "FAILED: z.o", "cc", "z: error: no"]), []) == []
+
+
+def test_noise_is_no_error() -> None:
+    assert first_error(["c++ -Werror=format x", "x: warning: error: in a string", "0 errors generated"]) is None
+    assert first_error(["ok", "ValueError: x"]) == 1
+
+
+def test_blocks_end_at_the_next_status() -> None:
+    assert [len(block) for _, _, block in failed_blocks(NINJA)] == [6, 3]

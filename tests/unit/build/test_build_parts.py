@@ -1,0 +1,144 @@
+"""The small parts: sizes, names, environment, state, front ends, requirements, estimates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.build import state
+from rekindle.build.environment import is_forwarded, make_environment, render_cache_script
+from rekindle.build.estimate import Estimate
+from rekindle.build.frontend import find_front_end
+from rekindle.build.history import History, Learnt, kind_of, load_history, save_history
+from rekindle.build.jobs import fixed_jobs
+from rekindle.build.naming import wheel_version
+from rekindle.build.options import parse_size
+from rekindle.build.target import requirements
+from rekindle.errors import BadInput
+from rekindle.formats.build_ninja import BuildEdge
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+GIB = 1 << 30
+
+
+def plan(**how) -> Plan:
+    recipe = BuildRecipe(source="x", env=how.pop("env", {}), cmake=how.pop("cmake", {}))
+    return Plan(**{"answer": "build", "torch": "2.0.1", "build": recipe, **how})
+
+
+@pytest.mark.parametrize(("text", "size"), [("8G", 8 * GIB), ("1.5 GiB", 3 * GIB // 2), ("512m", GIB // 2)])
+def test_sizes(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "8", "many", "-3G", "8 parsecs"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_size(text)
+
+
+def test_versions() -> None:
+    tree = SourceTree(project="torch", version="2.0.0a0+git123", root="/t")
+    assert wheel_version(plan(variant="cu118", arch_list=("3.5",)), tree) == "2.0.1+rekindle.cu118.sm35"
+    assert wheel_version(plan(arch_list=("5.0", "6.0", "7.0", "8.0")), tree) == "2.0.1+rekindle.cpu"
+    assert wheel_version(plan(variant="rocm6.2", arch_list=("gfx1031",)), tree) == "2.0.1+rekindle.rocm6.2.gfx1031"
+
+
+def test_the_shell_cannot_change_the_build() -> None:
+    shell = {"PATH": "/bin", "USE_CUDA": "0", "CFLAGS": "-O9", "MAX_JOBS": "99", "HOME": "/h", "CMAKE_ARGS": "x"}
+    made = make_environment(
+        plan(env={"USE_CUDA": "1"}, cmake={"CMAKE_BUILD_TYPE": "Release", "CAFFE2_X": "1"}),
+        shell, path_first=["/first"], extra={}, version="2.0.1+x", epoch=1, project="torch",
+    )  # fmt: skip
+    assert made.full["USE_CUDA"] == "1"
+    assert not {"CFLAGS", "MAX_JOBS", "CMAKE_ARGS"} & made.full.keys()
+    assert set(made.dropped) == {"CFLAGS", "CMAKE_ARGS", "MAX_JOBS", "USE_CUDA"}
+    assert made.full["PATH"].startswith("/first")
+    assert made.full["PYTORCH_BUILD_VERSION"] == "2.0.1+x"
+    assert made.cache_settings == {"CAFFE2_X": "1"}
+    assert not is_forwarded("CAFFE2_X")
+
+
+def test_cache_script_survives_any_value() -> None:
+    assert 'set(X [===[a "b" ${c} ; ]]]===] CACHE' in render_cache_script({"X": 'a "b" ${c} ; ]]'})
+
+
+def test_another_plan_is_refused_with_the_difference(tmp_path: Path) -> None:
+    old = state.TreeState(project="torch", version="1", settings={"env USE_CUDA": "1"})
+    state.save_state(tmp_path, old)
+    assert state.load_state(tmp_path) == old
+    state.refuse_other_plan(old, old, tmp_path)
+    new = state.TreeState(project="torch", version="1", settings={"env USE_CUDA": "0"})
+    with pytest.raises(BadInput, match="USE_CUDA was '1' and is now '0'"):
+        state.refuse_other_plan(old, new, tmp_path)
+
+
+def test_an_unreadable_state_is_another_tree(tmp_path: Path) -> None:
+    (tmp_path / state.FILE_NAME).write_text("{half")
+    assert state.load_state(tmp_path).project == "unknown"
+    assert state.load_state(tmp_path / "none") is None
+
+
+def test_front_ends(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="neither setup"):
+        find_front_end(tmp_path)
+    (tmp_path / "setup.py").write_text("setup()")
+    assert find_front_end(tmp_path).kind == "setup"
+    (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires=["setuptools","ninja"]\nbuild-backend="b"')
+    front = find_front_end(tmp_path)
+    assert (front.kind, front.requires) == ("pep517", ("setuptools",))
+    (tmp_path / "setup.py").write_text("if arg == '--cmake-only': pass")
+    front = find_front_end(tmp_path)
+    assert front.kind == "cmake-setup"
+    assert front.configure("py", again=True) == ["py", "setup.py", "build", "--cmake-only", "--cmake"]
+    (tmp_path / "pyproject.toml").write_text(
+        '[build-system]\nrequires=["scikit-build-core>=0.9"]\nbuild-backend="scikit_build_core.build"'
+    )
+    assert "-Cbuild-dir=build" in find_front_end(tmp_path).wheel("py", tmp_path)
+
+
+def test_pins_win() -> None:
+    wanted = requirements({"numpy": "1.24.4", "setuptools": "<60"}, ["setuptools>=70", "PyYAML"], pep517=True)
+    assert wanted == ("build", "numpy==1.24.4", "PyYAML", "setuptools<60", "wheel")
+
+
+def test_kinds() -> None:
+    assert [kind_of(n) for n in ("a.cu.o", "a.cpp.o", "a.c.o", "libx.so.1", "x.h")] == [
+        "gpu", "cxx", "c", "link", "other",
+    ]  # fmt: skip
+
+
+def test_learning(tmp_path: Path) -> None:
+    learnt = Learnt(History())
+    unknown = learnt.expected("a.cpp.o")
+    learnt.record("a.cpp.o", 3 * GIB, 60.0)
+    assert learnt.expected("a.cpp.o") > 3 * GIB > unknown
+    learnt.record("a.cpp.o", GIB // 10, 1.0)
+    assert learnt.expected("a.cpp.o") > 2 * GIB, "a cache hit must not teach that a giant is small"
+    save_history(tmp_path / "h.json", learnt)
+    assert load_history(tmp_path / "h.json").seconds("a.cpp.o") == 1.0
+    (tmp_path / "h.json").write_text("{")
+    assert load_history(tmp_path / "h.json").known == 0
+
+
+def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:
+    edges = [
+        BuildEdge(rule="C", outputs=("a.cpp.o",), inputs=("a.cpp",)),
+        BuildEdge(rule="C", outputs=("b.cpp.o",), inputs=("b.cpp",)),
+        BuildEdge(rule="L", outputs=("lib.so",), inputs=("a.cpp.o", "b.cpp.o")),
+        BuildEdge(rule="phony", outputs=("all",), inputs=("lib.so",)),
+    ]
+    learnt = Learnt(History(objects={"a.cpp.o": (1, 100.0), "b.cpp.o": (1, 20.0), "lib.so": (1, 30.0)}))
+    estimate = Estimate(edges, learnt, {})
+    assert estimate.left(jobs=1, steps_left=3) == 150
+    assert estimate.left(jobs=2, steps_left=3) == 130
+    again = Estimate(edges, learnt, {"a.cpp.o": 100.0})
+    assert again.left(jobs=2, steps_left=2) == 50
+
+
+def test_fixed_jobs() -> None:
+    assert fixed_jobs(8, 4 * GIB, GIB) == 4
+    assert fixed_jobs(8, GIB // 2, GIB) == 1
+    assert fixed_jobs(8, None, GIB) == 8

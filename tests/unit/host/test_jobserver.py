@@ -1,0 +1,126 @@
+"""Tokens that can be given and taken back, on a real fifo and on a pretended Windows."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+import threading
+import time
+
+import pytest
+
+from rekindle.host.jobserver import Jobserver, Semaphore, open_jobserver
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a fifo")
+
+
+def lying(path: str) -> int:
+    """How many tokens nobody holds."""
+    fd = os.open(path, os.O_RDWR)
+    try:
+        return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0]
+    finally:
+        os.close(fd)
+
+
+def until(condition) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("never happened")
+
+
+@pytest.fixture
+def server(tmp_path):
+    server = open_jobserver(str(tmp_path))
+    yield server
+    server.close()
+
+
+def test_raise_and_lower(server: Jobserver) -> None:
+    path = server.makeflags.split("fifo:")[1]
+    server.set_level(3)
+    assert lying(path) == 3
+    server.set_level(1)
+    until(lambda: server.circulating == 1)
+    assert lying(path) == 1
+
+
+def test_a_held_token_is_taken_when_it_comes_back(server: Jobserver) -> None:
+    path = server.makeflags.split("fifo:")[1]
+    server.set_level(2)
+    client = os.open(path, os.O_RDWR)
+    held = os.read(client, 2)
+    server.set_level(0)
+    time.sleep(0.05)
+    assert (server.level, server.circulating) == (0, 2)
+    os.write(client, held)
+    until(lambda: server.circulating == 0)
+    assert lying(path) == 0
+    os.close(client)
+
+
+def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
+    path = server.makeflags.split("fifo:")[1]
+    server.set_level(1)
+    client = os.open(path, os.O_RDWR)
+    os.read(client, 1)
+    server.set_level(0)
+    server.set_level(2)
+    # One token is with the client, one must be free to take; whichever waiter took the other.
+    until(lambda: server.circulating == 2 and lying(path) == 1)
+    os.close(client)
+
+
+def test_what_a_killed_run_left_is_replaced(tmp_path) -> None:
+    first = open_jobserver(str(tmp_path))
+    first.set_level(5)
+    second = open_jobserver(str(tmp_path))
+    assert lying(second.makeflags.split("fifo:")[1]) == 0
+    second.close()
+
+
+def test_makeflags_have_no_spaces_in_the_path(server: Jobserver) -> None:
+    assert len(server.makeflags.split()) == 2
+
+
+class Kernel:
+    """The three calls of kernel32 a semaphore needs."""
+
+    class _Call:
+        restype = None
+
+        def __init__(self, function) -> None:
+            self._function = function
+
+        def __call__(self, *args):
+            return self._function(*args)
+
+    def __init__(self) -> None:
+        self.semaphore = threading.Semaphore(0)
+        self.CreateSemaphoreW = self._Call(lambda *_: 42)
+
+    def ReleaseSemaphore(self, handle, count, _previous) -> int:
+        self.semaphore.release(count)
+        return 1
+
+    def WaitForSingleObject(self, handle, _timeout) -> int:
+        self.semaphore.acquire()
+        return 0
+
+    def CloseHandle(self, handle) -> int:
+        return 1
+
+
+def test_the_same_on_windows_calls() -> None:
+    kernel = Kernel()
+    server = Jobserver(Semaphore("x", kernel))
+    server.set_level(4)
+    server.set_level(1)
+    until(lambda: server.circulating == 1)
+    assert kernel.semaphore._value == 1
+    assert "--jobserver-auth=rekindle-jobs-" in server.makeflags
+    server.close()
