@@ -32,16 +32,20 @@ def doctor(
     replay: Path | None = None,
 ) -> Examination:
     """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
-    from rekindle.doctor.examine import examine, keep
+    from rekindle.doctor.examine import examine
     from rekindle.host.files import write_atomically
     from rekindle.host.live import LiveHost
-    from rekindle.host.recorded import load_recorded
     from rekindle.model.document import encode
 
-    host = host or (load_recorded(replay) if replay else LiveHost())
-    examined = examine(host, workspace=workspace, try_torch=try_torch)
+    if host is None and replay is not None:
+        from rekindle.host.recorded import load_recorded
+
+        host = load_recorded(replay)
+    examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch)
     examination = examined.examination
     if capture is not None:
+        from rekindle.doctor.keep import keep
+
         keep(examined, capture)
     if save is not None:
         write_atomically(save, encode(examination.machine))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from rekindle.doctor.fixes import fix_for
 from rekindle.doctor.gpus import Graphics
 from rekindle.model.machine import Check, Machine
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     graphics: Graphics
     managers: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -10,8 +10,7 @@ from rekindle.facts.gpus import by_pci_id, find_gpu
 from rekindle.model.arch import GpuArch
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chip:
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None
     arch: GpuArch | None
     chip: str | None = None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
-from rekindle import __version__
 from rekindle.doctor.case import Case
 from rekindle.doctor.checks import judge
 from rekindle.doctor.compilers import probe_compilers
@@ -26,18 +24,14 @@ from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
 from rekindle.doctor.torch_verdict import judge_torch
-from rekindle.host.capture import write_capture
 from rekindle.host.protocol import Host
-from rekindle.host.record import join_records
-from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Cpu, Examination, Os, Volume
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 8.5
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examined:
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
     """The document, and everything that was asked for it (for a capture)."""
 
     examination: Examination
@@ -104,16 +98,3 @@ def examine(
         seconds=round(time.monotonic() - begin, 2),
     )
     return Examined(examination=examination, answers=answers)
-
-
-def keep(examined: Examined, directory: Path, *, host_name: str | None = None) -> Path:
-    """Write everything that was asked and answered, redacted, so that the machine can be replayed anywhere."""
-    record = join_records(asking.record for asking in examined.answers.asked)
-    record.about = {
-        "kind": "recorded",
-        "title": f"{examined.examination.os.distro or examined.examination.os.system}, "
-        + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
-        "written_by": f"rekindle {__version__} doctor --capture",
-    }
-    name = platform.node() if host_name is None else host_name
-    return write_capture(redactor_for(record.env, name).record(record), directory)

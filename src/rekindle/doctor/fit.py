@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
@@ -18,8 +19,7 @@ from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Compiler, Gpu, Machine, Toolkit
 
 
-@dataclass(frozen=True, kw_only=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True, kw_only=True):
     """``blocking``: nothing can be built with it here; else it only leaves out some card."""
 
     toolkit: Toolkit
@@ -176,6 +176,8 @@ def lacks_code(archs: Sequence[str], gpu: Gpu) -> bool:
     if not isinstance(gpu.arch, Sm):
         return not any(name.split(":")[0] == str(gpu.arch).split(":")[0] for name in archs) if gpu.arch else False
     for name in archs:
+        if not re.fullmatch(r"(sm_|compute_)?\d+(\.\d)?[af]?(\+PTX)?", name):
+            continue
         target = parse_sm(name.removesuffix("+PTX"))
         if (name.startswith("compute_") or name.endswith("+PTX")) and ptx_runs_on(target, gpu.arch):
             return False

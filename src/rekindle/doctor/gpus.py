@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rekindle.doctor.amd import find_amd
 from rekindle.doctor.jetson import find_jetson
@@ -14,8 +14,7 @@ from rekindle.model.machine import Drivers, Gpu
 _NONE = Cards()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Graphics:
+class Graphics(msgspec.Struct, frozen=True, kw_only=True):
     nvidia: Cards = _NONE
     amd: Cards = _NONE
 

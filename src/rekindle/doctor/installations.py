@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.pythons import probe_pythons
@@ -12,8 +13,7 @@ from rekindle.doctor.torches import find_torches
 from rekindle.model.machine import InstalledTorch, Python, Toolkit
 
 
-@dataclass(frozen=True, kw_only=True)
-class Installations:
+class Installations(msgspec.Struct, frozen=True, kw_only=True):
     pythons: tuple[Python, ...] = ()
     pieces: tuple[Toolkit, ...] = ()
     torches: tuple[InstalledTorch, ...] = ()

@@ -6,7 +6,7 @@ from the process's own group up to the root that is mounted here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import lines_of, text_of
@@ -16,8 +16,7 @@ _NO_LIMIT = 1 << 60
 _DEFAULT_ROOTS = {"memory": "/sys/fs/cgroup/memory", "": "/sys/fs/cgroup"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     usable: int | None = None
     physical: int | None = None
     swap: int | None = None

@@ -7,22 +7,24 @@ then names the chip.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from rekindle.doctor.answers import Nvml, read_answer
 from rekindle.doctor.chips import Chip, chip_of
 from rekindle.doctor.pci import PciCard
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import gib, text_of
-from rekindle.model.arch import parse_sm
+from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Gpu
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cards:
+class Cards(msgspec.Struct, frozen=True, kw_only=True):
     """One vendor's cards, its driver, and what is wrong with it in one sentence."""
 
     gpus: tuple[Gpu, ...] = ()
@@ -30,15 +32,15 @@ class Cards:
     driver_cuda: str | None = None
     trouble: str | None = None
     fix: str | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
 
 def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     ours = [card for card in cards if card.vendor == "nvidia"]
     loaded = _kernel_driver(host)
-    answer: Mapping[str, Any] = {}
+    answer = Nvml()
     if ours or loaded or _has_library(host):
-        answer = host.nvml(timeout=host.left(4)) or {}
+        answer = read_answer(host.nvml(timeout=host.left(4)), Nvml)
     found = _from_nvml(answer)
     if not found.gpus:
         by_tool = _from_smi(host)
@@ -72,25 +74,29 @@ def _kernel_driver(host: Asking) -> str | None:
     return match[1] if match else None
 
 
-def _from_nvml(answer: Mapping[str, Any]) -> Cards:
+def _from_nvml(answer: Nvml) -> Cards:
     gpus = []
-    for device in answer.get("devices") or ():
-        if not isinstance(device, dict) or not (device.get("name") or device.get("pci_id")):
+    for device in answer.devices:
+        if not (device.name or device.pci_id):
             continue
-        chip = chip_of(device.get("pci_id"))
-        capability = device.get("compute_capability")
+        chip = chip_of(device.pci_id)
         gpus.append(
             Gpu(
                 vendor="nvidia",
-                name=device.get("name") or (chip.name if chip else None),
-                arch=parse_sm(capability) if capability else (chip.arch if chip else None),
-                memory_gib=gib(device.get("memory")),
+                name=device.name or (chip.name if chip else None),
+                arch=capability(device.compute_capability) or (chip.arch if chip else None),
+                memory_gib=gib(device.memory),
                 how="nvml",
-                pci_id=device.get("pci_id"),
-                pci_slot=device.get("pci_slot"),
+                pci_id=device.pci_id,
+                pci_slot=device.pci_slot,
             )
         )
-    return Cards(gpus=tuple(gpus), driver=answer.get("driver"), driver_cuda=answer.get("cuda"))
+    return Cards(gpus=tuple(gpus), driver=answer.driver, driver_cuda=answer.cuda)
+
+
+def capability(text: str | None) -> Sm | None:
+    """``8.6`` as NVML and nvidia-smi write it; anything else is no answer."""
+    return parse_sm(text) if text and re.fullmatch(r"\d{1,2}\.\d", text) else None
 
 
 def _from_smi(host: Asking) -> Cards:
@@ -159,11 +165,11 @@ def _from_pci(card: PciCard) -> Gpu:
     )
 
 
-def _trouble(answer: Mapping[str, Any], loaded: str | None) -> str | None:
-    said = str(answer.get("error") or "")
+def _trouble(answer: Nvml, loaded: str | None) -> str | None:
+    said = answer.error or ""
     if not said:
         return None
-    if "version mismatch" in said.lower() or answer.get("code") == 18:
+    if "version mismatch" in said.lower() or answer.code == 18:
         return (
             f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'}): "
             "the driver was updated and the machine not restarted since"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import key_values, text_of
@@ -15,8 +16,7 @@ _CLASSES = ("03", "12")
 _DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PciCard:
+class PciCard(msgspec.Struct, frozen=True, kw_only=True):
     vendor: Vendor
     pci_id: str
     slot: str | None = None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rekindle.doctor.witness import Witness
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Gap
 
+OUR_BUG = "a bug in rekindle"
 Probe = Callable[["Asking"], Any]
 
 
@@ -31,13 +33,12 @@ class Asking(Witness):
         return max(0.05, min(at_most, self._deadline - time.monotonic()))
 
 
-@dataclass
-class Answers:
+class Answers(msgspec.Struct, kw_only=True):
     """What the probes found, by name; a probe that did not finish is missing here and named in ``gaps``."""
 
-    found: dict[str, Any] = field(default_factory=dict)
-    gaps: list[Gap] = field(default_factory=list)
-    asked: list[Asking] = field(default_factory=list)
+    found: dict[str, Any] = msgspec.field(default_factory=dict)
+    gaps: list[Gap] = msgspec.field(default_factory=list)
+    asked: list[Asking] = msgspec.field(default_factory=list)
 
 
 def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> Answers:
@@ -59,7 +60,8 @@ def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> A
         if "value" in box:
             answers.found[name] = box["value"]
         elif "error" in box:
-            raise box["error"]
+            # Our own mistake in one probe must not hide the rest of the machine; it is said, not swallowed.
+            answers.gaps.append(Gap(what=name, why=f"{OUR_BUG} ({box['error']!r:.200}); please report it"))
         else:
             last = asking.evidence[-1].asked if asking.evidence else "its first question"
             answers.gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
@@ -69,5 +71,5 @@ def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> A
 def _guarded(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
     try:
         box["value"] = probe(asking)
-    except Exception as error:  # noqa: BLE001 (carried to the caller's thread and raised there)
+    except Exception as error:  # noqa: BLE001 (carried to the caller's thread and reported there)
         box["error"] = error

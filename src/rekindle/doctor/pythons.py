@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
-from typing import Any
 
+from rekindle.doctor.answers import Interpreter, read_answer
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import version_key
 from rekindle.model.machine import Python
@@ -15,7 +15,7 @@ _MAX_PYTHONS = 24
 _AT_ONCE = 4
 
 
-def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Mapping[str, Any]]]:
+def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interpreter]]:
     """The Pythons, and what each said about itself by its path."""
     candidates = _windows(host) if host.system == "windows" else _unix(host)
     chosen: dict[str, str] = {}
@@ -30,31 +30,31 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Mappin
     found = []
     known: set[str] = set()
     for path in paths:
-        answer = answers.get(path)
-        if not answer or "version" not in answer:
-            host.gap(f"Python {path}", str((answer or {}).get("error", "no answer")))
+        answer = answers.pop(path, None) or Interpreter(error="it did not answer in time")
+        if not answer.version:
+            host.gap(f"Python {path}", answer.error or "no answer")
             continue
-        environment = answer.get("prefix") != answer.get("base_prefix")
-        program = str(answer.get("executable") or path)
-        identity = str(answer["prefix"]) if environment else host.realpath(program)
+        program = answer.executable or path
+        identity = (answer.prefix or path) if answer.environment else host.realpath(program)
         if identity in known:
-            del answers[path]
             continue
         known.add(identity)
-        if not environment and host.realpath(path) != identity:
+        if not answer.environment and host.realpath(path) != identity:
             # pyenv's shims and the Store's aliases are programs of their own that start another Python.
-            answers[program] = answers.pop(path)
             path = program
-        note = None if answer.get("headers") else "no headers (Python.h)"
+        answers[path] = answer
+        note = None if answer.headers else "no headers (Python.h)"
+        if answer.bits == 32:
+            note = "32 bit: no torch is published for it"
         found.append(
-            Python(version=str(answer["version"]), path=path, abi=abi_of(answer), kind=kind_of(path, answer), note=note)
+            Python(version=answer.version, path=path, abi=abi_of(answer), kind=kind_of(path, answer), note=note)
         )
     found.sort(key=lambda p: version_key(p.version), reverse=True)
-    return tuple(found), {path: answer for path, answer in answers.items() if "version" in answer}
+    return tuple(found), answers
 
 
-def _ask_all(host: Asking, paths: list[str]) -> dict[str, Mapping[str, Any]]:
-    answers: dict[str, Mapping[str, Any]] = {}
+def _ask_all(host: Asking, paths: list[str]) -> dict[str, Interpreter]:
+    answers: dict[str, Interpreter] = {}
     waiting = list(reversed(paths))
 
     def work() -> None:
@@ -63,7 +63,7 @@ def _ask_all(host: Asking, paths: list[str]) -> dict[str, Mapping[str, Any]]:
                 path = waiting.pop()
             except IndexError:
                 return
-            answers[path] = host.python(path, timeout=host.left(4)) or {}
+            answers[path] = read_answer(host.python(path, timeout=host.left(4)), Interpreter)
 
     workers = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(paths)))]
     for worker in workers:
@@ -80,6 +80,8 @@ def _unix(host: Asking) -> list[str]:
         if prefix := host.env.get(variable):
             found[f"{prefix}/bin/python"] = None
     found.update(dict.fromkeys((*host.which_all("python3"), *host.which_all("python"))))
+    # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found below.
+    found = {path: None for path in found if "/shims/" not in path}
     patterns = [
         "/usr/bin/python3*",
         "/usr/local/bin/python3*",
@@ -152,21 +154,20 @@ def _is_environment(host: Asking, path: str) -> bool:
     return host.read(f"{root}{slash}pyvenv.cfg") is not None
 
 
-def abi_of(answer: Mapping[str, Any]) -> str | None:
+def abi_of(answer: Interpreter) -> str | None:
     """The tag a wheel must carry: cp311, cp313t, pp310."""
-    version = re.match(r"(\d+)\.(\d+)", str(answer.get("version", "")))
-    if version is None:
+    version = re.match(r"(\d+)\.(\d+)", answer.version or "")
+    prefix = {"CPython": "cp", "PyPy": "pp"}.get(answer.implementation or "")
+    if version is None or prefix is None:
         return None
-    prefix = {"CPython": "cp", "PyPy": "pp"}.get(str(answer.get("implementation")))
-    return f"{prefix}{version[1]}{version[2]}{'t' if answer.get('gil_disabled') else ''}" if prefix else None
+    return f"{prefix}{version[1]}{version[2]}{'t' if answer.gil_disabled else ''}"
 
 
-def kind_of(path: str, answer: Mapping[str, Any]) -> str:
-    said = f"{path} {answer.get('base_prefix', '')} {answer.get('prefix', '')}".lower().replace("\\", "/")
-    compiler = str(answer.get("compiler", "")).lower()
-    if answer.get("prefix") != answer.get("base_prefix"):
+def kind_of(path: str, answer: Interpreter) -> str:
+    said = f"{path} {answer.base_prefix} {answer.prefix}".lower().replace("\\", "/")
+    if answer.environment:
         return "venv"
-    if any(word in said for word in ("conda", "miniforge", "mambaforge")) or "conda" in compiler:
+    if any(word in said for word in ("conda", "miniforge", "mambaforge")) or "conda" in answer.compiler.lower():
         return "conda"
     if "/pyenv" in said or "/.pyenv" in said:
         return "pyenv"

@@ -19,7 +19,11 @@ def check_python(case: Case) -> Check:
     """A Python for which some torch is published; best one that the newest torch takes."""
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
     newest_first = [(version, _pythons_of(version, platform)) for version in load_facts().releases]
-    usable = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
+    usable = [
+        python
+        for python in case.machine.pythons
+        if (python.abi or "cp").startswith("cp") and "32 bit" not in (python.note or "")
+    ]
     newest = next((pythons for _, pythons in newest_first if pythons), ())
     want = f"{newest[0]} to {newest[-1]}" if newest else None
     for python in usable:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec.structs import replace
 
+from rekindle.doctor.answers import Interpreter
 from rekindle.doctor.cuda import find_cuda
 from rekindle.doctor.libraries import find_blas, find_cudnn, find_nccl, find_oneapi, packaged_cuda
 from rekindle.doctor.probing import Asking
@@ -37,15 +37,15 @@ def _with_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
     return replace(toolkit, note=", ".join(filter(None, (f"for CUDA {cuda}", toolkit.note))))
 
 
-def pip_pieces(answers: Mapping[str, Mapping[str, Any]]) -> tuple[Toolkit, ...]:
+def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
     """Toolkits that live in Pythons' site-packages; each place once, however many links lead there."""
     found: dict[tuple[str, str, str], Toolkit] = {}
     for answer in answers.values():
-        for name, package in (answer.get("packages") or {}).items():
+        for name, package in answer.packages.items():
             match = re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)
             if match is None or match[1] not in _PIECES:
                 continue
-            kind, version, path = _PIECES[match[1]], str(package.get("version")), str(package.get("path"))
+            kind, version, path = _PIECES[match[1]], package.version, package.path
             note = "pip" + (f", for CUDA {match[2]}" if match[2] else "")
             # nvidia-cudnn 9.19.0.56 is cuDNN 9.19.0; the fourth number is the package's.
             short = ".".join(version.split(".")[:3]) if kind == "cudnn" else version

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
+from msgspec.structs import replace
+
+from rekindle.doctor.answers import Interpreter, Tried, read_answer
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import text_of
 from rekindle.model.machine import InstalledTorch
@@ -17,16 +19,14 @@ from rekindle.model.machine import InstalledTorch
 _MAX_TRIED = 3
 
 
-def find_torches(host: Asking, answers: Mapping[str, Mapping[str, Any]], *, try_it: bool) -> tuple[InstalledTorch, ...]:
+def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
     found: dict[str, InstalledTorch] = {}
     for python, answer in answers.items():
-        package = (answer.get("packages") or {}).get("torch")
-        if not package:
+        package = answer.packages.get("torch")
+        if package is None or package.path in found:
             continue
-        place = str(package.get("path"))
-        if place in found:
-            continue
-        torch = _read(host, python, place, str(package.get("version")))
+        place = package.path
+        torch = _read(host, python, place, package.version)
         if len(found) < _MAX_TRIED:
             torch = _try(host, torch, deep=try_it)
         found[place] = torch
@@ -48,25 +48,17 @@ def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch
 
 
 def _try(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
-    from msgspec.structs import replace
-
-    answer = host.torch(torch.python, deep=deep, timeout=host.left(7 if deep else 4))
-    if answer is None:
+    raw = host.torch(torch.python, deep=deep, timeout=host.left(7 if deep else 4))
+    if raw is None:
         return torch
-    if answer.get("timed_out"):
+    answer = read_answer(raw, Tried)
+    if answer.timed_out:
         host.gap(f"torch {torch.version}", "it did not load in time")
         return torch
-    works = answer.get("works")
-    why = answer.get("error") or answer.get("gpu_error")
-    if works is None and answer.get("exit_code") is not None:
-        works, why = False, _died(int(answer["exit_code"]), why)
-    return replace(
-        torch,
-        works=works,
-        gpu_works=answer.get("gpu_works"),
-        archs=tuple(answer.get("arch_list") or ()),
-        why=why,
-    )
+    works, why = answer.works, answer.error or answer.gpu_error
+    if works is None and answer.exit_code is not None:
+        works, why = False, _died(answer.exit_code, why)
+    return replace(torch, works=works, gpu_works=answer.gpu_works, archs=answer.arch_list, why=why)
 
 
 def _died(code: int, said: object) -> str:

@@ -68,7 +68,7 @@ def render_capture(record: Record) -> str:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {} if value is None else {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {} if value is None else {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _content(raw: bytes) -> dict[str, str]:

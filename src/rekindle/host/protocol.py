@@ -7,12 +7,12 @@ and a recorded machine cannot be told from the real one by the code that asks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, kw_only=True)
-class Completed:
+
+class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """What a short external command said. ``code`` is None where it never started or was stopped."""
 
     argv: tuple[str, ...]
@@ -26,22 +26,19 @@ class Completed:
         return self.code == 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryKey:
+class RegistryKey(msgspec.Struct, frozen=True, kw_only=True):
     """One key of the Windows registry: its values as text or number, and the names of the keys below."""
 
-    values: Mapping[str, str | int] = field(default_factory=dict)
+    values: Mapping[str, str | int] = msgspec.field(default_factory=dict)
     keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Disk:
+class Disk(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     free: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Memory:
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes as the operating system's own call says. Limits of containers are files and read as such."""
 
     total: int
@@ -51,8 +48,7 @@ class Memory:
     job_limit: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cpuid:
+class Cpuid(msgspec.Struct, frozen=True, kw_only=True):
     """Registers (eax, ebx, ecx, edx) by (leaf, subleaf), and XCR0: which register files the system saves."""
 
     leaves: Mapping[tuple[int, int], tuple[int, int, int, int]]

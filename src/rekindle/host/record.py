@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 
 
-@dataclass
-class Record:
+class Record(msgspec.Struct, kw_only=True):
     """``None`` as a value means: asked, and there was nothing."""
 
     system: str = "linux"
     machine: str = ""
-    about: dict[str, Any] = field(default_factory=dict)
-    runs: list[Completed] = field(default_factory=list)
-    files: dict[str, bytes | None] = field(default_factory=dict)
-    paths: dict[str, None] = field(default_factory=dict)
-    programs: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    links: dict[str, str] = field(default_factory=dict)
-    env: dict[str, str] = field(default_factory=dict)
-    disks: dict[str, Disk | None] = field(default_factory=dict)
-    registry: dict[str, RegistryKey | None] = field(default_factory=dict)
-    pythons: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
-    torches: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    about: dict[str, Any] = msgspec.field(default_factory=dict)
+    runs: list[Completed] = msgspec.field(default_factory=list)
+    files: dict[str, bytes | None] = msgspec.field(default_factory=dict)
+    paths: dict[str, None] = msgspec.field(default_factory=dict)
+    programs: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    links: dict[str, str] = msgspec.field(default_factory=dict)
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    disks: dict[str, Disk | None] = msgspec.field(default_factory=dict)
+    registry: dict[str, RegistryKey | None] = msgspec.field(default_factory=dict)
+    pythons: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
+    torches: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
     cores: int | None = None
     memory: Memory | None = None
     cpuid: Cpuid | None = None

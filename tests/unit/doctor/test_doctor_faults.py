@@ -1,0 +1,212 @@
+"""Whatever a machine answers, or does not answer, the doctor ends in time with the rest and says what is missing."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+import string
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rekindle.doctor.examine import examine
+from rekindle.doctor.probing import OUR_BUG
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
+from rekindle.host.recorded import RecordedHost, load_recorded
+from rekindle.model.document import decode, encode
+from rekindle.model.machine import Examination
+
+MACHINES = Path(__file__).parents[2] / "machines"
+NAMES = sorted(path.name for path in MACHINES.iterdir())
+
+
+def sound(document: Examination) -> None:
+    """A valid document without a mistake of ours in it."""
+    assert decode(encode(document), Examination) == document
+    assert not [gap for gap in document.gaps if OUR_BUG in gap.why]
+
+
+class Stuck(RecordedHost):
+    """A machine on which some questions never come back, not even at their timeout."""
+
+    def __init__(self, name: str, *stuck: str) -> None:
+        super().__init__(load_recorded(MACHINES / name).record)
+        self._stuck = stuck
+        self.released = threading.Event()
+
+    def _maybe(self, question: str) -> None:
+        if question in self._stuck:
+            self.released.wait(30)
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        self._maybe("run " + argv[0].replace("\\", "/").rsplit("/", 1)[-1])
+        return super().run(argv, timeout=timeout, env=env)
+
+    def disk(self, path: str) -> Disk | None:
+        self._maybe("disk")
+        return super().disk(path)
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        self._maybe("nvml")
+        return super().nvml(timeout=timeout)
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        self._maybe(f"glob {pattern}")
+        return super().glob(pattern)
+
+
+@pytest.mark.parametrize(
+    ("stuck", "lost"),
+    [
+        (("disk",), {"disks"}),
+        (("nvml",), {"graphics"}),
+        (("run git",), {"tools"}),
+        (("run gcc", "run getconf"), {"compilers", "system"}),
+        (("glob /usr/local/cuda*",), {"toolkits"}),
+    ],
+)
+def test_a_question_that_never_returns_costs_only_its_own_answer(stuck: tuple[str, ...], lost: set[str]) -> None:
+    host = Stuck("e5-2690v2-rtx3060-ubuntu2204", *stuck)
+    try:
+        begin = time.monotonic()
+        document = examine(host, deadline_s=1.0).examination
+        assert time.monotonic() - begin < 8
+    finally:
+        host.released.set()
+    sound(document)
+    assert {gap.what for gap in document.gaps if "no answer in time" in gap.why} == lost
+    assert document.cpu.microarchitecture == "ivybridge"
+    assert ("graphics" in lost) or document.gpus
+
+
+class Babel(RecordedHost):
+    """A machine whose every answer may be replaced by nonsense."""
+
+    def __init__(self, name: str, seed: int) -> None:
+        super().__init__(load_recorded(MACHINES / name).record)
+        self._dice = random.Random(seed)
+        self._lock = threading.Lock()
+
+    def _luck(self) -> bool:
+        with self._lock:
+            return self._dice.random() < 0.5
+
+    def _text(self) -> str:
+        with self._lock:
+            dice = self._dice
+            letters = string.printable + "äé漢\x00\x1b\ufffd,:=|"
+            words = [
+                "10de:2503",
+                "0x",
+                "gfx",
+                "gfx9",
+                "-1",
+                "9" * 30,
+                "N/A",
+                "{}",
+                "[]",
+                "null",
+                "8.6",
+                "1.2.3",
+                "14.40.33807",
+            ]
+            pieces = [
+                dice.choice(words) if dice.random() < 0.4 else dice.choice(letters) for _ in range(dice.randrange(40))
+            ]
+            return "".join(pieces)
+
+    def _value(self, depth: int = 2) -> Any:
+        with self._lock:
+            kind = self._dice.randrange(7 if depth else 5)
+        if kind == 5:
+            return [self._value(depth - 1) for _ in range(2)]
+        if kind == 6:
+            return {self._text(): self._value(depth - 1)}
+        return [None, self._text(), -1, 2.5, True][kind]
+
+    def _mapping(self, real: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        return {key: self._value() if self._luck() else value for key, value in (real or {}).items()}
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        if self._luck():
+            return super().run(argv, timeout=timeout, env=env)
+        code = [0, 0, 1, 18, None][len(self._text()) % 5]
+        return Completed(argv=tuple(argv), code=code, out=self._text() + "\n" + self._text(), err=self._text())
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        real = super().read(path, limit=limit)
+        if real is None or self._luck():
+            return real
+        with self._lock:
+            if self._dice.random() < 0.5:
+                return real[: self._dice.randrange(len(real) + 1)]
+        return self._text().encode("utf-16" if self._luck() else "utf-8")
+
+    def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return self._mapping(super().nvml())
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return self._mapping(super().python(path))
+
+    def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
+        return self._mapping(super().torch(path))
+
+    def registry(self, key: str) -> RegistryKey | None:
+        real = super().registry(key)
+        if real is None or self._luck():
+            return real
+        values = {name: -5 if self._luck() else self._text() for name in real.values}
+        return RegistryKey(values=values, keys=(*real.keys, self._text()))
+
+    def cpuid(self) -> Cpuid | None:
+        real = super().cpuid()
+        if real is None or self._luck():
+            return real
+        return Cpuid(leaves={(0, 0): (0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF), (0x80000002, 0): (255, 254, 253, 252)})
+
+    def memory(self) -> Memory | None:
+        return super().memory() if self._luck() else None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(NAMES), st.integers(0, 2**32))
+def test_nonsense_is_no_answer_and_no_crash(name: str, seed: int) -> None:
+    sound(examine(Babel(name, seed), deadline_s=20).examination)
+
+
+def tool(place: Path, name: str, body: str) -> None:
+    path = place / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="fake tools are shell scripts")
+def test_real_tools_that_hang_lie_or_may_not_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through the live host, with its timeouts and its killing of process groups."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    tool(tools, "nvidia-smi", "sleep 60 & sleep 60")
+    tool(tools, "cmake", "printf 'cmake version \\303\\050 \\377\\376'")
+    tool(tools, "ninja", "echo 'Version inconnue' >&2; exit 3")
+    tool(tools, "ccache", "yes")
+    tool(tools, "git", "echo git version 2.39.5")
+    (tools / "sccache").write_text("not executable for anyone")
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    begin = time.monotonic()
+    document = examine(LiveHost(), deadline_s=4.0).examination
+    assert time.monotonic() - begin < 10
+    sound(document)
+    assert document.tools["git"] == "2.39.5"
+    assert document.tools["cmake"] == "?" and document.tools["ninja"] == "?"
+    assert document.tools["sccache"] is None
+    said = " ".join(f"{gap.what}: {gap.why}" for gap in document.gaps)
+    assert "version of cmake" in said and "Version inconnue" in said
