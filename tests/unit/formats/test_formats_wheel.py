@@ -40,6 +40,7 @@ def test_members_and_metadata() -> None:
         (GOOD[: len(GOOD) // 2], "truncated"),
         (b"hello" * 100, "no wheel"),
     ],
+    ids=["empty", "page", "truncated", "other"],
 )
 def test_not_a_wheel(data: bytes, word: str) -> None:
     with pytest.raises(BadInput, match=word):
