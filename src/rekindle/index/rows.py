@@ -1,11 +1,13 @@
 """Short rows from full records, remembered so that a rebuild reads only the records that changed.
 
-The memory is a cache: a record's inode, size and time stamp say whether its row still holds. Losing or
-damaging the cache costs time and nothing else.
+A ``Piece`` is a row already written in the forms the site needs (its link, its JSON), so that a rebuild only
+joins strings. The memory is a cache: a record's inode, size and time stamp say whether its piece still holds.
+Losing or damaging the cache costs time and nothing else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -14,41 +16,60 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.names import parse_name
+from rekindle.index.simple import file_json, file_link
 from rekindle.index.store import Wheelhouse
 from rekindle.model.document import load
 from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 1
+_FORMAT = 2
 
 
-class _Known(msgspec.Struct, array_like=True):
-    inode: int
-    size: int
-    mtime_ns: int
-    row: Row
+class Piece(msgspec.Struct, array_like=True):
+    """One wheel, ready to be joined into pages. ``stamp`` is inode, size and time of its record."""
+
+    stamp: tuple[int, int, int]
+    project: str
+    version: str
+    digest: bytes
+    link: str
+    simple: bytes
+    row: bytes
 
 
 class _Memory(msgspec.Struct, array_like=True):
     format: int
-    known: dict[str, _Known]
+    known: dict[str, Piece]
 
 
 def load_rows(house: Wheelhouse) -> list[Row]:
-    """Every wheel of the house, by project, newest version first within each."""
+    """Every wheel of the house, by project and file name."""
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in load_pieces(house)) + b"]", type=list[Row])
+
+
+def load_pieces(house: Wheelhouse) -> list[Piece]:
+    """The same, ready to be joined; what is new is remembered if the house can be written to."""
     memory = _remembered(house)
-    known: dict[str, _Known] = {}
+    known: dict[str, Piece] = {}
     changed = False
-    for path, stat in _records(house):
-        old = memory.get(path.name)
-        if old and (old.inode, old.size, old.mtime_ns) == (stat.st_ino, stat.st_size, stat.st_mtime_ns):
-            known[path.name] = old
+    for path, file, stat in _records(house):
+        stamp = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+        old = memory.get(file)
+        if old is not None and old.stamp == stamp:
+            known[file] = old
             continue
         changed = True
-        known[path.name] = _Known(stat.st_ino, stat.st_size, stat.st_mtime_ns, row_of(load(path, Entry)))
+        known[file] = piece_of(row_of(load(Path(path), Entry)), stamp)
     if changed or len(known) != len(memory):
-        write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))
-    return [item.row for item in sorted(known.values(), key=lambda item: (item.row.project, item.row.file))]
+        _remember(house, known)
+    return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
+
+
+def piece_of(row: Row, stamp: tuple[int, int, int]) -> Piece:
+    encoded = msgspec.json.encode(row)
+    return Piece(
+        stamp, row.project, row.version, hashlib.sha256(encoded).digest()[:16], file_link(row), file_json(row), encoded
+    )
 
 
 def row_of(entry: Entry) -> Row:
@@ -90,30 +111,40 @@ def row_of(entry: Entry) -> Row:
     )
 
 
-def _records(house: Wheelhouse) -> list[tuple[Path, os.stat_result]]:
-    found: list[tuple[Path, os.stat_result]] = []
+def _records(house: Wheelhouse) -> list[tuple[str, str, os.stat_result]]:
+    found: list[tuple[str, str, os.stat_result]] = []
     if not house.records.is_dir():
         return found
-    for project in os.scandir(house.records):
-        if not project.is_dir(follow_symlinks=False):
-            continue
-        for record in os.scandir(project.path):
-            if record.name.endswith(".whl.json") and not record.name.startswith("."):
-                found.append((Path(record.path), record.stat(follow_symlinks=False)))
-        if len(found) > MAX_ENTRIES:
-            raise BadInput(
-                f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
-            )
+    with os.scandir(house.records) as projects:
+        for project in projects:
+            if not project.is_dir(follow_symlinks=False):
+                continue
+            with os.scandir(project.path) as records:
+                found += [
+                    (record.path, record.name, record.stat(follow_symlinks=False))
+                    for record in records
+                    if record.name.endswith(".whl.json") and not record.name.startswith(".")
+                ]
+            if len(found) > MAX_ENTRIES:
+                raise BadInput(
+                    f"{house.root} holds more than {MAX_ENTRIES} wheels", remedy="split it into several wheelhouses"
+                )
     return found
 
 
 def _memory_path(house: Wheelhouse) -> Path:
-    return house.site / "rows.msgpack"
+    return house.site / "pieces.msgpack"
 
 
-def _remembered(house: Wheelhouse) -> dict[str, _Known]:
+def _remembered(house: Wheelhouse) -> dict[str, Piece]:
     try:
         memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_Memory)
     except (OSError, msgspec.MsgspecError):
         return {}
     return memory.known if memory.format == _FORMAT else {}
+
+
+def _remember(house: Wheelhouse, known: dict[str, Piece]) -> None:
+    # A reader without the right to write (a search in someone else's house) just remembers nothing.
+    if os.access(house.root, os.W_OK):
+        write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))

@@ -5,7 +5,7 @@ Links are relative, so the same files work over HTTP from any prefix and from a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 from urllib.parse import quote
 
@@ -16,13 +16,19 @@ from rekindle.model.wheelhouse import Row
 API_VERSION = "1.0"
 
 
-def project_html(project: str, rows: Sequence[Row]) -> bytes:
-    links = "\n".join(f"    {_link(row)}<br>" for row in rows)
-    return _page(f"Links for {project}", links)
+def project_html(project: str, links: Iterable[str]) -> bytes:
+    """``links`` are :func:`file_link` of the project's wheels."""
+    return _page(f"Links for {project}", "\n".join(f"    {link}<br>" for link in links))
 
 
-def project_json(project: str, rows: Sequence[Row]) -> bytes:
-    files = [
+def project_json(project: str, versions: Iterable[str], files: Iterable[bytes]) -> bytes:
+    """``files`` are :func:`file_json` of the project's wheels."""
+    head = msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": sorted(set(versions))})
+    return head[:-1] + b',"files":[' + b",".join(files) + b"]}"
+
+
+def file_json(row: Row) -> bytes:
+    return msgspec.json.encode(
         {
             "filename": row.file,
             "url": _href(row),
@@ -35,10 +41,7 @@ def project_json(project: str, rows: Sequence[Row]) -> bytes:
             "size": row.bytes,
             "upload-time": row.added,
         }
-        for row in rows
-    ]
-    versions = sorted({row.version for row in rows})
-    return msgspec.json.encode({"meta": {"api-version": "1.1"}, "name": project, "versions": versions, "files": files})
+    )
 
 
 def root_html(projects: Iterable[str]) -> bytes:
@@ -56,7 +59,7 @@ def _href(row: Row) -> str:
     return f"../../{quote(row.url)}"
 
 
-def _link(row: Row) -> str:
+def file_link(row: Row) -> str:
     attributes = [f'href="{_href(row)}#sha256={row.sha256}"']
     if row.requires_python:
         attributes.append(f'data-requires-python="{escape(row.requires_python)}"')

@@ -23,11 +23,11 @@ import msgspec
 from rekindle.errors import StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
-from rekindle.index.rows import load_rows
+from rekindle.index.rows import Piece, load_pieces
 from rekindle.index.store import Wheelhouse
-from rekindle.model.document import encode
+from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheelhouse import Catalogue, Row, SiteBuilt
+from rekindle.model.wheelhouse import SiteBuilt
 
 PUBLIC = ("simple", "catalogue.json")
 _MANIFEST = "manifest.json"
@@ -39,17 +39,17 @@ def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBu
     progress.stage("index", str(house.root))
     try:
         with house.lock("index build"):
-            rows = load_rows(house)
-            projects = {key: list(group) for key, group in itertools.groupby(rows, key=lambda row: row.project)}
+            pieces = load_pieces(house)
+            projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
             if _links_work(house):
                 current = _current(house)
                 target = house.site / ("b" if current == "a" else "a")
                 hidden = _Hidden()
-                written = _bring_up_to_date(target, projects, rows, hidden, progress)
+                written = _bring_up_to_date(target, projects, hidden, progress)
                 hidden.flush()
                 _switch(house, target.name)
             else:
-                written = _bring_up_to_date(house.root, projects, rows, write_atomically, progress)
+                written = _bring_up_to_date(house.root, projects, write_atomically, progress)
     except OSError as error:
         raise StageFailed(
             f"cannot write the site in {house.root}: {error.strerror or error}",
@@ -59,7 +59,7 @@ def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBu
         root=str(house.root),
         simple=str(house.root / "simple"),
         catalogue=str(house.root / "catalogue.json"),
-        wheels=len(rows),
+        wheels=len(pieces),
         projects=len(projects),
         pages_written=written,
         pages_kept=len(projects) - written,
@@ -90,8 +90,7 @@ class _Hidden:
 
 def _bring_up_to_date(
     target: Path,
-    projects: dict[str, list[Row]],
-    rows: list[Row],
+    projects: dict[str, list[Piece]],
     write: Callable[[Path, bytes], None],
     progress: Progress,
 ) -> int:
@@ -99,25 +98,35 @@ def _bring_up_to_date(
     old = _read_manifest(manifest)
     if not old and (target / "simple").exists():
         shutil.rmtree(target / "simple")
-    digests = {name: hashlib.sha256(msgspec.msgpack.encode(group)).hexdigest() for name, group in projects.items()}
+    digests = {
+        name: hashlib.sha256(b"".join(piece.digest for piece in group)).hexdigest() for name, group in projects.items()
+    }
     manifest.unlink(missing_ok=True)
     pages = target / "simple"
     written = 0
     for number, (name, digest) in enumerate(digests.items()):
         if old.get(name) == digest:
             continue
-        write(pages / name / "index.html", simple.project_html(name, projects[name]))
-        write(pages / name / "index.json", simple.project_json(name, projects[name]))
+        group = projects[name]
+        write(pages / name / "index.html", simple.project_html(name, (piece.link for piece in group)))
+        files = (piece.simple for piece in group)
+        write(pages / name / "index.json", simple.project_json(name, (piece.version for piece in group), files))
         written += 1
         progress.step(number, len(digests), name)
     write(pages / "index.html", simple.root_html(projects))
     write(pages / "index.json", simple.root_json(projects))
     for name in old.keys() - digests.keys():
         shutil.rmtree(pages / name, ignore_errors=True)
-    catalogue = Catalogue(generated=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), wheels=tuple(rows))
-    write(target / "catalogue.json", msgspec.json.encode(catalogue) + b"\n")
-    write(manifest, encode(digests))
+    write(target / "catalogue.json", _catalogue(projects))
+    write(manifest, msgspec.json.encode(digests))
     return written
+
+
+def _catalogue(projects: dict[str, list[Piece]]) -> bytes:
+    """A :class:`rekindle.model.wheelhouse.Catalogue`, joined from what each piece already holds."""
+    generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    rows = b",".join(piece.row for group in projects.values() for piece in group)
+    return f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['.encode() + rows + b"]}\n"
 
 
 def _read_manifest(path: Path) -> dict[str, str]:

@@ -80,7 +80,7 @@ def test_negotiation(accept: str | None, json_wanted: bool) -> None:
     "path",
     [
         "/../../etc/passwd", "/simple/../../secret.txt", "/%2e%2e/%2e%2e/etc/passwd", "/secret.txt", "/.lock",
-        "/.site/rows.msgpack", "/records/tiny/tiny-1.0-py3-none-any.whl.json", "/simple/%00", "/simple/..%5c..",
+        "/.site/pieces.msgpack", "/records/tiny/tiny-1.0-py3-none-any.whl.json", "/simple/%00", "/simple/..%5c..",
         "//etc/passwd", "/wheels/tiny/", "/wheels/", "/simple/nothing/", "/wheels/tiny/outside", "/wheels/%ff",
         "/simple/tiny/index.html/..", "/wheels/tiny/%2e%2e%2f%2e%2e%2fsecret.txt",
     ],

@@ -153,7 +153,7 @@ def test_without_symbolic_links_the_files_are_real(root: Path, monkeypatch: pyte
 def test_a_damaged_memory_costs_only_time(root: Path) -> None:
     api.index_build(str(root))
     first = _snapshot(root)["simple/tiny/index.html"]
-    (root / ".site" / "rows.msgpack").write_bytes(b"\x93garbage")
+    (root / ".site" / "pieces.msgpack").write_bytes(b"\x93garbage")
     api.index_build(str(root))
     assert _snapshot(root)["simple/tiny/index.html"] == first
 
