@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.export import export
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
 from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine
@@ -195,6 +196,7 @@ __all__ = [
     "compare_verifications",
     "doctor",
     "explain",
+    "export",
     "find_machine",
     "index_add",
     "index_build",

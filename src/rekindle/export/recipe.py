@@ -1,0 +1,194 @@
+"""A plan, made ready to be written in any language: every word decided, nothing left to the template.
+
+``Recipe`` is what the templates see. It holds values only; quoting is each language's own business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from dataclasses import dataclass, field, replace
+
+from rekindle.errors import BadInput
+from rekindle.export.quoting import comment
+from rekindle.model.plan import Plan
+
+REPOSITORIES = {
+    "torch": "https://github.com/pytorch/pytorch.git",
+    "torchvision": "https://github.com/pytorch/vision.git",
+    "torchaudio": "https://github.com/pytorch/audio.git",
+}
+# Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
+GIB_PER_JOB_GPU = 4
+GIB_PER_JOB_CPU = 2
+# What setup.py passes on to CMake by itself; other settings need a file of their own.
+_FORWARDED = ("USE_", "BUILD_", "CMAKE_")
+_TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedFile:
+    """A file the script brings along (a patch, CMake settings)."""
+
+    name: str
+    content: bytes
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def text(self) -> str | None:
+        """As text, if a here-document can carry it byte for byte."""
+        try:
+            text = self.content.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+        return text if text.endswith("\n") and "\r" not in text and "\0" not in text else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    plan: Plan
+    title: str
+    folder: str
+    python: str
+    repository: str | None = None
+    tag: str | None = None
+    requirements: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    asserts: dict[str, bool | str] = field(default_factory=dict)
+    patches: tuple[EmbeddedFile, ...] = ()
+    commands: tuple[tuple[str, ...], ...] = ()
+    reasons: tuple[str, ...] = ()
+    cautions: tuple[str, ...] = ()
+    disk_gib: int = 0
+    memory_gib: int = 0
+    gib_per_job: int = GIB_PER_JOB_CPU
+
+    @property
+    def builds(self) -> bool:
+        return self.plan.answer == "build"
+
+    @property
+    def package(self) -> str:
+        return self.plan.project
+
+    @property
+    def settings_file(self) -> EmbeddedFile | None:
+        """CMake code for what setup.py would not forward."""
+        if not self.settings:
+            return None
+        lines = [_cmake_set(name, value) for name, value in self.settings.items()]
+        return EmbeddedFile(name="settings.cmake", content=("\n".join(lines) + "\n").encode())
+
+    @property
+    def files(self) -> tuple[EmbeddedFile, ...]:
+        extra = (self.settings_file,) if self.settings_file else ()
+        return (*self.patches, *extra)
+
+
+def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
+    """``patches`` are the files of the ids the plan names; a missing one is a fault, not a gap to skip."""
+    if plan.answer == "none":
+        why = plan.because[0].text if plan.because else "the plan found no way"
+        raise BadInput(f"there is nothing to export: {why}", remedy="rekindle plan shows what would have to change")
+    version = plan.torch or ""
+    title = " ".join(part for part in (plan.project, version, plan.variant or "") if part)
+    base = Recipe(
+        plan=plan,
+        title=title,
+        folder="rekindle-" + re.sub(r"[^A-Za-z0-9.]+", "-", title).strip("-"),
+        python=_python(plan.python),
+        reasons=tuple(_sourced(reason.text, reason.source) for reason in plan.because),
+    )
+    if plan.answer == "install":
+        if not plan.commands:
+            raise BadInput("the plan says install but names no command, so there is nothing to export")
+        commands, env = _install_steps(plan.commands)
+        lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
+        cautions = tuple(_sourced(reason.text, reason.source) for reason in plan.warnings)
+        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions))
+    return _build_recipe(plan, patches, base)
+
+
+def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe:
+    build = plan.build
+    if build is None:
+        raise BadInput("the plan says build but has no recipe, so it was cut short", remedy="make the plan again")
+    missing = [name for name in build.patches if name not in patches]
+    if missing:
+        raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
+    forwarded = {name: value for name, value in build.cmake.items() if name.startswith(_FORWARDED)}
+    found = _TAG.search(build.source) or _TAG.search(plan.torch or "")
+    gpu = bool(plan.cuda or plan.rocm)
+    return replace(
+        base,
+        repository=REPOSITORIES.get(plan.project),
+        tag=f"v{found[1]}" if found and plan.project in REPOSITORIES else None,
+        requirements=_requirements(build.pins),
+        env={**forwarded, **build.env},
+        settings={name: value for name, value in build.cmake.items() if name not in forwarded},
+        asserts={name: _truth(value) for name, value in build.asserts.items()},
+        patches=tuple(EmbeddedFile(name=f"{name}.patch", content=patches[name]) for name in build.patches),
+        cautions=(*build.losses, *(_sourced(reason.text, reason.source) for reason in plan.warnings)),
+        disk_gib=int(build.disk_gib or 0),
+        memory_gib=int(build.memory_gib or 0),
+        gib_per_job=GIB_PER_JOB_GPU if gpu else GIB_PER_JOB_CPU,
+    )
+
+
+def _install_steps(lines: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], dict[str, str]]:
+    """The plan's lines, with the environment's own Python, and the variables they set."""
+    commands: list[tuple[str, ...]] = []
+    env: dict[str, str] = {}
+    for line in lines:
+        words = tuple(shlex.split(line))
+        if words[:1] == ("export",) and len(words) == 2 and "=" in words[1]:
+            name, _, value = words[1].partition("=")
+            env[name] = value
+        elif words[:1] == ("setx",) and len(words) == 3:
+            env[words[1]] = words[2]
+        elif re.fullmatch(r"python[\d.]*", words[0]):
+            commands.append(("python", *words[1:]))
+        elif words[0] == "py":
+            commands.append(("python", *words[2 if words[1].startswith("-3") else 1 :]))
+        elif words[0] in ("pip", "pip3"):
+            commands.append(("python", "-m", "pip", *words[1:]))
+        else:
+            raise BadInput(f"the plan's command {words[0]!r} is none that can be exported", remedy="update rekindle")
+    return tuple(commands), env
+
+
+def _python(version: str | None) -> str:
+    """``3.11.7`` is asked for as ``python3.11``."""
+    found = re.match(r"3\.\d+", version or "")
+    return found[0] if found else "3"
+
+
+def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
+    wanted = {"setuptools": "setuptools", "wheel": "wheel", "cmake": "cmake", "ninja": "ninja"}
+    for name, pin in pins.items():
+        if name != "python":
+            wanted[name.lower()] = f"{name}=={pin}" if pin[:1].isdigit() else f"{name}{pin}"
+    return tuple(wanted.values())
+
+
+def _cmake_set(name: str, value: str) -> str:
+    """A bracket argument longer than any bracket in the value: nothing in it is special."""
+    if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
+        raise BadInput(f"{name!r} is no name for a CMake setting")
+    fence = "=" * next(n for n in range(1, len(value) + 3) if f"]{'=' * n}]" not in value)
+    return f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)'
+
+
+def _truth(value: str) -> bool | str:
+    """CMake has many words for yes and no."""
+    upper = value.upper()
+    return True if upper in ("1", "ON", "YES", "TRUE") else False if upper in ("0", "OFF", "NO", "FALSE") else value
+
+
+def _sourced(text: str, source: str | None) -> str:
+    return comment(f"{text} [{source}]" if source else text)

@@ -1,0 +1,42 @@
+"""``export`` joined: a plan (given, or made for the described machine) and its patches into a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.export import Exported
+    from rekindle.model.plan import Plan
+
+
+def export(
+    plan: Plan, format: str, *, system: str | None = None, out: Path | None = None, image: str | None = None
+) -> Exported:
+    """The plan as ``sh``, ``bat``, ``dockerfile`` or ``github``; written to ``out`` if given."""
+    from rekindle.export.recipe import make_recipe
+    from rekindle.export.scripts import NAMES, encode, render
+    from rekindle.host.files import write_atomically
+    from rekindle.model.export import Exported
+    from rekindle.source.patches import load_patches
+
+    wanted = set(plan.build.patches) if plan.build else set()
+    patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
+    recipe = make_recipe(plan, patches)
+    compiler = plan.build.compiler if plan.build else None
+    where = system or ("windows" if (compiler or "").startswith("msvc") else "linux")
+    text = render(recipe, format, system=where, image=image)
+    path = None
+    if out is not None:
+        path = out / NAMES[format].format(recipe.folder) if out.is_dir() else out
+        write_atomically(path, encode(text, format))
+        if format == "sh":
+            path.chmod(path.stat().st_mode | 0o111)
+    shown = str(path) if path else NAMES[format].format(recipe.folder)
+    run = {
+        "sh": f"sh {shown}",
+        "bat": shown,
+        "dockerfile": f"docker build -t {recipe.folder.lower()} -f {shown} .",
+        "github": f"commit it as .github/workflows/{Path(shown).name} and start it by hand",
+    }[format]
+    return Exported(format=format, title=recipe.title, path=str(path) if path else None, text=text, run=run)

@@ -1,0 +1,16 @@
+"""An exported script for people: the script itself, or where it lies and how to run it."""
+
+from __future__ import annotations
+
+from rekindle.model.export import Exported
+from rekindle.render.screen import Screen
+
+
+def render_exported(document: Exported, screen: Screen) -> None:
+    if document.path is None:
+        # Printed to be piped into a file: exactly the script, nothing else.
+        screen.stream.write(document.text)
+        return
+    screen.verdict("ok", f"{document.title} is written to {document.path}")
+    screen.section("Run it")
+    screen.command(document.run)

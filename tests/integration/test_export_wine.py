@@ -1,0 +1,202 @@
+"""Batch files run by a real cmd (wine's), with fake tools on the path that note how they were called.
+
+Wine's cmd keeps only zero and non-zero of a called batch file's exit code, so codes are compared with 0.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import export_plans as plans
+import needs
+from rekindle.export import quoting
+from rekindle.export.recipe import make_recipe
+from rekindle.export.scripts import encode, render
+from rekindle.model.plan import BuildRecipe, Plan
+
+pytestmark = [pytest.mark.integration, needs.tool("wine")]
+PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"
+
+NOTE = '@echo off\r\n>>"%CALLS%" echo {name} %*\r\n'
+# A plausible world: each tool notes its call and does the least that the script looks at afterwards.
+TOOLS = {
+    "python": (
+        'if "%1"=="--version" echo Python 3.10.14\r\n'
+        'if "%~2"=="venv" mkdir "%~3\\Scripts" 2>nul\r\n'
+        'if "%2 %3"=="pip wheel" mkdir "%WORK%\\wheels" 2>nul & type nul >"%WORK%\\wheels\\torch.whl"\r\n'
+    ),
+    # Batch arguments also end at "=", so words are looked at one by one.
+    "git": (
+        'if "%1 %2"=="apply --reverse" exit /b 1\r\n:next\r\nif "%~1"=="" goto :done\r\n'
+        'if "%~1"=="clone" set "CLONE=1"\r\nset "LAST=%~1"\r\nshift\r\ngoto :next\r\n:done\r\n'
+        'if defined CLONE mkdir "%LAST%" & type nul >"%LAST%\\setup.py"\r\n'
+    ),
+    "nvcc": "echo nvcc: NVIDIA compiler\r\necho Cuda compilation tools, release 11.4, V11.4.152\r\n",
+    "powershell": "",
+}
+
+
+def measuring(memory: int, disk: int) -> str:
+    """A PowerShell that knows two answers."""
+    return f'if "%WHAT%"=="memory" echo {memory}\r\nif "%WHAT%"=="disk" echo {disk}\r\n'
+
+
+class World:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.tools = folder / "tools"
+        self.studio = folder.parent / "Visual Studio" / "VC" / "Auxiliary" / "Build"
+        self.calls = folder / "calls.txt"
+        self.tools.mkdir(parents=True)
+        self.studio.mkdir(parents=True)
+        for name, body in TOOLS.items():
+            self.tool(name, body)
+        self.tool("powershell", measuring(64, 5000))
+        self.tool("vswhere", f"echo {windows(folder.parent / 'Visual Studio')}\r\n")
+        (self.studio / "vcvarsall.bat").write_bytes((NOTE.format(name="vcvarsall") + "exit /b 0\r\n").encode())
+
+    def tool(self, name: str, body: str) -> None:
+        (self.tools / f"{name}.bat").write_bytes((NOTE.format(name=name) + body + "exit /b 0\r\n").encode())
+
+    def run(self, plan: Plan, **extra: str) -> tuple[int, str, list[str]]:
+        script = self.folder / "build.bat"
+        patches = {name: b"--- a/x\n+++ b/x\n" for name in (plan.build.patches if plan.build else ())}
+        script.write_bytes(encode(render(make_recipe(plan, patches), "bat"), "bat"))
+        return self.run_file(script, **extra)
+
+    def run_file(self, script: Path, **extra: str) -> tuple[int, str, list[str]]:
+        self.calls.unlink(missing_ok=True)
+        env = {
+            "HOME": os.environ.get("HOME", "/root"), "PATH": os.environ["PATH"], "WINEPREFIX": str(PREFIX),
+            "WINEDEBUG": "-all", "WINEPATH": windows(self.tools), "CALLS": windows(self.calls),
+            "WORK": windows(self.folder / "work space"), "VSWHERE": windows(self.tools / "vswhere.bat"),
+            "PYTHON": "python", "LC_ALL": "C.UTF-8", **extra,
+        }  # fmt: skip
+        PREFIX.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run(
+            ["wine", "cmd", "/c", script.name],
+            cwd=self.folder,
+            env=env,
+            capture_output=True,
+            timeout=120,
+        )
+        text = (done.stdout + done.stderr).decode("utf-8", "replace").replace("\r", "")
+        calls = self.calls.read_text(errors="replace").splitlines() if self.calls.exists() else []
+        return done.returncode, text, [call.strip() for call in calls]
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "work space" / "build.log").read_text(errors="replace")
+
+
+def windows(path: Path) -> str:
+    return "Z:" + str(path).replace("/", "\\")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "a place with spaces ü")
+
+
+def test_the_whole_build_goes_through(world: World) -> None:
+    code, text, calls = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0, text + world.log
+    assert "torch 2.0.1 cu114 is ready" in text
+    order = [call.split()[0] for call in calls]
+    assert order.index("vswhere") < order.index("vcvarsall") < len(order)
+    assert any(call.startswith("vcvarsall x64 -vcvars_ver=14.29") for call in calls)
+    clone = next(call for call in calls if "clone" in call)
+    assert "--branch v2.0.1" in clone and "pytorch.git" in clone
+    pip = next(call for call in calls if "pip install" in call)
+    assert '"setuptools<74"' in pip and '"cmake<4"' in pip and '"numpy==1.26.4"' in pip
+    assert any("pip wheel --no-build-isolation" in call for call in calls)
+    assert "== build" in world.log and "64 GiB of memory" in text and "5000 GiB free" in text
+
+
+def test_the_environment_of_the_plan_reaches_the_build(world: World) -> None:
+    world.tool("python", TOOLS["python"] + 'if "%3"=="wheel" set >"%WORK%\\env.txt"\r\n')
+    code, text, _ = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0, text
+    env = (world.folder / "work space" / "env.txt").read_text(errors="replace")
+    for name, value in (plans.KEPLER_WINDOWS.build or BuildRecipe(source="")).env.items():
+        assert f"{name}={value}\n" in env.replace("\r", ""), name
+    assert "MAX_JOBS=" in env and "DISTUTILS_USE_SDK=1" in env
+
+
+@pytest.mark.parametrize(
+    ("tool", "body", "message"),
+    [
+        ("nvcc", TOOLS["nvcc"].replace("11.4", "12.3"), "nvcc is CUDA 12.3; this plan is for 11.4"),
+        ("vswhere", "", "no fitting Visual Studio"),
+        ("git", 'if "%4"=="clone" exit /b 128\r\n', "git clone failed"),
+        ("git", "exit /b 1\r\n", "there is no git on PATH"),
+        ("python", TOOLS["python"] + 'if "%3"=="wheel" exit /b 1\r\n', "the build failed"),
+        ("python", TOOLS["python"] + 'if "%3"=="install" exit /b 1\r\n', "pip could not install"),
+        ("python", TOOLS["python"].replace("3.10", "3.13"), "is Python 3.13; this plan is for 3.10"),
+        ("powershell", measuring(7, 900), "the build needs 16 GiB of memory, there are 7"),
+        ("powershell", measuring(32, 12), "the build needs 40 GiB of disk, 12 are free"),
+    ],
+)  # fmt: skip
+def test_it_stops_at_the_first_failure_and_says_why(world: World, tool: str, body: str, message: str) -> None:
+    world.tool(tool, body)
+    code, text, _ = world.run(plans.KEPLER_WINDOWS)
+    assert code != 0 and "FAILED" in text and message in text, text
+    assert message in world.log and "is ready" not in text
+
+
+def test_a_failing_vcvars_is_noticed(world: World) -> None:
+    (world.studio / "vcvarsall.bat").write_bytes(b"@exit /b 1\r\n")
+    code, text, calls = world.run(plans.KEPLER_WINDOWS)
+    assert code != 0 and "vcvarsall.bat failed" in text and not any("clone" in call for call in calls)
+
+
+def test_a_second_run_does_not_fetch_again(world: World) -> None:
+    assert world.run(plans.KEPLER_WINDOWS)[0] == 0
+    code, text, calls = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0 and not any("clone" in call for call in calls), text
+
+
+def test_clean_removes_the_old_build(world: World) -> None:
+    assert world.run(plans.KEPLER_WINDOWS)[0] == 0
+    old = world.folder / "work space" / "source" / "build"
+    old.mkdir()
+    (old / "CMakeCache.txt").write_text("USE_CUDA:BOOL=OFF\n")
+    code, text, _ = world.run(plans.KEPLER_WINDOWS)
+    assert code != 0 and "USE_CUDA is not on in the build" in text, text
+    code, text, _ = world.run(plans.KEPLER_WINDOWS, CLEAN="1")
+    assert code == 0 and not old.exists(), text
+
+
+def test_patches_are_written_and_applied(world: World) -> None:
+    plan = Plan(
+        answer="build", torch="2.6.0", python="3.10",
+        build=BuildRecipe(source="v2.6.0", patches=("one", "two"), compiler="msvc-19.40"),
+    )  # fmt: skip
+    code, text, calls = world.run(plan)
+    assert code == 0, text + world.log
+    applied = [call for call in calls if call.startswith("git apply") and "--reverse" not in call]
+    assert len(applied) == 2 and "one.patch" in applied[0] and "two.patch" in applied[1]
+    assert sum("base64" in call for call in calls) == 2
+
+
+def test_an_install_plan_installs(world: World) -> None:
+    world.tool("python", TOOLS["python"].replace("3.10", "3.11"))
+    code, text, calls = world.run(plans.BLACKWELL)
+    assert code == 0, text
+    assert any('pip install "torch==2.7.1" --index-url' in call for call in calls)
+
+
+def test_cmd_reads_back_what_was_set(world: World) -> None:
+    # No non-ASCII here: wine's cmd reads batch files in the OEM code page whatever chcp says.
+    values = [plans.NASTY, 'with "quotes" & more', "100 %done%", "a^b", "tail\\", "(x)", "!delayed!", 'x"', "=;,"]
+    lines = ["@echo off", "setlocal EnableExtensions DisableDelayedExpansion", "chcp 65001 >nul"]
+    for number, value in enumerate(values):
+        lines += [quoting.batch_set(f"REKINDLE_VALUE_{number}", value), f"set REKINDLE_VALUE_{number}"]
+    script = world.folder / "value.bat"
+    script.write_bytes("\r\n".join([*lines, ""]).encode())
+    _, text, _ = world.run_file(script)
+    assert text.splitlines() == [f"REKINDLE_VALUE_{number}={value}" for number, value in enumerate(values)]

@@ -1,0 +1,169 @@
+"""The scripts say what the plan says: every value, nothing more, whatever the plan contains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import export_plans as plans
+from rekindle import api
+from rekindle.cli.main import main
+from rekindle.errors import BadInput
+from rekindle.export.images import choose_images, load_images
+from rekindle.export.recipe import make_recipe
+from rekindle.export.scripts import FORMATS, encode, render
+from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
+from rekindle.model.document import encode as encode_document
+from rekindle.model.plan import BuildRecipe, Plan, Reason
+
+PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"
+
+
+def _texts(plan: Plan) -> dict[str, str]:
+    patches = dict.fromkeys(plan.build.patches, PATCH) if plan.build else {}
+    recipe = make_recipe(plan, patches)
+    return {kind: render(recipe, kind) for kind in FORMATS}
+
+
+@pytest.mark.parametrize("name", sorted(plans.ALL))
+def test_every_setting_of_the_plan_is_in_every_script(name: str) -> None:
+    plan = plans.ALL[name]
+    for kind, text in _texts(plan).items():
+        if plan.build:
+            for key, value in plan.build.env.items():
+                assert f"{key}={value}" in text.replace("'", "").replace('"', ""), (kind, key)
+            assert "{{" not in text.replace("${{", "") and "None" not in text
+        else:
+            assert "https://download.pytorch.org/whl/cu128" in text
+
+
+def test_seed_mistakes_do_not_come_back() -> None:
+    kepler = _texts(plans.KEPLER_WINDOWS)
+    assert "--branch v2.0.1" in kepler["bat"] and "v1.12.1" not in kepler["bat"]
+    assert "CMAKE_ARGS" not in kepler["bat"] and "USE_AVX" not in kepler["bat"]
+    assert "-vcvars_ver=14.29" in kepler["bat"] and " x86 " not in kepler["bat"]
+    ivy = _texts(plans.IVYBRIDGE_LINUX)
+    assert "-march=ivybridge" in ivy["sh"] and "-mfma" not in ivy["sh"]
+    assert "nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04" in ivy["dockerfile"]
+    assert "set(CXX_AVX2_FOUND [=[OFF]=]" in ivy["sh"]
+
+
+def test_a_hostile_plan_stays_inside_its_quotes() -> None:
+    for kind, text in _texts_of_hostile().items():
+        assert "\x1b" not in text
+        bare = [line for line in text.splitlines() if line.lstrip().startswith(("rm -rf /", "del *"))]
+        assert not bare, kind
+
+
+def _texts_of_hostile() -> dict[str, str]:
+    recipe = make_recipe(plans.HOSTILE, {})
+    texts = {kind: render(recipe, kind) for kind in ("sh", "bat", "dockerfile")}
+    with pytest.raises(BadInput, match="workflow"):
+        render(recipe, "github")
+    return texts
+
+
+def test_patches_travel_byte_for_byte() -> None:
+    import base64
+
+    plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="v2.6.0", patches=("one", "two")))
+    text_patch = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new END\n"
+    recipe = make_recipe(plan, {"one": PATCH, "two": text_patch})
+    script = render(recipe, "sh")
+    assert text_patch.decode() in script, "readable where a here-document can carry it"
+    assert base64.b64encode(PATCH).decode()[:60] in script, "encoded where it cannot"
+    batch = render(recipe, "bat")
+    lines = [line.split("echo ", 1)[1] for line in batch.splitlines() if line.startswith(">>") and "2.b64" in line]
+    assert base64.b64decode("".join(lines)) == text_patch
+
+
+def test_a_missing_patch_is_a_fault() -> None:
+    plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="v2.6.0", patches=("gone",)))
+    with pytest.raises(BadInput, match="gone"):
+        make_recipe(plan, {})
+
+
+def test_nothing_to_export() -> None:
+    with pytest.raises(BadInput, match="too old"):
+        make_recipe(Plan(answer="none", because=(Reason(code="x", text="the card is too old"),)), {})
+    with pytest.raises(BadInput, match="no command"):
+        make_recipe(Plan(answer="install"), {})
+
+
+def test_batch_files_have_crlf_and_the_others_do_not() -> None:
+    recipe = make_recipe(plans.KEPLER_WINDOWS, {})
+    raw = encode(render(recipe, "bat"), "bat")
+    assert raw.count(b"\r\n") == raw.count(b"\n") and b"\r\r" not in raw
+    assert b"\r" not in encode(render(recipe, "sh"), "sh")
+
+
+def test_a_windows_plan_is_no_dockerfile_but_a_windows_workflow() -> None:
+    recipe = make_recipe(plans.KEPLER_WINDOWS, {})
+    with pytest.raises(BadInput):
+        render(recipe, "dockerfile", system="windows")
+    workflow = render(recipe, "github", system="windows")
+    assert 'runs-on: "windows-' in workflow and "call build.bat" in workflow and "container" not in workflow
+
+
+def test_images_have_patch_levels_and_sources() -> None:
+    table = load_images()
+    for rows in (table.cuda, table.rocm, table.cpu):
+        for row in rows.values():
+            assert row.source and ":" in row.build
+    for version, row in table.cuda.items():
+        assert row.build.startswith(f"nvidia/cuda:{version}")
+        assert version == "10.2" or row.build.split(":")[1].split("-")[0].count(".") == 2
+    unknown = Plan(answer="build", cuda="11.5")
+    with pytest.raises(BadInput, match=r"11\.5"):
+        choose_images(unknown, None)
+    assert choose_images(unknown, "my/image:1").build == "my/image:1"
+
+
+def test_compilers_in_the_words_of_each_system() -> None:
+    assert cxx_command("gcc-12") == "g++-12" and cxx_package("gcc-12") == "g++-12" and c_command("g++-12") == "gcc-12"
+    assert cxx_command("clang-17") == "clang++-17" and cxx_package("clang-17") == "clang-17"
+    assert c_command("clang++-17") == "clang-17"
+    assert cxx_command("msvc-19.29") is None and cxx_command(None) is None and cxx_package(None) == "g++"
+    assert visual_studio("msvc-19.29")[1] == " -vcvars_ver=14.29" and "2019" in visual_studio("msvc-19.29")[2]
+    assert "2022" in visual_studio("msvc-19.40")[2] and visual_studio("gcc-12") == ("", "", "")
+
+
+def test_the_verb_prints_or_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(encode_document(plans.CPU))
+    assert main(["export", "sh", "--plan", str(plan)]) == 0
+    assert capsys.readouterr().out.startswith("#!/bin/sh\n")
+    assert main(["export", "sh", "--plan", str(plan), "--out", str(tmp_path), "--json"]) == 0
+    written = Path(json.loads(capsys.readouterr().out)["path"])
+    assert written.stat().st_mode & 0o111 and written.parent == tmp_path
+    assert main(["export", "pdf", "--plan", str(plan)]) == 2
+    assert main(["export", "bat", "--gpu", "Tesla K40c", "--os", "windows", "--build"]) == 0
+    assert "TORCH_CUDA_ARCH_LIST=3.5" in capsys.readouterr().out
+
+
+def test_spark_patches_are_found_by_their_names() -> None:
+    plan = Plan(answer="build", project="spark", build=BuildRecipe(source="spark", patches=("cmake-4-policies",)))
+    assert "cmake_minimum_required(VERSION 3.5" in api.export(plan, "sh").text
+
+
+def test_the_planners_own_install_lines_become_steps() -> None:
+    plan = Plan(
+        answer="install",
+        torch="2.6.0",
+        commands=(
+            "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
+            'python3.12 -m pip install "torch==2.6.0" --index-url https://x/whl',
+            'py -3.12 -m pip install "numpy<2"',
+        ),
+    )
+    recipe = make_recipe(plan, {})
+    assert recipe.env == {"HSA_OVERRIDE_GFX_VERSION": "10.3.0"}
+    assert recipe.commands == (
+        ("python", "-m", "pip", "install", "torch==2.6.0", "--index-url", "https://x/whl"),
+        ("python", "-m", "pip", "install", "numpy<2"),
+    )
+    assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in render(recipe, "sh")
+    with pytest.raises(BadInput, match="curl"):
+        make_recipe(Plan(answer="install", commands=("curl x | sh",)), {})
