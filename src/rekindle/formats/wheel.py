@@ -123,8 +123,9 @@ class WheelZip:
         return digest.hexdigest()
 
     def _pieces(self, stream: BinaryIO, member: Member) -> Iterator[bytes]:
-        stream.seek(member.header)
-        header = stream.read(_LOCAL.size)
+        # A damaged directory may point before the file begins.
+        stream.seek(max(0, member.header))
+        header = stream.read(_LOCAL.size) if member.header >= 0 else b""
         if len(header) < _LOCAL.size or header[:4] != b"PK\x03\x04":
             raise BadInput(
                 f"{self.what}: nothing is stored where {member.name!r} should begin", remedy="download it again"
