@@ -10,7 +10,15 @@ from rekindle.joins.export import export
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
 from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine
-from rekindle.joins.source import rewrite_cmake, source_patch, source_status, source_unpatch
+from rekindle.joins.source import (
+    rewrite_cmake,
+    save_patches,
+    source_fetch,
+    source_hipify,
+    source_patch,
+    source_status,
+    source_unpatch,
+)
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
@@ -208,6 +216,9 @@ __all__ = [
     "machine_profile",
     "plan",
     "rewrite_cmake",
+    "save_patches",
+    "source_fetch",
+    "source_hipify",
     "source_patch",
     "source_status",
     "source_unpatch",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.cli.verb import Answer, Session, add_common, add_workspace
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
+  rekindle source fetch --release 2.6.0 --source pytorch
+  rekindle source fetch --project torchvision --match pytorch --source vision
   rekindle source status --source pytorch              what this tree is, what it needs, what we changed
   rekindle source patch --source pytorch --dry-run     what would be changed, as a diff
   rekindle source patch --source pytorch --plan plan.json
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_common(sub, inner=True)
         return sub
 
+    _add_fetch(step("fetch", "get a tree with all its submodules; the same command continues one that was cut short"))
     status = step("status", "what a tree is, which patches it needs and has, which submodules are missing")
     _add_tree(status)
     _add_context(status)
@@ -42,10 +45,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     unpatch = step("unpatch", "take our patches out again, byte for byte")
     _add_tree(unpatch)
+    hipify = step("hipify", "CUDA sources into HIP with the tree's own tool, as a commit of its own")
+    _add_tree(hipify)
+    hipify.add_argument("--python", metavar="EXE", help="the interpreter that runs the tool (default: ours)")
+    hipify.add_argument("--undo", action="store_true", help="back to the tree before")
+    save = step("save-patches", "your commits as patch files with headers")
+    _add_tree(save)
+    save.add_argument("--output", required=True, metavar="DIR", help="where the files go")
+    save.add_argument("--base", metavar="TAG", help="commits after this one (default: our latest mark)")
     rewrite = step("rewrite-cmake", "raise CMake versions below 3.5 in any tree (CMake 4 refuses them)")
     rewrite.add_argument("--root", required=True, metavar="DIR", help="top of the tree")
     rewrite.add_argument("--dry-run", action="store_true", help="tell, and change nothing")
     rewrite.add_argument("--minimum", default="3.5", metavar="X.Y", help="raise to this version (default: 3.5)")
+
+
+def _add_fetch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--project", default="torch", choices=("torch", "torchvision", "torchaudio"))
+    parser.add_argument("--release", metavar="VERSION", help="such as 2.6.0")
+    parser.add_argument("--plan", metavar="FILE", help="the release of this plan")
+    parser.add_argument("--match", metavar="DIR", help="the torch tree that torchvision or torchaudio must fit")
+    parser.add_argument("--revision", metavar="COMMIT", help="a full commit instead of a release")
+    parser.add_argument(
+        "--from",
+        dest="place",
+        default="git",
+        metavar="PLACE",
+        help="git (default), tarball (the release archive), debian (its source package), "
+        "a directory, an archive, or the address of an archive or git repository",
+    )
+    parser.add_argument("--sha256", metavar="HEX", help="what the archive must be")
+    parser.add_argument(
+        "--mirror",
+        action="append",
+        default=[],
+        metavar="FROM=TO",
+        help="take addresses that begin with FROM from TO; submodules too; repeatable",
+    )
+    parser.add_argument("--reference", metavar="DIR", help="a checkout on this machine to borrow objects from")
+    parser.add_argument("--no-submodules", action="store_true", help="leave the submodules out")
+    parser.add_argument("--source", metavar="DIR", help="where the tree goes (default: in the workspace)")
+    add_workspace(parser)
 
 
 def _add_tree(parser: argparse.ArgumentParser) -> None:
@@ -73,12 +112,35 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             Path(args.root), floor=args.minimum, dry_run=args.dry_run, progress=session.progress
         )
         return Answer(document=rewritten, view=views.view_rewrite)
+    if args.step == "fetch":
+        got = api.source_fetch(
+            _path(args.source),
+            project=args.project,
+            release=args.release,
+            plan=_path(args.plan),
+            match=_path(args.match),
+            revision=args.revision,
+            place=args.place,
+            sha256=args.sha256,
+            mirrors=args.mirror,
+            reference=_path(args.reference),
+            submodules=not args.no_submodules,
+            workspace=_path(args.workspace),
+            progress=session.progress,
+        )
+        return Answer(document=got, view=views.view_tree)
+    if args.step == "hipify":
+        tree = api.source_hipify(Path(args.source), python=args.python, undo=args.undo, progress=session.progress)
+        return Answer(document=tree, view=views.view_tree)
+    if args.step == "save-patches":
+        saved = api.save_patches(Path(args.source), Path(args.output), base=args.base)
+        return Answer(document=saved, view=views.view_saved)
     if args.step == "unpatch":
         return Answer(document=api.source_unpatch(Path(args.source)), view=views.view_tree)
     context = {
-        "plan": Path(args.plan) if args.plan else None,
+        "plan": _path(args.plan),
         "python": args.python,
-        "patches": Path(args.patches) if args.patches else None,
+        "patches": _path(args.patches),
         "given": {name: getattr(args, name) for name in _FACTS},
     }
     if args.step == "status":
@@ -91,3 +153,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 def _exit(no: bool) -> Exit:
     return Exit.NO if no else Exit.YES
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

@@ -8,8 +8,88 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.model.progress import Progress
-    from rekindle.model.source import CMakeRewrite, SourceTree
+    from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
     from rekindle.source.patches import Choice
+
+
+def source_fetch(
+    target: Path | None = None,
+    *,
+    project: str = "torch",
+    release: str | None = None,
+    plan: Path | None = None,
+    match: Path | None = None,
+    revision: str | None = None,
+    place: str = "git",
+    sha256: str | None = None,
+    mirrors: Sequence[str] = (),
+    reference: Path | None = None,
+    submodules: bool = True,
+    workspace: Path | None = None,
+    progress: Progress | None = None,
+) -> SourceTree:
+    """Get a tree. ``match`` is a torch tree whose pins, or our table of companions, say which vision or audio."""
+    from rekindle.host.live import LiveHost
+    from rekindle.host.workspace import Workspace, default_workspace
+    from rekindle.model.document import load
+    from rekindle.model.plan import Plan
+    from rekindle.source import checkout, fetch
+
+    wish = load(plan, Plan) if plan else None
+    torch = release if project == "torch" else None
+    if wish and wish.torch:
+        torch = torch or wish.torch.split("+")[0]
+        release = release or (torch if project == "torch" else _companion(project, torch))
+    if match is not None and project != "torch":
+        from rekindle.source.origins import pinned_commit
+        from rekindle.source.prepare import tree_version
+
+        revision = revision or pinned_commit(match, project)
+        if revision is None:
+            release = release or _companion(project, tree_version(match)[1])
+    home = Workspace(workspace) if workspace else default_workspace()
+    wanted = fetch.Wanted(
+        project=project,
+        version=release,
+        revision=revision,
+        place=place,
+        sha256=sha256,
+        mirrors=tuple(checkout.parse_mirror(mirror) for mirror in mirrors),
+        reference=reference,
+        submodules=submodules,
+    )
+    where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
+    return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
+
+
+def _companion(project: str, torch: str) -> str:
+    """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
+    from rekindle.errors import BadInput
+    from rekindle.facts import load_facts
+
+    row = load_facts().release(torch)
+    found = getattr(row, project, None)
+    if found is None:
+        raise BadInput(
+            f"which {project} belongs to torch {torch} is not known", remedy="give it with --release or --revision"
+        )
+    return str(found)
+
+
+def source_hipify(
+    root: Path, *, python: str | None = None, undo: bool = False, progress: Progress | None = None
+) -> SourceTree:
+    """CUDA sources into HIP with the tree's own tool, as a commit of its own; or back."""
+    from rekindle.source import hipify
+
+    return hipify.undo(root) if undo else hipify.hipify(root, python=python, progress=progress)
+
+
+def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedPatches:
+    """The user's commits as patch files with headers."""
+    from rekindle.source import save
+
+    return save.save_patches(root, folder, base=base)
 
 
 def source_status(

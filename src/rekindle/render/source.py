@@ -30,10 +30,6 @@ def view_tree(tree: SourceTree, screen: Screen) -> None:
     _tail(tree, screen)
 
 
-def view_patched(tree: SourceTree, screen: Screen) -> None:
-    view_tree(tree, screen)
-
-
 def view_diff(tree: SourceTree, screen: Screen) -> None:
     """``patch --dry-run``: the states, then the diff, which can be piped into git apply."""
     view_tree(tree, screen)

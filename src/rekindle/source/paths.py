@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from rekindle.errors import BadInput
 
 
-def check_relative(path: str, *, origin: str) -> None:
-    """Refuse what is absolute, climbs, hides in ``.git`` or would mean something else on Windows."""
+def check_relative(path: str, *, origin: str, git: bool = False) -> None:
+    """Refuse what is absolute, climbs, would mean something else on Windows, or (unless ``git``) hides in ``.git``."""
     parts = PurePosixPath(path).parts
     windows = PureWindowsPath(path)
     if (
@@ -19,7 +19,7 @@ def check_relative(path: str, *, origin: str) -> None:
         or "\\" in path
         or ":" in path
         or any(part in ("..", ".") or not part for part in path.split("/"))
-        or any(part.lower() in (".git", ".rekindle") for part in parts)
+        or any(part.lower() in ((".rekindle",) if git else (".git", ".rekindle")) for part in parts)
         or any(ord(letter) < 32 for letter in path)
     ):
         raise BadInput(f"{origin} names {path!r}, which is not a plain path inside the tree; nothing was changed")

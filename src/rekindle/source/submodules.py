@@ -87,9 +87,10 @@ def _missing_in_git(git: Git) -> tuple[str, ...]:
         if sign in ("-", "+", "U") and len(rest) >= 2:
             why = {"-": "not checked out", "+": "at another commit than recorded", "U": "has conflicts"}[sign]
             missing.append(f"{rest[1]} ({why})")
-    if not done.ok and not missing:
-        missing = [f"{one} (git cannot tell: broken checkout)" for one in _missing_on_disk(git.root, "")]
-    return tuple(missing)
+    # Git calls a submodule whose clone is there and whose files are not (a kill in between) up to date.
+    known = {name.rsplit(" (", 1)[0] for name in missing}
+    missing += [name for name in _missing_on_disk(git.root, "") if name.rsplit(" (", 1)[0] not in known]
+    return tuple(sorted(missing))
 
 
 def _missing_on_disk(root: Path, prefix: str) -> list[str]:
@@ -97,7 +98,7 @@ def _missing_on_disk(root: Path, prefix: str) -> list[str]:
     missing: list[str] = []
     for path in named:
         folder = root / path
-        if not folder.is_dir() or not any(folder.iterdir()):
+        if not folder.is_dir() or not any(entry.name != ".git" for entry in folder.iterdir()):
             missing.append(f"{prefix}{path} ({'empty' if folder.is_dir() else 'not there'})")
         else:
             missing += _missing_on_disk(folder, f"{prefix}{path}/")

@@ -1,0 +1,143 @@
+"""One file from the network, resumed where it stopped, and only kept if it is whole and the right one.
+
+The bytes grow in ``NAME.part``; ``NAME.part.json`` remembers which file they belong to (address, ETag,
+length). A server that has another file by now, or cannot resume, makes it start over. Only a complete file
+with the right SHA-256 gets its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from rekindle.errors import BadInput, Interrupted, StageFailed
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.model.progress import Progress, Silent
+
+CHUNK = 1 << 18
+TIMEOUT_SECONDS = 30.0
+ATTEMPTS = 5
+MAX_BYTES = 32 << 30
+
+
+def download(
+    url: str, target: Path, *, sha256: str | None = None, progress: Progress | None = None, attempts: int = ATTEMPTS
+) -> Path:
+    """Fetch ``url`` into ``target``; what is there already, and right, is kept."""
+    progress = progress or Silent()
+    if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
+        raise BadInput(f"{sha256!r} is no SHA-256", remedy="64 hexadecimal digits, as 'sha256sum' prints them")
+    if target.is_file() and (sha256 is None or sha256_of(target) == sha256.lower()):
+        return target
+    if not url.startswith(("https://", "http://", "file://")):
+        raise BadInput(f"cannot download from {url!r}", remedy="give an http(s) address")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    last: Exception | None = None
+    for attempt in range(attempts):
+        if attempt:
+            time.sleep(min(2.0**attempt, 20.0) / 4)
+        try:
+            if _continue(url, part, progress):
+                break
+        except urllib.error.HTTPError as error:
+            if error.code in (404, 410, 401, 403):
+                raise StageFailed(f"{url} answers {error.code} {error.reason}", remedy="check the address") from error
+            last = error
+        except OSError as error:
+            if error.errno is not None and not isinstance(
+                error, (urllib.error.URLError, ConnectionError, TimeoutError)
+            ):
+                raise BadInput(f"cannot write {part}: {error.strerror or error}", remedy="free some space") from error
+            last = error
+    else:
+        raise Interrupted(
+            f"the download of {url} was cut short at {_size(part) >> 20} MiB ({_reason(last)})",
+            remedy="the same command continues there",
+        )
+    if sha256 is not None and (got := sha256_of(part)) != sha256.lower():
+        part.unlink()
+        _note(part).unlink(missing_ok=True)
+        raise StageFailed(f"{url} has SHA-256 {got}, not {sha256.lower()}; it was thrown away")
+    part.replace(target)
+    _note(part).unlink(missing_ok=True)
+    return target
+
+
+def _continue(url: str, part: Path, progress: Progress) -> bool:
+    """One connection: from where the part ends to the end. False where it was cut."""
+    have = _size(part)
+    known = _remembered(part, url) if have else {}
+    validator = known.get("etag") or known.get("modified")
+    if have and not validator:
+        have = 0
+    headers = {"User-Agent": "rekindle"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": str(validator)}
+    try:
+        answer = urllib.request.urlopen(  # noqa: S310 (the scheme was checked)
+            urllib.request.Request(url, headers=headers),  # noqa: S310
+            timeout=TIMEOUT_SECONDS,
+        )
+    except urllib.error.HTTPError as error:
+        if error.code == 416 and have and known.get("length") == have:
+            return True
+        if error.code == 416:
+            part.unlink(missing_ok=True)
+        raise
+    with answer:
+        resumed = answer.status == 206
+        start = have if resumed else 0
+        length = answer.headers.get("Content-Length")
+        total = start + int(length) if length and length.isdigit() else None
+        if total and total > MAX_BYTES:
+            raise BadInput(f"{url} is {total >> 30} GiB large; that is no source archive")
+        etag, modified = answer.headers.get("ETag"), answer.headers.get("Last-Modified")
+        # A weak validator may not be used for ranges.
+        note = {"url": url, "etag": etag if etag and not etag.startswith("W/") else None, "modified": modified}
+        write_atomically(_note(part), json.dumps(note | {"length": total}))
+        done = start
+        begun = time.monotonic()
+        with part.open("ab" if resumed else "wb") as file:
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                done += len(chunk)
+                if done > MAX_BYTES:
+                    raise BadInput(f"{url} does not end; stopped after {MAX_BYTES >> 30} GiB")
+                progress.step(done, total, _speed(done - start, total and total - done, time.monotonic() - begun))
+    return total is None or done == total
+
+
+def _speed(done: int, left: int | None, seconds: float) -> str:
+    if seconds < 0.5 or not done:
+        return f"{done >> 20} MiB"
+    rate = done / seconds
+    rest = f", {left / rate:.0f} s left" if left is not None else ""
+    return f"{rate / (1 << 20):.1f} MiB/s{rest}"
+
+
+def _size(part: Path) -> int:
+    return part.stat().st_size if part.is_file() else 0
+
+
+def _note(part: Path) -> Path:
+    return part.with_name(part.name + ".json")
+
+
+def _remembered(part: Path, url: str) -> dict[str, Any]:
+    try:
+        note = json.loads(_note(part).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) and note.get("url") == url else {}
+
+
+def _reason(error: Exception | None) -> str:
+    if error is None:
+        return "the server closed the connection"
+    return str(getattr(error, "reason", None) or error)

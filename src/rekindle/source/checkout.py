@@ -1,0 +1,221 @@
+"""A git checkout at a tag or commit with all its submodules: shallow, resumable, from mirrors, checked.
+
+Every step can be cut and run again: the fetch leaves a repository that continues, each finished submodule
+stays. ``Mirror`` maps the beginning of an address to another (git's ``url.*.insteadOf``), for the project and
+its submodules alike. Long paths and line ends are settled in the repository itself, nothing is written to the
+user's git configuration, and ``safe.directory`` is given for this tree alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput, Interrupted, MissingTool
+from rekindle.host.git import Git, safe_directory
+from rekindle.host.process import run_long
+from rekindle.model.progress import Progress
+from rekindle.source.patches import BASE_TAG
+from rekindle.source.submodules import missing_submodules, read_gitmodules
+
+ATTEMPTS = 3
+_PERCENT = re.compile(
+    r"(?:remote: )?([A-Za-z ]+):\s+(\d+)% \((\d+)/(\d+)\)(?:, ([\d.]+ [KMG]?i?B))?(?: \| ([\d.]+ \S+/s))?"
+)
+_CHECKED_OUT = re.compile(r"Submodule path '(.+)': checked out")
+_WINDOWS_DEEPEST = 150  # characters below the top of a torch checkout with its submodules, rounded up
+_WINDOWS_LIMIT = 260
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Addresses that begin with ``prefix`` are taken from ``instead``."""
+
+    prefix: str
+    instead: str
+
+
+def parse_mirror(text: str) -> Mirror:
+    """``https://github.com/=https://mirror.example/github/``"""
+    prefix, found, instead = text.partition("=")
+    if not found or not prefix or not instead:
+        raise BadInput(f"{text!r} is no mirror", remedy="--mirror https://github.com/=https://mirror.example/github/")
+    return Mirror(prefix, instead)
+
+
+def check_place(target: Path, *, windows: bool) -> list[str]:
+    """Refuse a place where a checkout cannot work; notes are what the user should know."""
+    notes: list[str] = []
+    if target.exists() and not target.is_dir():
+        raise BadInput(f"{target} is not a directory")
+    if target.is_dir() and any(target.iterdir()) and not (target / ".git").exists():
+        raise BadInput(f"{target} exists and is no git checkout", remedy="give an empty or new directory")
+    if windows and len(str(target.resolve())) + _WINDOWS_DEEPEST > _WINDOWS_LIMIT:
+        notes.append(
+            f"{target} is a long path: some files below it pass 260 characters. git copes (core.longpaths is set); "
+            "compilers may not. A short place such as C:\\r\\pytorch is safer."
+        )
+    return notes
+
+
+def check_out(
+    url: str,
+    target: Path,
+    revision: str,
+    *,
+    mirrors: Sequence[Mirror] = (),
+    reference: Path | None = None,
+    submodules: bool = True,
+    progress: Progress,
+) -> str:
+    """Bring ``target`` to ``revision`` (a tag or a full commit) of ``url``; gives the commit."""
+    git = Git(target)
+    if git.host.which("git") is None:
+        raise MissingTool("git is not installed, and fetching needs it", remedy="install git")
+    target.mkdir(parents=True, exist_ok=True)
+    _prepare(git, url, reference)
+    commit = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
+    known = git.ask("rev-parse", "-q", "--verify", f"{commit or 'refs/tags/' + revision}^{{commit}}")
+    if not known.ok:
+        progress.stage("fetch", f"{revision} of {url}")
+        want = commit or f"+refs/tags/{revision}:refs/tags/{revision}"
+        _insist(git, ["fetch", "--depth", "1", "--no-tags", "--progress", "origin", want], mirrors, progress)
+        if commit:
+            known = git.ask("rev-parse", "-q", "--verify", f"{commit}^{{commit}}")
+        else:
+            known = git.ask("rev-parse", "-q", "--verify", f"refs/tags/{revision}^{{commit}}")
+    found = known.out.strip()
+    if git.head() != found:
+        if dirty := git.dirty():
+            raise BadInput(
+                f"{target} has changes of its own ({dirty[0]}), so it is not moved to {revision}",
+                remedy="commit or undo them, or fetch into another directory",
+            )
+        git.run("-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", found, timeout=1800.0)
+    elif not (target / "version.txt").exists() and git.dirty():
+        # The checkout itself was cut: the commit is set, files are missing.
+        git.run("reset", "--hard", "--quiet", timeout=1800.0)
+    if submodules:
+        _submodules(git, mirrors, progress)
+    git.tag(BASE_TAG)
+    return found
+
+
+def _prepare(git: Git, url: str, reference: Path | None) -> None:
+    if not (git.root / ".git").exists():
+        git.run("init", "--quiet")
+    for name, value in (
+        ("core.longpaths", "true"),
+        ("core.autocrlf", "false"),
+        # Submodules find their own objects inside the reference checkout.
+        ("submodule.alternateLocation", "superproject"),
+        ("submodule.alternateErrorStrategy", "info"),
+    ):
+        git.run("config", name, value)
+    for lock in ("shallow.lock", "index.lock"):
+        # Left by a kill; nobody else works in this repository.
+        (git.root / ".git" / lock).unlink(missing_ok=True)
+    if not git.ask("remote", "set-url", "origin", url).ok:
+        git.run("remote", "add", "origin", url)
+    if reference is not None:
+        objects = next((place for place in (reference / ".git/objects", reference / "objects") if place.is_dir()), None)
+        if objects is None:
+            raise BadInput(f"{reference} is no git repository, so it cannot serve as --reference")
+        alternates = git.root / ".git/objects/info/alternates"
+        alternates.parent.mkdir(parents=True, exist_ok=True)
+        alternates.write_text(f"{objects.resolve().as_posix()}\n", encoding="utf-8")
+
+
+def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None:
+    named = read_gitmodules(git.root)
+    if not named or not missing_submodules(git.root):
+        return
+    progress.stage("submodules", f"{len(named)} and those inside them")
+    git.run("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
+    update = ["submodule", "update", "--init", "--recursive", "--depth", "1", "--progress"]
+    ended, words = _run(git, [*update, "--jobs", "4"], mirrors, progress, total=len(named))
+    missing = missing_submodules(git.root)
+    for _ in range(ATTEMPTS - 1):
+        if ended and not missing:
+            return
+        # Git gives up at the first that fails; one by one, the others still come.
+        ended = True
+        for path in sorted({_top(name, [one.path for one in named]) for name in missing}):
+            _forget_half(git.root, path)
+            # Cloned and then killed before its files came: only force writes them, and there is nothing to lose.
+            force = ["--force"] if f"{path} (empty)" in missing else []
+            fine, said = _run(git, [*update, *force, "--", path], mirrors, progress)
+            ended, words = (ended, words) if fine else (False, said)
+        missing = missing_submodules(git.root)
+    if not ended or missing:
+        raise Interrupted(
+            f"{len(missing)} submodules are missing: {', '.join(missing[:4])}{' …' * (len(missing) > 4)} ({words})",
+            remedy="the same command continues with those that are missing",
+        )
+
+
+def _top(name: str, named: Sequence[str]) -> str:
+    """The submodule of this tree that a missing one, maybe nested, lies in."""
+    path = name.rsplit(" (", 1)[0]
+    return next((one for one in named if path == one or path.startswith(f"{one}/")), path)
+
+
+def _forget_half(root: Path, path: str) -> None:
+    """A submodule whose clone was killed half way confuses git; without its remains git begins it anew."""
+    folder = root / path
+    if folder.is_dir() and not any(folder.iterdir()):
+        modules = root / ".git/modules" / path
+        if modules.is_dir() and not (modules / "HEAD").is_file():
+            shutil.rmtree(modules, ignore_errors=True)
+
+
+def _insist(git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress) -> None:
+    words = ""
+    for attempt in range(ATTEMPTS):
+        ended, words = _run(git, arguments, mirrors, progress)
+        if ended:
+            return
+        if "couldn't find remote ref" in words or "not our ref" in words:
+            raise BadInput(
+                f"{arguments[-1].split(':')[0].lstrip('+')} is not in that repository", remedy="check the release"
+            )
+        time.sleep(0.5 * attempt)
+    raise Interrupted(
+        f"git fetch did not succeed: {words}", remedy="the same command continues; --mirror names another server"
+    )
+
+
+def _run(
+    git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress, total: int | None = None
+) -> tuple[bool, str]:
+    """One long git command with its progress; whether it succeeded, and its last words."""
+    settings: list[str] = []
+    for mirror in mirrors:
+        settings += ["-c", f"url.{mirror.instead}.insteadOf={mirror.prefix}"]
+        if mirror.instead.startswith(("file:", "/", ".")):
+            # Git refuses local submodule sources since CVE-2022-39253; here the user named the place.
+            settings += ["-c", "protocol.file.allow=always"]
+    last: list[str] = []
+    done = 0
+
+    def on_line(line: str) -> None:
+        nonlocal done
+        if found := _CHECKED_OUT.match(line):
+            done += 1
+            progress.step(min(done, total or done), total, found[1])
+        elif match := _PERCENT.match(line):
+            extra = ", ".join(word for word in match.groups()[4:] if word)
+            progress.step(float(match[3]), float(match[4]), f"{match[1].strip()} {extra}")
+        elif line.strip():
+            last[:] = [*last[-3:], line.strip()]
+
+    environment = {**os.environ, **safe_directory(git.root), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
+    argv = ["git", *settings, "-C", str(git.root), *arguments]
+    ended = run_long(argv, cwd=git.root, env=environment, on_line=on_line)
+    errors = [line for line in last if line.startswith(("fatal:", "error:"))]
+    return ended.ok, (errors or last or [f"exit code {ended.code}"])[-1]

@@ -1,0 +1,147 @@
+"""A Debian source package's original tarball, through the machine's own apt and its own mirrors.
+
+Nothing of the system is changed: apt gets a private directory for its lists, and sources made from the
+machine's entries with "deb" turned into "deb-src" and the suite we need. apt checks signatures and hashes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from rekindle.errors import CommandFailed, MissingTool, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.process import run_long
+from rekindle.model.progress import Progress
+from rekindle.source.origins import DebianPackage
+
+_ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
+
+
+def source_entries(apt: Path, suite: str) -> list[str]:
+    """deb-src stanzas for ``suite`` on every archive the machine uses; updates and security are left out."""
+    stanzas: list[str] = []
+    for file in sorted([apt / "sources.list", *(apt / "sources.list.d").glob("*")]):
+        if file.suffix == ".sources":
+            found = _from_stanzas(file.read_text(encoding="utf-8", errors="replace"), suite)
+        elif file.is_file() and (file.suffix == ".list" or file.name == "sources.list"):
+            found = _from_lines(file.read_text(encoding="utf-8", errors="replace"), suite)
+        else:
+            continue
+        stanzas += [one for one in found if one not in stanzas]
+    return stanzas
+
+
+def fetch_tarball(package: DebianPackage, folder: Path, *, progress: Progress, apt: Path = Path("/etc/apt")) -> Path:
+    """Download the original tarball into ``folder``; one that is there already is kept."""
+    if shutil.which("apt-get") is None:
+        raise MissingTool("there is no apt-get here, so no Debian source package", remedy="fetch with git instead")
+    folder.mkdir(parents=True, exist_ok=True)
+    if found := _tarball(package, folder):
+        return found
+    entries = source_entries(apt, package.suite)
+    if not entries:
+        raise StageFailed(
+            f"none of this machine's apt sources is a Debian archive that may have {package.suite}",
+            remedy="fetch with git instead",
+        )
+    options = _private(folder / "apt", entries)
+    progress.stage("apt", f"source index of {package.suite}")
+    _apt(["apt-get", *options, "-q", "update"], folder, progress)
+    progress.stage("apt", f"{package.package} {package.release}")
+    wanted = f"{package.package}={package.release}"
+    try:
+        _apt(["apt-get", *options, "-q", "source", "--tar-only", "--download-only", wanted], folder, progress)
+    except CommandFailed:
+        # Another file of the package may be gone from the mirror; the tarball is all we want.
+        if _tarball(package, folder) is None:
+            raise
+    found = _tarball(package, folder)
+    if found is None:
+        raise StageFailed(f"apt brought no original tarball of {wanted}")
+    return found
+
+
+def _tarball(package: DebianPackage, folder: Path) -> Path | None:
+    upstream = package.release.rsplit("-", 1)[0]
+    found = [path for path in folder.glob(f"{package.package}_{upstream}.orig.tar.*") if path.suffix != ".asc"]
+    return found[0] if found else None
+
+
+def _private(root: Path, entries: list[str]) -> list[str]:
+    for name in ("lists/partial", "cache/archives/partial", "sources"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    write_atomically(root / "sources" / "rekindle.sources", "\n\n".join(entries) + "\n")
+    settings = {
+        "Dir::Etc::sourcelist": "/dev/null",
+        "Dir::Etc::sourceparts": root / "sources",
+        "Dir::State::lists": root / "lists",
+        "Dir::State::status": "/dev/null",
+        "Dir::Cache": root / "cache",
+        "APT::Get::List-Cleanup": "0",
+        # apt drops to a user that cannot write here when root runs it.
+        "APT::Sandbox::User": "root",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "3",
+    }
+    return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+
+
+def _apt(argv: list[str], folder: Path, progress: Progress) -> None:
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        del lines[:-20]
+        if line.startswith("Get:"):
+            progress.step(len(lines), None, line[4:])
+
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    ended = run_long(argv, cwd=folder, env=environment, on_line=on_line)
+    if not ended.ok:
+        errors = [line for line in lines if line.startswith(("E:", "W:"))]
+        raise CommandFailed(("apt-get", *argv[-3:]), ended.code, errors or lines)
+
+
+def _from_lines(text: str, suite: str) -> list[str]:
+    found = []
+    for line in text.splitlines():
+        match = _ONE_LINE.match(line.split("#")[0].strip())
+        if match and _is_main(match["uri"], match["suite"], match["components"]):
+            options = dict(word.partition("=")[::2] for word in (match["options"] or "").split())
+            found.append(_stanza(match["uri"], suite, options.get("signed-by")))
+    return found
+
+
+def _from_stanzas(text: str, suite: str) -> list[str]:
+    found = []
+    for block in re.split(r"\n\s*\n", text):
+        fields: dict[str, str] = {}
+        name = ""
+        for line in block.splitlines():
+            if line.startswith("#"):
+                continue
+            if line[:1].isspace() and name:
+                fields[name] += "\n" + line
+            elif ":" in line:
+                name, _, value = line.partition(":")
+                name = name.strip().lower()
+                fields[name] = value.strip()
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() == "no":
+            continue
+        for uri in fields.get("uris", "").split():
+            if any(_is_main(uri, one, fields.get("components", "")) for one in fields.get("suites", "").split()):
+                found.append(_stanza(uri, suite, fields.get("signed-by")))
+    return found
+
+
+def _is_main(uri: str, suite: str, components: str) -> bool:
+    """The main archive of a Debian: not security, updates or backports, and with the component main."""
+    return "main" in components.split() and not re.search(r"[-/]", suite) and "security" not in uri
+
+
+def _stanza(uri: str, suite: str, signed_by: str | None) -> str:
+    lines = ["Types: deb-src", f"URIs: {uri}", f"Suites: {suite}", "Components: main"]
+    return "\n".join([*lines, f"Signed-By: {signed_by}"] if signed_by else lines)

@@ -1,0 +1,153 @@
+"""Turns a tree's CUDA sources into HIP with the tree's own ``tools/amd_build/build_amd.py``, as a step of its own.
+
+What stood before is committed and tagged ``rekindle-patched``, the result ``rekindle-hipified``: the difference
+is one git command, and ``undo`` goes back. A run that was cut short is cleaned up by the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.git import Git
+from rekindle.host.process import run_long
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.source import SourceTree
+from rekindle.source import history, journal
+from rekindle.source.patches import status
+from rekindle.source.submodules import read_gitmodules
+
+SCRIPT = "tools/amd_build/build_amd.py"
+_SKIPPED = frozenset({".git", journal.FOLDER, "build", "__pycache__"})
+
+
+def hipify(root: Path, *, python: str | None = None, progress: Progress | None = None) -> SourceTree:
+    """Hipify once; a tree that is hipified already stays as it is."""
+    root = root.resolve()
+    listener = progress or Silent()
+    tree = status(root)
+    if not (root / SCRIPT).is_file():
+        raise BadInput(f"{root} has no {SCRIPT}, so it cannot be hipified", remedy="give a torch tree of 1.0 or later")
+    if tree.hipified:
+        return _shown(tree)
+    with journal.locked(root):
+        git = history.open_history(root)
+        mark = journal.folder(root) / "hipify.before"
+        if mark.is_file():
+            _clean_up(root, git, mark)
+        ours = {file.path for file in journal.read_record(root).files}
+        foreign = [path for path in git.dirty() if path not in ours]
+        if foreign:
+            raise StageFailed(
+                f"{foreign[0]} has uncommitted changes that are not ours; hipify would bury them",
+                remedy="commit or undo them first",
+            )
+        within = _own(root, ours)
+        history.stage(git, within)
+        history.commit(git, f"rekindle: {len(tree.patches)} patches")
+        git.tag(history.PATCHED_TAG, force=True)
+        before = _snapshot(root)
+        write_atomically(mark, "\n".join(before) + "\n")
+        listener.stage("hipify", f"{len(before)} files")
+        _run(root, python or sys.executable, listener)
+        after = _snapshot(root)
+        changed = {path for path, stamp in after.items() if before.get(path) != stamp} | (set(before) - set(after))
+        history.stage(git, _own(root, changed))
+        history.commit(git, f"rekindle: hipify ({len(changed)} files)")
+        git.tag(history.HIPIFIED_TAG, force=True)
+        record = journal.read_record(root)
+        journal.write_record(root, msgspec.structs.replace(record, hipified=True))
+        mark.unlink()
+    shown = msgspec.structs.replace(_shown(status(root)), changed=tuple(sorted(changed)))
+    inner = sorted(changed - _own(root, changed))
+    note = f"{len(inner)} of them lie in submodules and are in no commit of this tree" if inner else None
+    return msgspec.structs.replace(shown, notes=(note,) if note else ())
+
+
+def undo(root: Path) -> SourceTree:
+    """Back to the tree before hipify: our patches are in the working tree, nothing of HIP is."""
+    root = root.resolve()
+    with journal.locked(root):
+        record = journal.read_record(root)
+        git = history.open_history(root)
+        if not record.hipified or not history.has_tag(git, history.PATCHED_TAG):
+            raise BadInput(f"{root} was not hipified by us")
+        later = git.run("rev-list", f"{history.HIPIFIED_TAG}..HEAD").split()
+        if later:
+            raise StageFailed(
+                f"{len(later)} commits of yours lie on top of hipify",
+                remedy="keep them first: rekindle source save-patches",
+            )
+        git.run("reset", "--hard", "--quiet", history.PATCHED_TAG, timeout=600.0)
+        # The commit of our patches goes, its content stays: patches live in the working tree.
+        git.run("reset", "--mixed", "--quiet", f"{history.PATCHED_TAG}~1", timeout=600.0)
+        for tag in (history.PATCHED_TAG, history.HIPIFIED_TAG):
+            git.run("tag", "--delete", tag)
+        journal.write_record(root, msgspec.structs.replace(record, hipified=False))
+    return status(root)
+
+
+def _shown(tree: SourceTree) -> SourceTree:
+    root = Path(tree.root)
+    git = history.open_history(root)
+    place = f"--git-dir={git.private} --work-tree={root}" if git.private else f"-C {root}"
+    return msgspec.structs.replace(
+        tree, diff_command=f"git {place} diff --stat {history.PATCHED_TAG} {history.HIPIFIED_TAG}"
+    )
+
+
+def _run(root: Path, python: str, progress: Progress) -> None:
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        del lines[:-15]
+        progress.step(0, None, line.strip()[:100])
+
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
+    ended = run_long([python, str(root / SCRIPT)], cwd=root, env=environment, on_line=on_line)
+    if not ended.ok:
+        words = next((line for line in reversed(lines) if line.strip()), "no output")
+        raise StageFailed(
+            f"{SCRIPT} ended with exit code {ended.code}: {words.strip()}",
+            remedy="the same command cleans up and begins again",
+        )
+
+
+def _clean_up(root: Path, git: Git, mark: Path) -> None:
+    """A hipify that was cut short: changed files back, new ones away."""
+    before = set(mark.read_text(encoding="utf-8").splitlines())
+    git.run("reset", "--hard", "--quiet", history.PATCHED_TAG, timeout=600.0)
+    for path in set(_snapshot(root)) - before:
+        (root / path).unlink()
+    git.run("reset", "--mixed", "--quiet", f"{history.PATCHED_TAG}~1", timeout=600.0)
+    mark.unlink()
+
+
+def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
+    """Size and time of every file; enough to see what a run touched."""
+    found: dict[str, tuple[int, int]] = {}
+    stack = [root]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _SKIPPED:
+                        stack.append(Path(entry.path))
+                elif entry.is_file(follow_symlinks=False) and entry.name != ".git":
+                    stat = entry.stat(follow_symlinks=False)
+                    found[Path(entry.path).relative_to(root).as_posix()] = (stat.st_size, stat.st_mtime_ns)
+    return found
+
+
+def _own(root: Path, paths: set[str]) -> set[str]:
+    """Those that belong to this repository; a submodule's files belong to its own."""
+    if not (root / ".git").exists():
+        return set(paths)
+    inner = tuple(f"{one.path}/" for one in read_gitmodules(root) if (root / one.path / ".git").exists())
+    return {path for path in paths if not path.startswith(inner)} if inner else set(paths)

@@ -1,0 +1,181 @@
+"""Archives, local trees, Debian sources, pins: everything of fetch that needs no server."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import source_mini as mini
+
+from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of
+from rekindle.source.archive import unpack
+from rekindle.source.checkout import check_place, parse_mirror
+from rekindle.source.debian import source_entries
+from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.origins import debian_package, load_origins, pinned_commit
+from rekindle.source.submodules import listed_by_setup, missing_submodules, read_gitmodules
+
+
+def tarball(path: Path, tree: Path, *extra: tarfile.TarInfo) -> Path:
+    with tarfile.open(path, "w:xz") as file:
+        file.add(tree, "pytorch-v1.13.1")
+        for member in extra:
+            file.addfile(member, io.BytesIO(b"x" * member.size))
+    return path
+
+
+def member(name: str, **values: object) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    for key, value in values.items():
+        setattr(info, key, value)
+    return info
+
+
+def get(wanted: Wanted, target: Path, tmp_path: Path):
+    return fetch(wanted, target, cache=tmp_path / "cache", windows=False)
+
+
+def test_an_archive_becomes_a_tree(tree: Path, tmp_path: Path) -> None:
+    archive = tarball(tmp_path / "t.tar.xz", tree)
+    wanted = Wanted(version="1.13.1", place=str(archive), sha256=sha256_of(archive))
+    got = get(wanted, tmp_path / "out", tmp_path)
+    assert (got.project, got.version) == ("torch", "1.13.1")
+    assert got.origin is not None and sha256_of(archive) in got.origin
+    assert mini.snapshot(tmp_path / "out") == mini.snapshot(tree)
+    assert get(wanted, tmp_path / "out", tmp_path).notes == ("the tree was there already",)
+    with pytest.raises(BadInput, match=r"is release 1\.13\.1, and 2\.6\.0 is wanted"):
+        get(Wanted(version="2.6.0", place=str(archive)), tmp_path / "out", tmp_path)
+
+
+def test_a_wrong_archive_is_refused(tree: Path, tmp_path: Path) -> None:
+    archive = tarball(tmp_path / "t.tar.xz", tree)
+    with pytest.raises(BadInput, match="SHA-256"):
+        get(Wanted(version="1.13.1", place=str(archive), sha256="0" * 64), tmp_path / "out", tmp_path)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("../evil", size=1),
+        member("/etc/evil", size=1),
+        member("a/../../evil", size=1),
+        member("link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        member("a/link", type=tarfile.SYMTYPE, linkname="../../x"),
+        member("hard", type=tarfile.LNKTYPE, linkname="../x"),
+        member("dev", type=tarfile.CHRTYPE),
+        member("pipe", type=tarfile.FIFOTYPE),
+    ],
+    ids=lambda info: info.name,
+)
+def test_members_stay_inside(tree: Path, tmp_path: Path, bad: tarfile.TarInfo) -> None:
+    archive = tarball(tmp_path / "t.tar.xz", tree, bad)
+    with pytest.raises(BadInput):
+        unpack(archive, tmp_path / "deep" / "out")
+    assert list((tmp_path / "deep").iterdir()) == [] and not (tmp_path / "evil").exists()
+
+
+def test_zip_and_damaged_archives(tree: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "t.zip", "w") as file:
+        for name, (content, _) in mini.snapshot(tree).items():
+            file.writestr(f"top/{name}", content)
+    unpack(tmp_path / "t.zip", tmp_path / "z")
+    assert {name: content for name, (content, _) in mini.snapshot(tmp_path / "z").items()} == {
+        name: content for name, (content, _) in mini.snapshot(tree).items()
+    }
+    whole = tarball(tmp_path / "t.tar.xz", tree).read_bytes()
+    for number, damaged in enumerate((b"", b"no archive", whole[: len(whole) // 2])):
+        broken = tmp_path / f"{number}.tar.xz"
+        broken.write_bytes(damaged)
+        with pytest.raises(BadInput, match="cannot unpack"):
+            unpack(broken, tmp_path / f"out{number}")
+        assert not (tmp_path / f"out{number}").exists()
+
+
+def test_a_local_tree_is_copied_without_its_build(tree: Path, tmp_path: Path) -> None:
+    (tree / "build").mkdir()
+    (tree / "build/junk.o").write_text("")
+    (tree / "torch/link.py").symlink_to("other.py")
+    got = get(Wanted(place=str(tree)), tmp_path / "copy", tmp_path)
+    assert got.version == "1.13.0" and (tmp_path / "copy/torch/link.py").is_symlink()
+    assert not (tmp_path / "copy/build").exists()
+    with pytest.raises(BadInput, match="inside"):
+        get(Wanted(place=str(tree)), tree / "inner", tmp_path)
+    with pytest.raises(BadInput, match="torchvision was wanted"):
+        get(Wanted(place=str(tree), project="torchvision"), tmp_path / "other", tmp_path)
+
+
+def test_where_a_checkout_may_go(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/x").write_text("")
+    with pytest.raises(BadInput, match="no git checkout"):
+        check_place(tmp_path / "full", windows=False)
+    assert check_place(tmp_path / ("long" * 30), windows=True) != []
+    assert check_place(tmp_path / ("long" * 30), windows=False) == []
+    assert parse_mirror("https://github.com/=file:///srv/").instead == "file:///srv/"
+    with pytest.raises(BadInput, match="no mirror"):
+        parse_mirror("https://mirror.example/")
+
+
+def test_debian_sources_come_from_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "sources.list.d").mkdir()
+    (tmp_path / "sources.list").write_text(
+        "# comment\ndeb [arch=amd64 signed-by=/k.gpg] http://mirror.invalid/debian bookworm main contrib\n"
+        "deb http://mirror.invalid/debian bookworm-updates main\n"
+        "deb http://security.mirror.invalid/debian-security bookworm-security main\n"
+        "deb-src http://other.invalid/debian bookworm main\n"
+        "deb http://apps.invalid/repo stable/ ./\n"
+    )
+    (tmp_path / "sources.list.d/d.sources").write_text(
+        "Types: deb\n# words\nURIs: http://second.invalid/debian\nSuites: trixie trixie-updates\n"
+        "Components: main\nSigned-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
+        "Types: deb\nURIs: http://off.invalid/debian\nSuites: trixie\nComponents: main\nEnabled: no\n"
+    )
+    (tmp_path / "sources.list.d/d.save").write_text("deb http://old.invalid/debian trixie main\n")
+    entries = source_entries(tmp_path, "trixie")
+    assert entries == [
+        "Types: deb-src\nURIs: http://mirror.invalid/debian\nSuites: trixie\nComponents: main\nSigned-By: /k.gpg",
+        "Types: deb-src\nURIs: http://second.invalid/debian\nSuites: trixie\nComponents: main\n"
+        "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg",
+    ]
+
+
+def test_the_table_of_origins() -> None:
+    assert load_origins().project.keys() == {"torch", "torchvision", "torchaudio"}
+    assert debian_package("torch", "2.6.0").suite == "trixie"
+    with pytest.raises(BadInput, match=r"known: 1\.13\.1, 2\.6\.0"):
+        debian_package("torch", "2.0.0")
+
+
+def test_pins_of_a_torch_tree(tree: Path) -> None:
+    assert pinned_commit(tree, "torchvision") is None
+    pin = tree / ".github/ci_commit_pins/vision.txt"
+    pin.parent.mkdir(parents=True)
+    pin.write_text("d7d90f56117ce0955332846a5f90b8d1346c4c09\n")
+    assert pinned_commit(tree, "torchvision") == "d7d90f56117ce0955332846a5f90b8d1346c4c09"
+    pin.write_text("main\n")
+    assert pinned_commit(tree, "torchvision") is None
+
+
+def test_submodules_without_git(tree: Path) -> None:
+    assert missing_submodules(tree) == ()
+    (tree / "setup.py").write_text(
+        "def get_submodule_folders():\n    return [join(third_party, n) for n in ['gloo', 'onnx']]\n"
+    )
+    assert listed_by_setup(tree) == ("third_party/gloo", "third_party/onnx")
+    assert missing_submodules(tree) == ("third_party/gloo (not there)", "third_party/onnx (not there)")
+    (tree / ".gitmodules").write_text(
+        '[submodule "a"]\n\tpath = third_party/a\n\turl = https://x/a\n[submodule "b"]\n\tpath = third_party/b\n'
+    )
+    (tree / "third_party/a").mkdir(parents=True)
+    assert missing_submodules(tree) == ("third_party/a (empty)", "third_party/b (not there)")
+    (tree / "third_party/a/x").write_text("")
+    (tree / "third_party/a/.gitmodules").write_text('[submodule "c"]\n\tpath = deep/c\n')
+    assert missing_submodules(tree) == ("third_party/a/deep/c (not there)", "third_party/b (not there)")
+    (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ../../evil\n')
+    with pytest.raises(BadInput, match="not a plain path"):
+        read_gitmodules(tree)
