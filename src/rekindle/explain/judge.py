@@ -23,6 +23,12 @@ _PROBE = re.compile(
 )
 _WARNING = re.compile(r"\bwarning\b|\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IGNORECASE)
 _ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
+# The program itself says that it goes on without.
+_HANDLED = re.compile(
+    r"some optimizations will not be enabled|plugin disabled|[Ff]alling back|[Ii]gnore above|, skipp|: skipp|not installed, using"
+    r"|will not be used|defaults used|import failed, "
+)
+_PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
 _BUILD = ("source", "configure", "compile", "link", "install")
 # After which milestone a finding of that stage no longer matters.
 _PASSED = {
@@ -76,6 +82,10 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
     if rule.id != "cmake-probe-not-an-error" and rule.stage in ("configure", "compile") and _PROBE.search(event.around):
         confidence, rank, noise = "low", rank - 45, True
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
+        confidence, rank = _LOWER[confidence], rank - 25
+    if rule.kind == "error" and _PYTHON_WARNING.search(event.evidence):
+        rank -= 12
+    if rule.stage in ("import", "runtime") and _HANDLED.search(event.around):
         confidence, rank = _LOWER[confidence], rank - 25
     if any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line

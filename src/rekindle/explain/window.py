@@ -13,10 +13,10 @@ MAX_LINE_BYTES = 2000
 
 _FRAME = re.compile(
     r"""^\s*(?:
-        \#\d+\ +\d+\.\d+\ (?:\ *)                       # docker buildkit: "#14 31.08 "
+        \#\d+\ +\d+\.\d+(?:\s+|$)                      # docker buildkit: "#14 31.08 "
       | \d+>(?:\s*\d+>)?                                # MSBuild: "6>"
-      | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z\s     # CI logs
-      | [\w.-]{1,40}\s*\|\s                             # compose: "webui_1  | "
+      | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?:\s|$) # CI logs
+      | [\w.-]{1,40}\s*\|(?:\s|$)                       # compose: "webui_1  | "
       | E\s{2,}                                         # pytest
       | \|\s+                                           # tox, cargo-like margins
       | \[(?:pod|stdout|stderr|rank\d+|\d+)\]:?\s       # launchers

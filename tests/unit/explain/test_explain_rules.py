@@ -1,0 +1,73 @@
+"""The rules as data: complete, consistent, cheap to look for, and each proved by a sample."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+from longlogs import embed
+from samples import load_samples
+
+from rekindle.explain.conditions import CONDITIONS
+from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
+from rekindle.explain.scan import Words
+from rekindle.explain.template import fields
+from rekindle.explain.values import FILLS
+
+RULES = load_rules()
+IDS = {rule.id for rule in RULES}
+SIGNALS = {signal.id for signal in load_signals()}
+
+
+def test_keys_are_unique() -> None:
+    counts = Counter(rule.key for rule in RULES)
+    assert [key for key, count in counts.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
+def test_a_rule_refers_only_to_what_exists(rule: Rule) -> None:
+    assert re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", rule.id)
+    assert set(rule.when) <= set(CONDITIONS)
+    assert set(rule.fill) <= set(FILLS)
+    assert set(rule.needs) | set(rule.forbids) <= SIGNALS
+    assert set(rule.explains) | set(rule.alternatives) <= IDS
+    assert rule.source.startswith("https://")
+    assert rule.title and rule.cause and rule.fix
+    assert 0 < rule.rank < 100
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
+def test_a_rule_compiles_and_its_texts_name_values_that_can_be_known(rule: Rule) -> None:
+    names: set[str] = set()
+    for pattern in rule.match:
+        assert pattern.has and 0 <= pattern.before <= 8 and 1 <= pattern.lines <= 8
+        for regex in (pattern.regex, pattern.unless):
+            if regex:
+                names |= {name.rstrip("23") for name in compiled(regex).groupindex}
+    signals = {name for s in load_signals() for p in s.match if p.regex for name in compiled(p.regex).groupindex}
+    wanted = set().union(*(fields(text) for text in (rule.title, rule.cause, *rule.fix)))
+    # What fills may add; a rule that wants more than its own captures must name a fill or give a default.
+    if not rule.fill:
+        bare = {name for text in (rule.cause,) for name in re.findall(r"\{(\w+)\}", text)}
+        assert bare <= names | signals, f"{rule.key} never learns {bare - names - signals}"
+    assert wanted is not None
+
+
+def test_every_rule_has_a_sample() -> None:
+    without = IDS - {sample.cause for sample in load_samples()}
+    assert not without, f"no sample in tests/logs for: {sorted(without)}"
+
+
+def test_no_word_crowds_ordinary_logs() -> None:
+    """A word that stands everywhere costs time, and its real place could be lost among the others."""
+    block = b"\n".join(embed("", "compile", seed, size=3000) for seed in (1, 6, 14)).replace(b"\x00", b"")
+    words = {word for owner in (*RULES, *load_signals()) for pattern in owner.match for word in pattern.words}
+    ordered = sorted(words)
+    counts = Counter(index for _, index in Words(ordered).find_all(block, 0, len(block)))
+    per_megabyte = {ordered[index]: count * 1e6 / len(block) for index, count in counts.items()}
+    assert {word: count for word, count in per_megabyte.items() if count > 60} == {}
+
+
+def test_files_say_what_they_are_about() -> None:
+    assert all(file.about for file in load_files().values())
