@@ -47,6 +47,9 @@ def capability(event: Event, scene: Scene) -> Sm | None:
 
 def supported(event: Event, scene: Scene) -> list[Sm]:
     """The architectures the message (or the log) says torch was built for; PTX entries left out."""
+    low, high = to_sm(scene.values.get("lowest")), to_sm(scene.values.get("highest"))
+    if low and high:
+        return [low, high]
     text = event.values.get("supported") or scene.values.get("supported") or ""
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
 
