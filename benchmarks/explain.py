@@ -20,27 +20,35 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from longlogs import _CONFIGURE, _PIP, _RUN, _WARNINGS, progress  # noqa: E402
+from longlogs import WARNINGS, noise, progress  # noqa: E402
 
 CHUNK = 1 << 20
 
 
-def noise(seed: int) -> bytes:
+def block(seed: int) -> bytes:
     """About a megabyte of a build: progress, command lines, warnings with their notes, configure and pip output."""
     rng = random.Random(seed)
-    flags = " ".join(f"-I/opt/src/pt/third_party/{name}/include" for name in ("protobuf", "gloo", "onnx", "fmt", "XNNPACK"))
-    lines = [*_CONFIGURE.split("\n"), *_PIP.split("\n"), *_RUN.split("\n")]
+    flags = " ".join(
+        f"-I/opt/src/pt/third_party/{name}/include" for name in ("protobuf", "gloo", "onnx", "fmt", "XNNPACK")
+    )
+    lines = [*noise("configure"), *noise("pip"), *noise("run")]
     while sum(map(len, lines)) < CHUNK:
         for line in progress(rng, 200):
             lines.append(line)
             if rng.random() < 0.2:
-                lines.append(f"/usr/bin/c++ -DUSE_CUDA -DTORCH_ASSERT_ONLY_METHOD_OPERATORS {flags} -O2 -std=gnu++17 -c x.cpp")
-        lines += [rng.choice(_WARNINGS), "      |     ~~^~~~~~~~~~~~~~~~~~~", "/usr/include/c++/11/vector:66: note: declared here"]
+                lines.append(
+                    f"/usr/bin/c++ -DUSE_CUDA -DTORCH_ASSERT_ONLY_METHOD_OPERATORS {flags} -O2 -std=gnu++17 -c x.cpp"
+                )
+        lines += [
+            rng.choice(WARNINGS),
+            "      |     ~~^~~~~~~~~~~~~~~~~~~",
+            "/usr/include/c++/11/vector:66: note: declared here",
+        ]
     return "\n".join(lines).encode()[:CHUNK]
 
 
 def stream(megabytes: int) -> Iterator[bytes]:
-    pieces = [noise(seed) for seed in range(8)]
+    pieces = [block(seed) for seed in range(8)]
     for number in range(megabytes):
         yield pieces[number % len(pieces)]
     yield b"\nnvcc fatal   : Unsupported gpu architecture 'compute_120'\n"
@@ -55,7 +63,8 @@ def measure_ours(path: str) -> None:
     seconds = time.process_time() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     size = Path(path).stat().st_size / 1e6
-    print(f"explain            {size / seconds:7.1f} MB/s  {seconds:6.2f} s CPU  {peak:5.0f} MB resident  {diagnosis.matches[0].id}")
+    speed = f"{size / seconds:7.1f} MB/s  {seconds:6.2f} s CPU  {peak:5.0f} MB resident"
+    print(f"explain            {speed}  {diagnosis.matches[0].id}")
 
 
 def main() -> None:
@@ -72,11 +81,13 @@ def main() -> None:
 
         words = {word for owner in (*load_rules(), *load_signals()) for p in owner.match for word in p.words}
         pattern = re.compile(b"|".join(map(re.escape, sorted(words))))
-        sample = noise(1)
+        sample = block(1)
         before = time.process_time()
         for _ in pattern.finditer(sample):
             pass
-        print(f"one big regex      {len(sample) / 1e6 / (time.process_time() - before):7.1f} MB/s  ({len(words)} words)")
+        print(
+            f"one big regex      {len(sample) / 1e6 / (time.process_time() - before):7.1f} MB/s  ({len(words)} words)"
+        )
         before = time.process_time()
         with log.open("rb") as file:
             while file.read(CHUNK):

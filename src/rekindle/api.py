@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
 from rekindle.joins.export import export
 from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
@@ -24,9 +25,7 @@ if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
     from rekindle.host.protocol import Host
     from rekindle.model.build import BuildFailure, BuildResults, BuildScript
-    from rekindle.model.diagnosis import Diagnosis
-    from rekindle.model.machine import Examination, Machine
-    from rekindle.model.plan import Plan
+    from rekindle.model.machine import Examination
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
 
@@ -59,21 +58,6 @@ def doctor(
     if save is not None:
         write_atomically(save, encode(examination.machine))
     return examination
-
-
-def explain(
-    source: Path | str | bytes | Iterable[bytes], *, machine: Machine | None = None, plan: Plan | None = None
-) -> Diagnosis:
-    """A log (a path), a text, or a stream of bytes into causes and fixes, best first."""
-    from rekindle.explain.engine import diagnose
-    from rekindle.explain.reading import open_log, read_chunks
-
-    if isinstance(source, Path):
-        with open_log(source) as file:
-            return diagnose(read_chunks(file), machine=machine, plan=plan)
-    if isinstance(source, str):
-        source = source.encode("utf-8", "replace")
-    return diagnose([source] if isinstance(source, bytes) else source, machine=machine, plan=plan)
 
 
 def verify(
@@ -204,6 +188,9 @@ __all__ = [
     "compare_verifications",
     "doctor",
     "explain",
+    "explain_list",
+    "explain_report",
+    "explain_rule",
     "export",
     "find_machine",
     "index_add",

@@ -1,4 +1,8 @@
-"""A build log or an error into cause and fix."""
+"""A build log, a traceback or an error line into cause and fix.
+
+Logs of any size and encoding are read; the root error is told from its consequences. Where nothing is known the answer
+is nothing, never a guess.
+"""
 
 from __future__ import annotations
 
@@ -6,45 +10,99 @@ import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
+
+if TYPE_CHECKING:
+    from rekindle.model.machine import Machine
+    from rekindle.model.plan import Plan
+    from rekindle.model.wheel import WheelReport
 
 EXAMPLES = """examples:
   rekindle explain build.log                  why did it fail
   python train.py 2>&1 | rekindle explain -   the same from a pipe
   rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
+  rekindle explain crash.txt --machine this --torch torch
+  rekindle explain --rule glibcxx-not-found   what is known about one cause
 """
+# For a report the log is read twice, so a pipe is held in memory up to this size.
+MAX_PIPE_BYTES = 64 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("source", metavar="FILE|-|TEXT", nargs="+", help="a log, '-' for standard input, or the error")
+    parser.add_argument("source", metavar="FILE|-|TEXT", nargs="*", help="a log, '-' for standard input, or the error")
     parser.add_argument(
-        "--machine", metavar="FILE", help="the machine it happened on (machine.json of 'doctor --save')"
+        "--machine", metavar="FILE|NAME|this", help="where it happened: machine.json, a profile, or this"
     )
+    parser.add_argument("--plan", metavar="FILE", help="the plan that was carried out (plan.json)")
+    parser.add_argument(
+        "--torch", metavar="TARGET", nargs="?", const="torch", help="look at the torch that is installed"
+    )
+    parser.add_argument("--save-report", metavar="FILE", help="save a copy without names, paths and secrets")
+    parser.add_argument("--list", action="store_true", help="all diagnoses")
+    parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.model.document import load
-    from rekindle.model.machine import Machine
-    from rekindle.render.diagnosis import view_diagnosis
+    from rekindle.render.diagnosis import view_catalogue, view_diagnosis, view_pages
 
-    machine = load(Path(args.machine), Machine) if args.machine else None
-    diagnosis = api.explain(_source(args.source), machine=machine)
+    if args.list:
+        return Answer(document=api.explain_list(), view=view_catalogue)
+    if args.rule:
+        return Answer(document=api.explain_rule(args.rule), view=view_pages)
+    if not args.source:
+        raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
+    source = _source(args.source, twice=bool(args.save_report))
+    diagnosis = api.explain(
+        source, machine=_machine(args.machine), plan=_plan(args.plan), wheel=_wheel(args.torch, session)
+    )
+    if args.save_report and isinstance(source, (Path, str, bytes)):
+        api.explain_report(source, diagnosis, Path(args.save_report))
+        session.progress.note(f"saved {args.save_report}")
     return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
 
 
-def _source(words: list[str]) -> Path | str | Iterator[bytes]:
+def _source(words: list[str], *, twice: bool) -> Path | str | bytes | Iterator[bytes]:
+    """What was named. A pipe streams, unless it is needed twice."""
     text = " ".join(words)
     if text == "-":
         from rekindle.explain.reading import read_chunks
 
-        return read_chunks(sys.stdin.buffer)
+        if not twice:
+            return read_chunks(sys.stdin.buffer)
+        raw = sys.stdin.buffer.read(MAX_PIPE_BYTES + 1)
+        if len(raw) > MAX_PIPE_BYTES:
+            remedy = "save it to a file and name the file"
+            raise BadInput(f"a report of more than {MAX_PIPE_BYTES >> 20} MiB from a pipe", remedy=remedy)
+        return raw
     if len(words) == 1 and len(text) < 1024 and "\n" not in text:
         path = Path(text)
         if path.exists():
             return path
-        if ("/" in text and " " not in text) or text.endswith((".log", ".txt", ".out")):
+        if " " not in text and ("/" in text or "\\" in text or text.endswith((".log", ".txt", ".out"))):
             raise BadInput(f"there is no file {text}", remedy="name an existing log, '-' or the text of the error")
     return text
+
+
+def _machine(where: str | None) -> Machine | None:
+    from rekindle import api
+
+    if where is None:
+        return None
+    return api.this_machine() if where == "this" else api.find_machine(where)[0]
+
+
+def _plan(where: str | None) -> Plan | None:
+    from rekindle.model.document import load
+    from rekindle.model.plan import Plan
+
+    return load(Path(where), Plan) if where else None
+
+
+def _wheel(target: str | None, session: Session) -> WheelReport | None:
+    from rekindle import api
+
+    return api.inspect(target, quick=True, progress=session.progress) if target else None

@@ -8,15 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event
-from rekindle.explain.scene import Scene, capability, supported, toolkit_of
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
+from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
 
 Condition = Callable[[Event, Scene], bool | None]
 CONDITIONS: dict[str, Condition] = {}
-
-# Which architectures nvcc dropped, and with which release: from the release notes, for logs that name no toolkit.
-_DROPPED = ((Sm(2, 1), "9.0"), (Sm(3, 2), "11.0"), (Sm(3, 7), "12.0"), (Sm(7, 2), "13.0"))
 
 
 def condition(function: Condition) -> Condition:
@@ -31,7 +29,10 @@ def _not(answer: bool | None) -> bool | None:
 @condition
 def card_newer_than_wheel(event: Event, scene: Scene) -> bool | None:
     card, archs = capability(event, scene), supported(event, scene)
-    return None if card is None or not archs else card > archs[-1]
+    if card is None or not archs:
+        return None
+    # Where torch itself said "not compatible" it is believed; the list of an inspected package is judged here.
+    return card > archs[-1] and not ("capability" not in event.values and installed_torch_has_card(event, scene))
 
 
 @condition
@@ -49,16 +50,61 @@ def card_between(event: Event, scene: Scene) -> bool | None:
 
 @condition
 def other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
-    """The CUDA 12.8 and newer flavours dropped cards below 7.5 that cu126 of the same release keeps."""
+    """Does another published flavour of the very same release carry the card?"""
     card, archs = capability(event, scene), supported(event, scene)
     if card is None or not archs:
         return False
-    return archs[-1].major >= 10 and Sm(5, 0) <= card
+    version = scene.values.get("torch_version")
+    if version and scene.facts.release(version):
+        return find_carrier(card, scene, torch=version) is not None
+    # The log names no release: the newest one with a flavour that has exactly this list's top decides.
+    return archs[-1].major >= 10 and find_carrier(card, scene) is not None and card >= Sm(5, 0)
 
 
 @condition
 def no_other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
     return _not(other_flavour_has_it(event, scene))
+
+
+@condition
+def card_is_blackwell(event: Event, scene: Scene) -> bool | None:
+    card = capability(event, scene)
+    return None if card is None else card.major >= 10
+
+
+@condition
+def card_is_before_blackwell(event: Event, scene: Scene) -> bool | None:
+    return _not(card_is_blackwell(event, scene))
+
+
+@condition
+def installed_torch_known(event: Event, scene: Scene) -> bool | None:
+    """Only with ``--torch`` and a known card is the installed package itself judged."""
+    return bool(scene.wheel and scene.wheel.gpu.torch_kernels.sass and capability(event, scene))
+
+
+@condition
+def installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
+    card = capability(event, scene)
+    if card is None or scene.wheel is None:
+        return False
+    kernels = scene.wheel.gpu.torch_kernels
+    return any(sass_runs_on(arch, card) for arch in map(to_sm, kernels.sass) if arch) or any(
+        ptx_runs_on(arch, card) for arch in map(to_sm, kernels.ptx) if arch
+    )
+
+
+@condition
+def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
+    card = capability(event, scene)
+    static = scene.wheel.gpu.static_libraries if scene.wheel else None
+    names = (*static.sass, *static.partial) if static else ()
+    return card is not None and any(sass_runs_on(arch, card) for arch in map(to_sm, names) if arch)
+
+
+@condition
+def card_not_in_static_libraries(event: Event, scene: Scene) -> bool | None:
+    return _not(card_in_static_libraries(event, scene))
 
 
 @condition
@@ -77,18 +123,16 @@ def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
     known = scene.toolkit_archs(toolkit) if toolkit else ()
     if known:
         return arch < known[0]
-    # nvcc was given other architectures in the same command: a list that reaches past this one means it was dropped.
+    newest_toolkit = scene.toolkit_archs(scene.facts.toolkits[0])
+    if arch >= newest_toolkit[0]:
+        return False  # no toolkit has dropped it, so this one does not know it yet
+    # The same command names other architectures: a list that reaches past this one means it was dropped.
     flags = re.findall(r"compute_(\d+)", " ".join((event.around, scene.values.get("arch_flags", ""))))
     newest = max((Sm.from_number(int(number)) for number in flags), default=arch)
-    for last, dropped in _DROPPED:
-        if arch <= last:
-            if toolkit:
-                return _version(toolkit) >= _version(dropped)
-            if newest >= Sm(7, 5):
-                return True
-            # FindCUDA builds ("Building NVCC (Device) object") are of a time when these were the newest.
-            return not (scene.saw("find-cuda-module") and arch >= Sm(5, 0))
-    return False
+    if newest >= newest_toolkit[0]:
+        return True
+    # FindCUDA builds ("Building NVCC (Device) object") are of a time when the middle generations were new.
+    return not (scene.saw("find-cuda-module") and arch >= Sm(5, 0))
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from rekindle.explain.values import FILLS, surroundings
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
+from rekindle.model.wheel import WheelReport
 
 MAX_MATCHES = 8
 
@@ -27,10 +28,16 @@ def _watcher() -> Watcher:
     return Watcher(load_rules(), load_signals())
 
 
-def diagnose(chunks: Iterable[bytes], *, machine: Machine | None = None, plan: Plan | None = None) -> Diagnosis:
+def diagnose(
+    chunks: Iterable[bytes],
+    *,
+    machine: Machine | None = None,
+    plan: Plan | None = None,
+    wheel: WheelReport | None = None,
+) -> Diagnosis:
     """Causes found in a log, best first; none where nothing is known."""
     reading = _watcher().read(plain_lines(chunks))
-    scene = Scene(reading=reading, machine=machine, plan=plan, values=surroundings(reading))
+    scene = Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
     rules = {rule.key: rule for rule in load_rules()}
     matches: list[Match] = []
     for finding in findings(rules, scene):

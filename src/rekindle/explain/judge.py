@@ -25,8 +25,8 @@ _WARNING = re.compile(r"\bwarning\b|\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IG
 _ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
 # The program itself says that it goes on without.
 _HANDLED = re.compile(
-    r"some optimizations will not be enabled|plugin disabled|[Ff]alling back|[Ii]gnore above|, skipp|: skipp|not installed, using"
-    r"|will not be used|defaults used|import failed, "
+    r"some optimizations will not be enabled|plugin disabled|[Ff]alling back|[Ii]gnore above|, skipp|: skipp"
+    r"|not installed, using|will not be used|defaults used|import failed, "
 )
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
 _BUILD = ("source", "configure", "compile", "link", "install")
@@ -66,9 +66,13 @@ def _weigh(rule: Rule, seen: Seen, scene: Scene) -> Finding | None:
     for event in seen.all:
         finding = _weigh_event(rule, event, seen, scene)
         # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
-        if finding and (best is None or finding.rank > best.rank):
+        if finding and (best is None or _worth(finding) > _worth(best)):
             best = finding
     return best
+
+
+def _worth(finding: Finding) -> tuple[float, int]:
+    return finding.rank, len(finding.event.values)
 
 
 def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding | None:
@@ -108,7 +112,7 @@ def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Fin
     """Other causes of the same words follow their finding, as possibilities."""
     known = {finding.rule.id for finding in found}
     by_id: dict[str, Rule] = {}
-    for rule in rules.values():
+    for rule in sorted(rules.values(), key=lambda rule: rule.variant):
         by_id.setdefault(rule.id, rule)
     more = []
     for finding in found:

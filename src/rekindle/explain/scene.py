@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rekindle.explain.events import Event, Reading
 from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.facts import Platform
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
+from rekindle.model.wheel import WheelReport
+
+if TYPE_CHECKING:
+    from rekindle.facts import Facts
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """``toolkits`` maps a CUDA toolkit (``12.8``) to the architectures its nvcc compiles for."""
-
     reading: Reading
     machine: Machine | None = None
     plan: Plan | None = None
+    wheel: WheelReport | None = None
     values: dict[str, str] = field(default_factory=dict)
-    toolkits: Mapping[str, tuple[Sm, ...]] = field(default_factory=dict)
 
     def saw(self, signal: str) -> bool:
         return signal in self.reading.signals
 
+    @property
+    def facts(self) -> Facts:
+        """Read only when a rule asks: most logs need none of the tables."""
+        from rekindle.facts import load_facts
+
+        return load_facts()
+
     def toolkit_archs(self, version: str) -> tuple[Sm, ...]:
-        return tuple(sorted(self.toolkits.get(version, ())))
+        """What nvcc of a toolkit compiles for, oldest first; empty if the facts do not know it."""
+        row = self.facts.toolkit(version)
+        return tuple(sorted(arch for arch in row.sass if not arch.suffix)) if row else ()
+
+    @property
+    def platform(self) -> Platform:
+        """Whose wheels are meant."""
+        machine = self.machine
+        if machine is not None:
+            if machine.os.system == "windows":
+                return "windows"
+            return "linux_aarch64" if machine.os.arch in ("aarch64", "arm64") else "linux_x86_64"
+        if self.saw("windows"):
+            return "windows"
+        return "linux_aarch64" if self.saw("arm") or self.saw("jetson") else "linux_x86_64"
 
 
 def to_sm(text: str | None) -> Sm | None:
@@ -51,6 +75,9 @@ def supported(event: Event, scene: Scene) -> list[Sm]:
     if low and high:
         return [low, high]
     text = event.values.get("supported") or scene.values.get("supported") or ""
+    if not text and scene.wheel is not None:
+        kernels = scene.wheel.gpu.torch_kernels.sass if scene.wheel.gpu else ()
+        text = " ".join(kernels)
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
 
 

@@ -11,13 +11,16 @@ import re
 from collections.abc import Iterable, Mapping
 
 _FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
-_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/-])")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/\0-])|(?<=\0)\s+")
 _BRACKETS = "_in_brackets"
+_MISSING = "\0"
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    parts = (_sentence(sentence, values) for sentence in _SENTENCE.split(template))
-    return " ".join(" ".join(part for part in parts if part).split())
+    filled = _FIELD.sub(
+        lambda match: _value(match[1], values) or match[2] or ("" if match[2] == "" else _MISSING), template
+    )
+    return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())
 
 
 def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
@@ -36,10 +39,3 @@ def _value(names: str, values: Mapping[str, str]) -> str | None:
         if value := values.get(name.removesuffix(_BRACKETS)):
             return f" ({value})"
     return None
-
-
-def _sentence(sentence: str, values: Mapping[str, str]) -> str:
-    for match in _FIELD.finditer(sentence):
-        if match[2] is None and _value(match[1], values) is None:
-            return ""
-    return _FIELD.sub(lambda match: _value(match[1], values) or match[2] or "", sentence)

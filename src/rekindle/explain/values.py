@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
@@ -32,14 +33,13 @@ def surroundings(reading: Reading) -> dict[str, str]:
     return values
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text))
-
-
 def _span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
-    """First and last toolkit whose nvcc compiles for an architecture, if the facts are at hand."""
-    having = sorted((version for version, archs in scene.toolkits.items() if arch in archs), key=_version)
-    return (having[0], having[-1]) if having else (None, None)
+    """First and last toolkit whose nvcc compiles for an architecture; None where the tables do not reach that far."""
+    kits = [kit for kit in reversed(scene.facts.toolkits) if arch in scene.toolkit_archs(kit)]
+    if not kits:
+        return None, None
+    oldest, newest = scene.facts.toolkits[-1], scene.facts.toolkits[0]
+    return (kits[0] if kits[0] != oldest else None), (kits[-1] if kits[-1] != newest else None)
 
 
 def _some(**values: str | None) -> dict[str, str]:
@@ -69,23 +69,44 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
     if card is None:
         return {}
     first, _ = _span(card, scene)
-    return _some(first_cuda=first, dotted=card.dotted, capability=str(card))
+    carrier = find_carrier(card, scene)
+    return _some(
+        first_cuda=first,
+        dotted=card.dotted,
+        capability=str(card),
+        carrier=f"torch {carrier.torch} ({carrier.flavour}): {carrier.command}" if carrier else None,
+    )
 
 
 @fill
 def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card, archs = capability(event, scene), supported(event, scene)
-    plan = scene.plan
-    hint = None
-    if plan and plan.answer == "install" and plan.commands:
-        hint = f"For this machine: {plan.commands[0]}"
-    elif card is not None:
-        hint = f"'rekindle plan --gpu {card}' names the wheels that carry the card"
     return _some(
-        plan_hint=hint,
+        plan_hint=_plan_hint(card, scene),
         minimum=str(archs[0]) if archs else None,
         dotted=card.dotted if card else None,
         capability=str(card) if card else None,
+    )
+
+
+def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
+    if scene.plan and scene.plan.answer == "install" and scene.plan.commands:
+        return f"For this machine: {scene.plan.commands[0]}"
+    if card is None:
+        return None
+    carrier = find_carrier(card, scene)
+    if carrier is None:
+        return f"No published torch carries {card}; 'rekindle plan --gpu {card} --build' says whether it can be built"
+    return f"The newest published torch with code for {card} is {carrier.torch} ({carrier.flavour}): {carrier.command}"
+
+
+@fill
+def installed_torch(event: Event, scene: Scene) -> dict[str, str]:
+    wheel = scene.wheel
+    return (
+        {}
+        if wheel is None
+        else _some(installed=f"{wheel.name} {wheel.version}", supported=" ".join(map(str, supported(event, scene))))
     )
 
 
@@ -102,7 +123,17 @@ def driver_and_toolkit(event: Event, scene: Scene) -> dict[str, str]:
 @fill
 def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     toolkit = toolkit_of(event, scene) or event.values.get("cuda")
-    return _some(toolkit=toolkit and f"CUDA {toolkit}")
+    row = scene.facts.toolkit(toolkit) if toolkit else None
+    newest = event.values.get("newest") or (str(row.gcc_max) if row and row.gcc_max else None)
+    have = re.search(r"(?:c\+\+|gcc|linux-gnu|GNU)[-/ ](\d+)", event.around) or re.search(
+        r"^(\d+)", event.values.get("compiler_version", "")
+    )
+    first = None
+    if have:
+        kits = reversed(scene.facts.toolkits)
+        wanted = (kit for kit in kits if (scene.facts.cuda.toolkit[kit].gcc_max or 0) >= int(have[1]))
+        first = next(wanted, None)
+    return _some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
 
 
 @fill
@@ -153,13 +184,8 @@ def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     gfx = event.values.get("gfx") or scene.values.get("gfx")
     if not gfx and scene.machine is not None:
         gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
-    return _some(gfx=gfx, override=_OVERRIDES.get(gfx or ""))
-
-
-# Targets whose code objects run on a sibling (same ISA but for the name).
-_OVERRIDES = dict.fromkeys(
-    ("gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"), "10.3.0"
-) | dict.fromkeys(("gfx1101", "gfx1102", "gfx1103"), "11.0.0")
+    rows = scene.facts.rocm.override if gfx else ()
+    return _some(gfx=gfx, override=next((row.value for row in rows if row.gfx.name == gfx), None))
 
 
 @fill
@@ -187,4 +213,11 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     elif versions:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
+    wanted = re.search(r"(\d+\.\d+\.\d+)", event.values.get("spec", "") + event.values.get("version", ""))
+    release = scene.facts.release(wanted[1]) if wanted else None
+    pythons = release.pythons.get(scene.platform, ()) if release else ()
+    if wanted and pythons and event.values.get("package") == "torch":
+        span = f"Python {pythons[0]} to {pythons[-1]}" if len(pythons) > 1 else f"Python {pythons[0]}"
+        values["supported_sentence"] = f"torch {wanted[1]} has wheels for {span} there."
+        values["python_hint"] = f"Use {span} for torch {wanted[1]}, e.g. uv venv --python {pythons[-1]}."
     return values

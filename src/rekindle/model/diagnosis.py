@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from rekindle.model.document import Document, Part
 
 Confidence = Literal["high", "medium", "low"]
+_PLACEHOLDER = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
 
 
 class Match(Part, frozen=True, kw_only=True):
@@ -26,3 +28,40 @@ class Diagnosis(Document, frozen=True, kw_only=True):
 
     matches: tuple[Match, ...] = ()
     lines: int | None = None
+
+
+class RulePage(Part, frozen=True, kw_only=True):
+    """What is known about one cause; texts still hold their placeholders, samples are the words that fire it."""
+
+    id: str
+    family: str
+    title: str
+    stage: str
+    confidence: Confidence
+    cause: str
+    fix: tuple[str, ...]
+    source: str
+    words: tuple[str, ...] = ()
+    variant: str = ""
+    asks: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+
+
+class Catalogue(Document, frozen=True, kw_only=True):
+    """``explain --list`` and ``--rule``."""
+
+    rules: tuple[RulePage, ...] = ()
+    families: dict[str, str] = {}
+
+
+def readable(template: str) -> str:
+    """A text without its placeholders: ``{arch|this one}`` reads "this one", ``{arch}`` reads "<arch>"."""
+
+    def words(match: re.Match[str]) -> str:
+        if match[2] is not None or match[1].endswith("_sentence"):
+            return match[2] or ""
+        return f"<{match[1].split(',')[0].replace('_', ' ')}>"
+
+    return re.sub(r"\s+([.,;:)])", r"\1", _PLACEHOLDER.sub(words, template)).strip()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, readable
 from rekindle.render.screen import Screen
 
 _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
@@ -43,3 +43,30 @@ def _view_match(match: Match, screen: Screen) -> None:
             screen.bullet(step)
     screen.line()
     screen.line(screen.style(f"  {match.id} · {match.source or 'no source'}", "dim"))
+
+
+def view_catalogue(document: Catalogue, screen: Screen) -> None:
+    """``--list``: every cause in a line, by family."""
+    screen.verdict("ok", f"{len({page.id for page in document.rules})} causes are known")
+    for family, about in document.families.items():
+        screen.section(about)
+        rows = {page.id: readable(page.title) for page in reversed(document.rules) if page.family == family}
+        screen.rows(sorted(rows.items()))
+    screen.line()
+    screen.command("rekindle explain --rule ID")
+
+
+def view_pages(document: Catalogue, screen: Screen) -> None:
+    """``--rule``: all that is known about one cause."""
+    for page in document.rules:
+        screen.verdict("ok", readable(page.title))
+        screen.paragraph(readable(page.cause))
+        screen.section("What to do")
+        for step in page.fix:
+            screen.bullet(readable(step))
+        screen.section("Recognised by")
+        for word in page.words:
+            screen.paragraph(word, indent=4)
+        screen.line()
+        screen.line(screen.style(f"  {page.id} · {page.stage} · {page.confidence} · {page.source}", "dim"))
+        screen.line()

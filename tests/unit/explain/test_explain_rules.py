@@ -6,14 +6,14 @@ import re
 from collections import Counter
 
 import pytest
-from longlogs import embed
-from samples import load_samples
 
+from longlogs import embed
 from rekindle.explain.conditions import CONDITIONS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
 from rekindle.explain.scan import Words
 from rekindle.explain.template import fields
 from rekindle.explain.values import FILLS
+from samples import load_samples
 
 RULES = load_rules()
 IDS = {rule.id for rule in RULES}

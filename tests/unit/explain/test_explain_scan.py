@@ -29,7 +29,7 @@ def test_both_ways_agree(words: list[bytes], text: bytes, start: int, cut: int) 
 def test_words_across_strides_are_found() -> None:
     rng = random.Random(4)
     text = bytearray(rng.choices(b"abcdefgh \n", k=1_200_000))
-    places = sorted(rng.sample(range(0, len(text) - 20, 40), 300) + [(1 << 18) - 3, (1 << 18), (1 << 19) - 1])
+    places = sorted([*rng.sample(range(0, len(text) - 20, 40), 300), (1 << 18) - 3, 1 << 18, (1 << 19) - 1])
     for place in places:
         text[place : place + 9] = b"NEEDLE-42"
     scanner = Words([b"NEEDLE-42", b"never there"])

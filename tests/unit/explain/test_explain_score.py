@@ -8,11 +8,11 @@ from __future__ import annotations
 import zlib
 
 import pytest
+
 from longlogs import embed
+from rekindle.explain.rule import load_rules
 from samples import Sample, load_long, load_samples
 from scoring import Score, score
-
-from rekindle.explain.rule import load_rules
 
 STAGES = {rule.id: rule.stage for rule in load_rules()}
 

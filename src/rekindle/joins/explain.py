@@ -1,0 +1,68 @@
+"""``explain`` joined: a log, the machine it happened on, the plan, and the torch that is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.diagnosis import Catalogue, Diagnosis
+    from rekindle.model.machine import Machine
+    from rekindle.model.plan import Plan
+    from rekindle.model.wheel import WheelReport
+
+Source = Path | str | bytes | Iterable[bytes]
+
+
+def explain(
+    source: Source, *, machine: Machine | None = None, plan: Plan | None = None, wheel: WheelReport | None = None
+) -> Diagnosis:
+    """A log (a path), a text, or a stream of bytes into causes and fixes, best first."""
+    from rekindle.explain.engine import diagnose
+    from rekindle.explain.reading import open_log, read_chunks
+
+    if isinstance(source, Path):
+        with open_log(source) as file:
+            return diagnose(read_chunks(file), machine=machine, plan=plan, wheel=wheel)
+    return diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel)
+
+
+def _chunks(source: str | bytes | Iterable[bytes]) -> Iterable[bytes]:
+    if isinstance(source, str):
+        return [source.encode("utf-8", "replace")]
+    return [source] if isinstance(source, bytes) else source
+
+
+def explain_list() -> Catalogue:
+    """Everything ``explain`` knows."""
+    from rekindle.explain.catalogue import catalogue
+
+    return catalogue()
+
+
+def explain_rule(rule: str) -> Catalogue:
+    """What is known about one cause."""
+    from rekindle.explain.catalogue import find_pages
+
+    return find_pages(rule)
+
+
+def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
+    """Save a redacted copy of the log for a bug report."""
+    import getpass
+    import platform
+
+    from rekindle.explain.reading import open_log, read_chunks
+    from rekindle.explain.report import make_report
+    from rekindle.host.files import write_atomically
+    from rekindle.host.redact import Redactor
+
+    redactor = Redactor(user=getpass.getuser(), home=str(Path.home()), host=platform.node())
+    about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
+    if isinstance(source, Path):
+        with open_log(source) as file:
+            text = make_report(read_chunks(file), diagnosis, redactor, machine=about)
+    else:
+        text = make_report(_chunks(source), diagnosis, redactor, machine=about)
+    write_atomically(target, text)

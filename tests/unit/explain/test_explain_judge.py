@@ -1,0 +1,71 @@
+"""The root among consequences and red herrings."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle import api
+from rekindle.explain.rule import load_files
+from samples import load_samples
+
+FAMILY = {rule.id: name for name, file in load_files().items() for rule in file.rule}
+PROBE = """\
+Performing C++ SOURCE FILE Test HAS_UINT failed with the following output:
+/b/CMakeFiles/CMakeTmp/src.cxx:3:1: error: ‘uint8_t’ does not name a type
+"""
+
+
+def ids(text: str) -> list[str]:
+    return [match.id for match in api.explain(text).matches]
+
+
+def test_the_warning_explains_the_error_that_follows() -> None:
+    text = (
+        "NVIDIA H100 with CUDA capability sm_90 is not compatible with the current PyTorch installation.\n"
+        "The current PyTorch install supports CUDA capabilities sm_70 sm_80.\n"
+        "RuntimeError: CUDA error: no kernel image is available for execution on the device\n"
+    )
+    assert ids(text)[0] == "sm-newer-than-wheel"
+
+
+def test_a_test_of_cmake_is_not_the_failure() -> None:
+    assert ids(PROBE)[0] == "cmake-probe-not-an-error"
+    real = "/src/gloo/types.h:70:11: error: ‘uint8_t’ does not name a type\n"
+    assert ids(PROBE + "-- Configuring done\n" * 8 + real)[0] == "missing-include-new-gcc"
+
+
+def test_what_the_build_got_past_does_not_matter_any_more() -> None:
+    old = "c++: fatal error: Killed signal terminated program cc1plus\n"
+    text = old + "Successfully built ext\nSuccessfully installed ext-1.0\nRuntimeError: No CUDA GPUs are available\n"
+    assert ids(text)[0] == "cuda-initialization-failed"
+
+
+def test_a_handled_exception_gives_way() -> None:
+    text = (
+        "ModuleNotFoundError: No module named 'triton'\n[plugins] import failed, plugin disabled\n"
+        + "ok\n" * 20
+        + "ImportError: libcudart.so.11.0: cannot open shared object file: No such file or directory\n"
+    )
+    assert ids(text)[0] == "missing-shared-library-cuda"
+
+
+def test_the_first_error_of_a_build_comes_first() -> None:
+    text = (
+        "/t/a.s:1: Error: no such instruction: `vpdpbusd'\n"
+        + "x\n" * 50
+        + "/s/b.cc:1:1: error: ‘uint8_t’ does not name a type\n"
+    )
+    assert ids(text)[:2] == ["binutils-too-old", "missing-include-new-gcc"]
+
+
+def test_a_killed_compiler_is_not_a_compiler_bug() -> None:
+    text = "c++: internal compiler error: Killed (program cc1plus)\nPlease submit a full bug report,\n"
+    assert ids(text)[0] == "oom-killed"
+
+
+@pytest.mark.parametrize("sample", load_samples(), ids=lambda sample: sample.name)
+def test_no_sample_fires_another_familys_certain_rule(sample: object) -> None:
+    """Another family may be mentioned, but never as certain and first."""
+    matches = api.explain(sample.text).matches  # type: ignore[attr-defined]
+    if matches and matches[0].confidence == "high":
+        assert FAMILY[matches[0].id] == FAMILY[sample.cause]  # type: ignore[attr-defined]

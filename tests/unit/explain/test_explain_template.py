@@ -1,0 +1,34 @@
+"""Texts with values: defaults, brackets, and sentences that are left out when nothing is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.explain.template import fields, render, render_all
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "text"),
+    [
+        ("nvcc {v} is old.", {"v": "12.3"}, "nvcc 12.3 is old."),
+        ("nvcc {v|here} is old.", {}, "nvcc here is old."),
+        ("It is old. The first is {first}. Done.", {}, "It is old. Done."),
+        ("Uses {flag,name|something}.", {"name": "x"}, "Uses x."),
+        ("nvcc{v_in_brackets|} is old.", {"v": "12.3"}, "nvcc (12.3) is old."),
+        ("nvcc{v_in_brackets|} is old.", {}, "nvcc is old."),
+        ("Old. {a_sentence} {b_sentence}", {"b_sentence": "Truly."}, "Old. Truly."),
+        ("Old. {a_sentence} {b_sentence}", {}, "Old."),
+        ("Take another ({hint|e.g. --index-url X}).", {}, "Take another (e.g. --index-url X)."),
+        ("{only}", {}, ""),
+    ],
+)
+def test_render(template: str, values: dict[str, str], text: str) -> None:
+    assert render(template, values) == text
+
+
+def test_steps_without_values_disappear() -> None:
+    assert render_all(("do {this}", "do that"), {}) == ("do that",)
+
+
+def test_fields_are_named() -> None:
+    assert fields("{a} {b|x} {c,d} {e_in_brackets|}") == {"a", "b", "c", "d", "e"}
