@@ -27,6 +27,8 @@ class VerifyCheck(Part, frozen=True, kw_only=True):
     status: VerifyStatus
     detail: str = ""
     seconds: float = 0.0
+    # What the check's own process computed: comparable also on a busy machine.
+    cpu_seconds: float | None = None
     remedy: str | None = None
     crash: Crash | None = None
     # The largest error found, as a share of what the check's tolerance allows.

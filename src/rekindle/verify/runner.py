@@ -142,6 +142,7 @@ class _Run:
                 status=event["status"],
                 detail=detail,
                 seconds=round(float(event.get("seconds", 0.0)), 3),
+                cpu_seconds=round(event["cpu_seconds"], 3) if "cpu_seconds" in event else None,
                 remedy=event.get("remedy"),
                 crash=crash,
                 worst=event.get("worst"),

@@ -59,7 +59,7 @@ class Channel(object):
 
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
-    started = kit.clock()
+    started, burnt = kit.clock(), time.process_time()
     remedy = None
     try:
         detail = check.run(bench)
@@ -72,7 +72,9 @@ def execute(check, bench):
         status, detail = "failed", "out of memory"
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
         status, detail = "failed", where(bench) + "%s: %s" % (type(error).__name__, first_line(error))
+        remedy = kit.known_remedy(str(error))
     result = {"status": status, "detail": detail or "", "seconds": kit.clock() - started}
+    result["cpu_seconds"] = time.process_time() - burnt
     if status == "failed":
         result["remedy"] = remedy or check.remedy or None
     if bench.worst is not None:
@@ -221,7 +223,12 @@ def probe_devices(request):
         found = []
         if torch.cuda.is_available():
             for index in range(torch.cuda.device_count()):
-                found.append({"name": torch.cuda.get_device_name(index)})
+                about = torch.cuda.get_device_properties(index)
+                arch = "sm_%d%d" % (about.major, about.minor)
+                if getattr(torch.version, "hip", None):
+                    arch = getattr(about, "gcnArchName", "?").split(":")[0]
+                memory = about.total_memory / 2.0 ** 30
+                found.append({"name": "%s, %s, %.1f GiB" % (about.name, arch, memory)})
         tell({"event": "gpus", "gpus": found})
 
     if not FORK:

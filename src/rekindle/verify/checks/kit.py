@@ -113,6 +113,20 @@ class Bench(object):
             raise Failed("%s: %s instead of %s" % (what or self._named or "result", brief(got), brief(want)))
 
 
+def known_remedy(text):
+    """What to do about errors that mean the same wherever they appear; None for all others."""
+    low = text.lower()
+    if "no kernel image" in low or "invalid device function" in low or "hiperrornobinaryforgpu" in low:
+        return "this torch has no code for this GPU: rekindle plan --gpu NAME names one that has"
+    if "driver version is insufficient" in low or "nvidia driver on your system is too old" in low:
+        return "the driver is older than this CUDA needs: update it, or take a torch for an older CUDA (rekindle plan)"
+    if "cuda_error_unsupported_ptx_version" in low or "unsupported toolchain" in low:
+        return "the driver cannot read this PTX: update the driver"
+    if "no space left" in low:
+        return "the disk or /dev/shm is full"
+    return None
+
+
 def numbers(value):
     """A flat list of Python floats from a tensor, an array, a number or a list."""
     if hasattr(value, "detach"):

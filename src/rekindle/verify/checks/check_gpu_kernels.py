@@ -1,0 +1,240 @@
+"""Every kernel family on each GPU, against the references the CPU checks use."""
+
+from rekindle_checks import families, families_more
+from rekindle_checks import reference as ref
+from rekindle_checks.gpu import at_least, capability, device_of, exact, is_rocm
+from rekindle_checks.kit import Failed, Skip, check
+
+WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
+FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
+
+
+@check("gpu.start", level="smoke", scope="gpu", timeout=300, remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
+def start(t):
+    """The first kernel. Where only PTX fits, the driver compiles it now, which may take minutes once."""
+    torch = t.torch()
+    device = device_of(t)
+    properties = torch.cuda.get_device_properties(t.device)
+    t.step("copy")
+    x = torch.tensor(ref.grid(64)).to(device)
+    t.step("first kernel")
+    t.close(x * 2 + 1, [v * 2 + 1 for v in ref.grid(64)], 1e-6, 1e-6, "multiply-add")
+    arch = getattr(properties, "gcnArchName", "") if is_rocm(torch) else "sm_%d%d" % capability(t)
+    return "%s, %s, %.1f GiB" % (properties.name, arch, properties.total_memory / 2.0 ** 30)
+
+
+@check("gpu.arch", level="smoke", scope="gpu", remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
+def arch(t):
+    torch = t.torch()
+    if not hasattr(torch.cuda, "get_arch_list"):
+        raise Skip("this torch does not tell what it was compiled for")
+    listed = torch.cuda.get_arch_list()
+    if is_rocm(torch):
+        name = torch.cuda.get_device_properties(t.device).gcnArchName.split(":")[0]
+        t.ensure(name in [one.split(":")[0] for one in listed], "built for %s, this GPU is %s" % (" ".join(listed), name))
+        return name + " is among " + " ".join(listed)
+    major, minor = capability(t)
+    for one in listed:
+        kind, _, digits = one.partition("_")
+        digits = digits.rstrip("af")
+        if not digits.isdigit():
+            continue
+        at = (int(digits[:-1]), int(digits[-1]))
+        # Machine code runs on the same major version from its minor on; PTX on everything newer.
+        if (kind == "sm" and at[0] == major and at[1] <= minor) or (kind == "compute" and at <= (major, minor)):
+            return "%s runs on sm_%d%d" % (one, major, minor)
+    raise Failed("built for %s, nothing of which runs on sm_%d%d" % (" ".join(listed), major, minor))
+
+
+@check("gpu.elementwise", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def elementwise(t):
+    return families.elementwise(t, device_of(t))
+
+
+@check("gpu.reductions", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def reductions(t):
+    return families.reductions(t, device_of(t))
+
+
+@check("gpu.matmul", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def products(t):
+    with exact(t):
+        return families.products(t, device_of(t), FLOATS)
+
+
+@check("gpu.matmul-int8", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def products_int8(t):
+    torch = t.torch()
+    at_least(t, 7, 5, "int8 matmul")
+    if not hasattr(torch, "_int_mm"):
+        raise Skip("this torch has no torch._int_mm")
+    device = device_of(t)
+    x, y = [int(8 * v) for v in ref.grid(32 * 64)], [int(8 * v) for v in ref.grid(64 * 32, 3)]
+    a = torch.tensor(x, dtype=torch.int8).reshape(32, 64).to(device)
+    b = torch.tensor(y, dtype=torch.int8).reshape(64, 32).to(device)
+    t.close(torch._int_mm(a, b), ref.matmul(x, y, 32, 64, 32), 0.0, 1e-9, "int8 products are exact")
+    return "exact"
+
+
+@check("gpu.matmul-fp8", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def products_fp8(t):
+    torch = t.torch()
+    at_least(t, 8, 9, "fp8 matmul")
+    if not hasattr(torch, "float8_e4m3fn") or not hasattr(torch, "_scaled_mm"):
+        raise Skip("this torch has no fp8 matmul")
+    device = device_of(t)
+    # Multiples of 1/8 up to 1.375 need four bits: e4m3 holds them exactly.
+    x, y = ref.grid(32 * 64), ref.grid(64 * 32, 3)
+    a = torch.tensor(x).reshape(32, 64).to(device).to(torch.float8_e4m3fn)
+    b = torch.tensor(families.transposed(y, 64, 32)).reshape(32, 64).to(device).to(torch.float8_e4m3fn).t()
+    one = torch.ones((), device=device)
+    try:
+        out = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
+    except TypeError as error:
+        raise Skip("another calling convention: %s" % str(error).splitlines()[0])
+    out = out[0] if isinstance(out, tuple) else out
+    t.close(out, ref.matmul(x, y, 32, 64, 32), 2e-2, 2e-2, "fp8 products")
+    return "e4m3 with bfloat16 results"
+
+
+@check("gpu.tf32", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def tf32(t):
+    torch = t.torch()
+    at_least(t, 8, 0, "TF32")
+    device = device_of(t)
+    torch.backends.cuda.matmul.allow_tf32 = True
+    x = torch.tensor(ref.rough(256 * 256), dtype=torch.float64).reshape(256, 256)
+    got = (x.float().to(device) @ x.float().to(device)).cpu().double()
+    # Ten bits of each factor: 256 products of size 1/3 with relative errors of 2^-11.
+    t.close(got, x @ x, 0.0, 0.02, "TF32 matmul")
+    return "within the rounding of ten bits"
+
+
+def conv_with(t, enabled):
+    torch = t.torch()
+    device = device_of(t)
+    if enabled and not torch.backends.cudnn.is_available():
+        raise Skip("built without cuDNN or MIOpen")
+    with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
+        said = families.convolutions(t, device)
+    version = torch.backends.cudnn.version() if enabled else None
+    return said + (", library %s" % version if version else ", native kernels")
+
+
+def accepts_tf32(torch):
+    import inspect
+
+    return "allow_tf32" in inspect.signature(torch.backends.cudnn.flags).parameters
+
+
+@check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
+def conv_library(t):
+    return conv_with(t, True)
+
+
+@check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def conv_native(t):
+    return conv_with(t, False)
+
+
+@check("gpu.pooling", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def pooling(t):
+    return families.pooling(t, device_of(t))
+
+
+@check("gpu.activations", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def activations(t):
+    with exact(t):
+        return families.activations(t, device_of(t))
+
+
+@check("gpu.attention", level="full", scope="gpu", timeout=240, remedy=WRONG)
+def attention(t):
+    """The fused attention kernels in half precision against the plain formula in float64 on the CPU."""
+    torch = t.torch()
+    F = torch.nn.functional
+    if not hasattr(F, "scaled_dot_product_attention"):
+        raise Skip("this torch has no fused attention")
+    device = device_of(t)
+    shape = (2, 4, 64, 32)
+    q, k, v = (torch.tensor(ref.rough(2 * 4 * 64 * 32, seed), dtype=torch.float64).reshape(shape) for seed in (1, 2, 3))
+    want = torch.softmax(q @ k.transpose(-1, -2) / 32 ** 0.5, -1) @ v
+    done = []
+    for name in ("float16", "bfloat16", "float32"):
+        dtype = getattr(torch, name)
+        if name == "bfloat16" and capability(t) is not None and capability(t) < (8, 0):
+            continue
+        t.step(name)
+        got = F.scaled_dot_product_attention(*(one.to(dtype).to(device) for one in (q, k, v)))
+        slack = 2e-2 if name == "bfloat16" else 5e-3 if name == "float16" else 1e-3
+        t.close(got, want, slack, slack, "attention in " + name)
+        done.append(name)
+    return " ".join(done)
+
+
+@check("gpu.indexing", level="full", scope="gpu", timeout=180, remedy=WRONG)
+def indexing(t):
+    return families.indexing(t, device_of(t))
+
+
+@check("gpu.sort", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def sorting(t):
+    return families.sorting(t, device_of(t))
+
+
+@check("gpu.fft", level="smoke", scope="gpu", timeout=180, remedy="cuFFT or rocFFT has no code for this GPU, or is another version than torch was built with")
+def fourier(t):
+    return families.fourier(t, device_of(t))
+
+
+@check("gpu.linalg", level="smoke", scope="gpu", timeout=240, remedy="cuSOLVER, MAGMA or rocSOLVER has no code for this GPU")
+def linear_algebra(t):
+    with exact(t):
+        return families_more.linear_algebra(t, device_of(t))
+
+
+@check("gpu.sparse", level="full", scope="gpu", timeout=180, remedy="cuSPARSE or rocSPARSE has no code for this GPU")
+def sparse_matrices(t):
+    return families_more.sparse_matrices(t, device_of(t))
+
+
+@check("gpu.random", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def random_numbers(t):
+    return families_more.random_numbers(t, device_of(t))
+
+
+@check("gpu.autograd", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def gradients(t):
+    return families_more.gradients(t, device_of(t))
+
+
+@check("gpu.training", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
+def training(t):
+    return families_more.training(t, device_of(t))
+
+
+@check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
+def agrees(t):
+    """The same larger work on CPU and GPU, in float32 and float64."""
+    torch = t.torch()
+    F = torch.nn.functional
+    device = device_of(t)
+    torch.manual_seed(5)
+    done = []
+    with exact(t):
+        for name, slack in (("float64", 1e-9), ("float32", 1e-3)):
+            x = torch.randn(4, 8, 33, 31, dtype=torch.float64).to(getattr(torch, name))
+            w = torch.randn(16, 8, 3, 3, dtype=torch.float64).to(getattr(torch, name))
+            m = torch.randn(300, 500, dtype=torch.float64).to(getattr(torch, name))
+            for what, work in (
+                ("conv", lambda d: F.conv2d(x.to(d), w.to(d), padding=1)[:, :, ::3, ::3]),
+                ("matmul", lambda d: (m.to(d) @ m.to(d).t())[::7, ::5]),
+                ("softmax", lambda d: F.softmax(m.to(d), 1)[::9]),
+                ("normalise", lambda d: F.batch_norm(x.to(d), None, None, training=True)[:, :, ::5, ::5]),
+                ("scan", lambda d: m.to(d).cumsum(1)[::9, ::7]),
+                ("reduce", lambda d: m.to(d).std(1)),
+            ):
+                t.step("%s %s" % (what, name))
+                t.close(work(device), work("cpu"), slack, slack * 20, "%s on CPU and GPU" % what)
+            done.append(name)
+    return "conv, matmul, softmax, batch norm, scan, std in " + " ".join(done)

@@ -1,0 +1,234 @@
+"""What surrounds the kernels on each GPU: streams, events, graphs, copies, memory, errors, run-time compilers."""
+
+import os
+import shutil
+import tempfile
+
+from rekindle_checks import reference as ref
+from rekindle_checks.gpu import at_least, capability, device_of, is_rocm
+from rekindle_checks.kit import Failed, Skip, check
+
+DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
+
+
+@check("gpu.streams", level="full", scope="gpu", timeout=120, remedy=DRIVER)
+def streams(t):
+    torch = t.torch()
+    device = device_of(t)
+    x = torch.ones(1 << 20, device=device)
+    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    t.step("two streams")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x
+        for _ in range(20):
+            y = y * 1.0 + 1.0
+    t.step("event between streams")
+    event = torch.cuda.Event()
+    event.record(side)
+    other.wait_event(event)
+    with torch.cuda.stream(other):
+        total = y.sum()
+    t.step("timing")
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    (x @ x)
+    end.record()
+    torch.cuda.synchronize()
+    t.close(total, 21.0 * (1 << 20), 0.0, 1.0, "work in one stream seen from another")
+    t.ensure(begin.elapsed_time(end) >= 0.0 and event.query(), "events out of order")
+    return "2 streams, events, timing"
+
+
+@check("gpu.graphs", level="full", scope="gpu", timeout=120, remedy=DRIVER)
+def graphs(t):
+    torch = t.torch()
+    if not hasattr(torch.cuda, "CUDAGraph"):
+        raise Skip("this torch has no CUDA graphs")
+    device = device_of(t)
+    x = torch.zeros(1000, device=device)
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = torch.relu(x * 2 + 1)
+    torch.cuda.current_stream().wait_stream(side)
+    t.step("capture")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = torch.relu(x * 2 + 1)
+    t.step("replay")
+    for value in (3.0, -5.0, 0.5):
+        x.fill_(value)
+        graph.replay()
+        torch.cuda.synchronize()
+        t.close(y[::100], [max(2 * value + 1, 0.0)] * 10, 0.0, 1e-6, "replay with %g" % value)
+    return "captured once, replayed 3 times"
+
+
+@check("gpu.copies", level="smoke", scope="gpu", timeout=120, remedy=DRIVER)
+def copies(t):
+    torch = t.torch()
+    device = device_of(t)
+    t.step("pinned")
+    values = torch.arange(1 << 18, dtype=torch.float32)
+    pinned = values.pin_memory()
+    t.ensure(pinned.is_pinned(), "pin_memory() gives pageable memory")
+    there = pinned.to(device, non_blocking=True)
+    back = torch.empty_like(pinned).pin_memory() if hasattr(pinned, "pin_memory") else torch.empty_like(pinned)
+    back.copy_(there, non_blocking=True)
+    torch.cuda.synchronize()
+    t.ensure(bool((back == values).all()), "pinned copies came back different")
+    t.step("odd shapes")
+    odd = values[: 999 * 37].reshape(999, 37)
+    t.ensure(bool((odd.to(device).t().contiguous().cpu() == odd.t()).all()), "transposed copy differs")
+    t.step("types")
+    for name in ("float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"):
+        if hasattr(torch, name):
+            small = (torch.arange(64) % 2).to(getattr(torch, name))
+            t.equal(small.to(device).cpu().tolist(), small.tolist(), "copy of " + name)
+    return "pinned both ways, strided, 8 types"
+
+
+@check("gpu.memory", level="full", scope="gpu", timeout=240, remedy=DRIVER)
+def memory(t):
+    """Most of the free memory is filled block by block, checked, given back; then too much is asked for."""
+    torch = t.torch()
+    device = device_of(t)
+    free = torch.cuda.mem_get_info(t.device)[0] if hasattr(torch.cuda, "mem_get_info") else 1 << 30
+    # At most 32 GiB: the rest of a large card would only take time.
+    want = min(int(free * 0.8), 32 << 30)
+    block = max(1 << 20, want // 64 // 4)
+    t.step("fill %.1f GiB" % (want / 2.0 ** 30))
+    blocks = [torch.full((block,), float(i), device=device) for i in range(want // (block * 4))]
+    for i, one in enumerate(blocks):
+        t.ensure(float(one[0]) == i and float(one[-1]) == i, "block %d was overwritten" % i)
+    filled = torch.cuda.memory_allocated(t.device)
+    t.step("fragment")
+    del blocks[::2]
+    again = [torch.full((block // 2,), -1.0, device=device) for _ in range(len(blocks))]
+    t.ensure(all(float(one[0]) == -1.0 for one in again), "memory reused wrongly")
+    t.step("too much")
+    try:
+        torch.empty(1 << 50, dtype=torch.uint8, device=device)
+    except RuntimeError as error:
+        t.ensure("out of memory" in str(error).lower(), "1 PiB refused for another reason: %s" % str(error).splitlines()[0])
+    else:
+        raise Failed("1 PiB of GPU memory was granted")
+    t.step("after running out")
+    del blocks, again
+    torch.cuda.empty_cache()
+    t.close(torch.ones(1000, device=device).sum(), 1000.0, 0.0, 1e-6, "sum after running out of memory")
+    return "%.1f GiB filled, fragmented, exhausted, recovered" % (filled / 2.0 ** 30)
+
+
+@check("gpu.error", level="full", scope="gpu", timeout=120, remedy="errors on the GPU are lost or end the process: set CUDA_LAUNCH_BLOCKING=1 and look again")
+def error(t):
+    """An index out of range must arrive as an exception, not as silence and not as a crash. Poisons its process."""
+    torch = t.torch()
+    device = device_of(t)
+    if is_rocm(torch):
+        raise Skip("ROCm builds leave device assertions out unless asked for")
+    index = torch.tensor([5000]).to(device)
+    try:
+        torch.zeros(10, device=device)[index] + 1
+        torch.cuda.synchronize()
+    except (RuntimeError, IndexError) as caught:
+        text = str(caught)
+        t.ensure("assert" in text or "index" in text, "the error does not name its cause: " + text.splitlines()[0])
+        return "captured: " + text.splitlines()[0][:100]
+    raise Failed("an index far out of range was not noticed")
+
+
+@check("gpu.nvrtc", level="full", scope="gpu", timeout=180, remedy="NVRTC of this CUDA cannot compile for this GPU, or libnvrtc-builtins is missing")
+def nvrtc(t):
+    torch = t.torch()
+    if is_rocm(torch) or not hasattr(torch.cuda, "jiterator"):
+        raise Skip("this torch compiles no elementwise kernels at run time")
+    device = device_of(t)
+    twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
+    t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
+    return "a kernel compiled at run time"
+
+
+@check("gpu.compile", level="full", scope="gpu", timeout=600, remedy="the Triton found does not fit this torch: pip install triton of the version torch requires")
+def compiled(t):
+    torch = t.torch()
+    if not hasattr(torch, "compile"):
+        raise Skip("torch.compile came with torch 2.0")
+    if not is_rocm(torch):
+        at_least(t, 7, 0, "Triton, and so torch.compile on the GPU,")
+    try:
+        import triton
+    except ImportError:
+        raise Skip("Triton is not installed")
+    if os.name != "nt" and not any(shutil.which(name) for name in ("gcc", "cc", "clang")):
+        raise Skip("no C compiler on this machine, which Triton needs")
+    device = device_of(t)
+    folder = tempfile.mkdtemp(prefix="rekindle-triton-")
+    os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+    x = torch.tensor(ref.grid(4096), dtype=torch.float32).to(device)
+    try:
+        t.step("inductor with Triton " + getattr(triton, "__version__", "?"))
+        got = torch.compile(lambda a: torch.relu(a * 3 + 1) * a.sigmoid())(x)
+        t.close(got, torch.relu(x * 3 + 1) * x.sigmoid(), 1e-5, 1e-5, "compiled = eager")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return "Triton %s" % getattr(triton, "__version__", "?")
+
+
+@check("gpu.autocast", level="full", scope="gpu", timeout=180, remedy=DRIVER)
+def autocast(t):
+    torch = t.torch()
+    device = device_of(t)
+    torch.manual_seed(1)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(device)
+    x = torch.randn(32, 64, device=device)
+    want = net(x)
+    names = ["float16"] + (["bfloat16"] if (capability(t) or (9, 0)) >= (8, 0) else [])
+    for name in names:
+        t.step(name)
+        with torch.autocast("cuda", dtype=getattr(torch, name)) if hasattr(torch, "autocast") else torch.cuda.amp.autocast():
+            got = net(x)
+        t.ensure(got.dtype in (torch.float16, torch.bfloat16), "autocast left the result in %s" % got.dtype)
+        t.close(got, want, 5e-2, 5e-2, "autocast to " + name)
+    t.step("gradient scaling")
+    scaler = torch.cuda.amp.GradScaler(init_scale=1024.0)
+    loss = net(x).pow(2).mean()
+    scaler.scale(loss).backward()
+    plain = torch.autograd.grad(net(x).pow(2).mean(), list(net.parameters()))
+    first = next(net.parameters()).grad / 1024.0
+    t.close(first, plain[0], 1e-3, 1e-6, "scaled gradients")
+    return " ".join(names)
+
+
+@check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
+def peer(t):
+    torch = t.torch()
+    count = torch.cuda.device_count()
+    if count < 2:
+        raise Skip("one GPU" if count else "no GPU")
+    direct = 0
+    for a in range(count):
+        for b in range(count):
+            if a == b:
+                continue
+            t.step("cuda:%d to cuda:%d" % (a, b))
+            x = torch.arange(100000, dtype=torch.float32, device="cuda:%d" % a)
+            y = x.to("cuda:%d" % b)
+            t.close((y.cpu() != x.cpu()).sum(), 0, 0.0, 0.1, "numbers that differ after the copy")
+            direct += bool(torch.cuda.can_device_access_peer(a, b))
+    return "%d GPUs, %d of %d pairs directly" % (count, direct, count * (count - 1))
+
+
+@check("gpus.parallel", level="full", scope="gpus", timeout=180, remedy="NCCL or RCCL does not work between these GPUs: NCCL_DEBUG=INFO says why")
+def parallel(t):
+    torch = t.torch()
+    count = torch.cuda.device_count()
+    if count < 2:
+        raise Skip("one GPU" if count else "no GPU")
+    import torch.cuda.comm as comm
+
+    parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))
+    total = comm.reduce_add(parts, 0)
+    t.close(total, [count * v for v in range(1000)], 1e-6, 1e-6, "broadcast, then sum over all GPUs")
+    return "broadcast and reduce over %d GPUs" % count
