@@ -47,7 +47,7 @@ def _number(line: str) -> str:
 
 def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:
     cpu = find_cpu(name, emulator.models)
-    if emulator.models and cpu.model not in emulator.models:
+    if emulator.models and cpu.model.split(",")[0] not in emulator.models:
         raise BadInput(
             f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}",
             remedy="a newer qemu-user may have it",
