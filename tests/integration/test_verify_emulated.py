@@ -12,6 +12,7 @@ import x86_spark
 import needs
 from rekindle import api
 from rekindle.errors import BadInput
+from rekindle.model.plan import Wish
 from rekindle.model.verify import VerifyCheck, VerifyReport
 
 pytestmark = [
@@ -73,10 +74,22 @@ def test_a_forbidden_instruction_outside_dispatched_code_is_named(tmp_path: Path
 
 
 def test_the_xeon_e5_v2_story(tmp_path: Path) -> None:
-    """Flags found in old build scripts for this CPU name FMA, which it does not have."""
+    """Flags found in old build scripts for this CPU name FMA, which it does not have; the plan's flags do not."""
     folklore = x86_spark.wheel_for(tmp_path / "folklore", sys.version_info[:2], SPARK_BASELINE_FLAGS="-mavx -mfma")
     bad = failed(try_on(folklore, "xeon e5 v2", only=("core",)))
     assert {check.crash.isa for check in bad.values() if check.crash} == {"fma"}
+
+    machine = api.machine_from_flags(cpu="ivybridge", os="linux", arch="x86_64", compiler="gcc-12")
+    plan = api.plan(machine, Wish(build=True))
+    assert plan.build is not None and "-march=ivybridge" in plan.build.env["CXXFLAGS"]
+    planned = x86_spark.wheel_for(
+        tmp_path / "planned", sys.version_info[:2], SPARK_BASELINE_FLAGS=plan.build.env["CXXFLAGS"]
+    )
+    report = try_on(planned, "xeon e5 v2", only=("core",))
+    assert report.good, failed(report)
+    # Not for nothing: the planned build does use what this CPU has and an older one lacks.
+    older = failed(try_on(planned, "westmere", only=("core",)))
+    assert {check.crash.isa for check in older.values() if check.crash} == {"avx"}
 
 
 def test_a_cpu_the_emulator_cannot_be_ends_the_run(dispatched: Path) -> None:

@@ -74,15 +74,17 @@ class Dialogue:
 
     def stop(self) -> int:
         """End it with everything it started; its exit code."""
-        # SIGKILL to the group: a hanging check may ignore anything gentler, and it holds nothing of value.
-        if self._process.poll() is None:
-            with contextlib.suppress(OSError):
-                if sys.platform == "win32":
-                    subprocess.run(
-                        ["taskkill", "/F", "/T", "/PID", str(self._process.pid)], capture_output=True, check=False
-                    )
-                else:
-                    os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.poll() is None and sys.platform == "win32":
+            argv = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
+            subprocess.run(argv, capture_output=True, check=False)
+        elif self._process.poll() is None:
+            # First a request, so that the agent ends the check it runs, which is a group of its own.
+            for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+                with contextlib.suppress(OSError):
+                    os.killpg(self._process.pid, number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(seconds)
+                    break
         code = self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from packaging.version import Version
+
 from rekindle.errors import BadInput
+from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
@@ -17,7 +20,7 @@ from rekindle.verify.environment import make_environment
 from rekindle.verify.interpreter import find_interpreter, probe_interpreter
 from rekindle.verify.root import prepare_root
 from rekindle.verify.runner import run_checks
-from rekindle.verify.subject import KNOWN, read_subject
+from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
 
 
@@ -31,7 +34,6 @@ def prove_wheel(
     expect: Mapping[str, Any],
     dependencies: bool,
     find_links: Sequence[str],
-    extra: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> VerifyReport:
@@ -45,7 +47,7 @@ def prove_wheel(
             Path(folder) / "env",
             interpreter,
             subject,
-            extra=extra,
+            extra=extras(subject),
             dependencies=dependencies,
             find_links=find_links,
             progress=progress,
@@ -86,6 +88,14 @@ def prove_installed(
     return run_checks(target, level=level, expect=expect, only=only, progress=progress)
 
 
+def extras(subject: Subject) -> list[str]:
+    """NumPy beside torch, of a version it was built for: torch does not require it, its users do."""
+    if subject.package != "torch" or any(one.lower().startswith("numpy") for one in subject.requires):
+        return []
+    limit = load_facts().era(Version(subject.version).base_version).numpy_linux
+    return [f"numpy{limit}"]
+
+
 def _known(package: str) -> None:
     if package not in KNOWN:
         raise BadInput(f"there are checks for {' and '.join(KNOWN)}, none for {package!r}")
@@ -103,7 +113,6 @@ def prove_emulated(
     expect: Mapping[str, Any],
     dependencies: bool,
     find_links: Sequence[str],
-    extra: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> VerifyReport:
@@ -129,7 +138,7 @@ def prove_emulated(
         fits = not subject.pythons or guest.version in subject.pythons
         if dependencies and fits:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*laying.wanted_dependencies(subject, guest.version), *extra]
+            wanted = [*laying.wanted_dependencies(subject, guest.version), *extras(subject)]
             laying.install_dependencies(wanted, site, guest.version, find_links)
         stubbed = laying.write_stubs(site, subject.package, stubs, guest)
         if fits:

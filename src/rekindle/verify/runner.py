@@ -81,6 +81,7 @@ class _Run:
             "cpu": self.target.cpu,
             "cpu_features": self.target.cpu_features,
             "no_import": self.target.no_import,
+            "inline": self.target.inline,
             "done": [check.id for check in self.checks],
         }
         env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -39,14 +42,21 @@ def dot(x, y):
 NULL = "\ndef dot(x, y):\n    import ctypes\n    return ctypes.string_at(0)\n"
 
 
+HANG = "\ndef dot(x, y):\n    import time\n    time.sleep(600)\n"
+
+
 def try_package(
-    folder: Path, source: str, *, level: str = "full", patience: float = 1.0, **more: object
+    folder: Path, source: str, *, level: str = "full", patience: float = 1.0, inline: bool = False, **more: object
 ) -> VerifyReport:
     package = folder / "päckages here" / "spark"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(source, encoding="utf-8")
     target = Target(
-        command=(sys.executable,), env={"PYTHONPATH": str(package.parent)}, package="spark", patience=patience
+        command=(sys.executable,),
+        env={"PYTHONPATH": str(package.parent)},
+        package="spark",
+        patience=patience,
+        inline=inline,
     )
     return run_checks(target, level=level, **more)  # type: ignore[arg-type]
 
@@ -117,7 +127,7 @@ def test_an_import_error_is_a_failed_check(tmp_path: Path) -> None:
 
 @posix
 def test_a_hanging_check_is_stopped_and_the_rest_still_runs(tmp_path: Path) -> None:
-    report = try_package(tmp_path, GOOD + "\ndef dot(x, y):\n    import time\n    time.sleep(600)\n", patience=0.02)
+    report = try_package(tmp_path, GOOD + HANG, patience=0.02)
     assert "no answer" in find(report, "dot").detail
     assert status(report)["checksum"] == "passed"
 
@@ -148,3 +158,60 @@ def test_an_interpreter_that_ends_at_once_is_a_failed_start(tmp_path: Path) -> N
     target = Target(command=(sys.executable, "-c", "raise SystemExit('not today')"), package="spark")
     report = run_checks(target)
     assert report.failed == 1 and "not today" in report.checks[0].detail
+
+
+@pytest.mark.parametrize("source", [ILLEGAL, "\ndef dot(x, y):\n    import os\n    os._exit(9)\n"])
+def test_without_fork_a_crash_still_costs_one_check_each(tmp_path: Path, source: str) -> None:
+    report = try_package(tmp_path, GOOD + source, inline=True)
+    got = status(report)
+    assert got["dot"] == got["errors"] == "failed" and got["checksum"] == got["operators"] == "passed"
+    assert len(got) == len(report.checks), "each check is told about once"
+    assert find(report, "dot").detail
+
+
+def test_without_fork_a_good_package_passes(tmp_path: Path) -> None:
+    forked, inline = try_package(tmp_path / "a", GOOD), try_package(tmp_path / "b", GOOD, inline=True)
+    assert status(forked) == status(inline)
+
+
+def test_without_fork_a_crash_in_the_import_ends_the_run(tmp_path: Path) -> None:
+    report = try_package(tmp_path, "import os\nos._exit(5)\n", inline=True)
+    assert find(report, "import.spark").status == "failed" and "dot" not in status(report)
+
+
+def alive(mark: str) -> list[int]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> None:
+    package = tmp_path / "spark"
+    package.mkdir()
+    (package / "__init__.py").write_text(GOOD + HANG)
+    mark = f"REKINDLE_TEST_MARK={tmp_path}"
+    script = (
+        "import sys; from rekindle.verify.runner import run_checks; from rekindle.verify.target import Target\n"
+        f"class Tell:\n    def stage(self, *a): pass\n    def step(self, d, t, x=''): print(x, flush=True)\n"
+        "    def note(self, x): pass\n"
+        f"run_checks(Target(command=(sys.executable,), package='spark', env={{'PYTHONPATH': {str(tmp_path)!r}, "
+        f"'REKINDLE_TEST_MARK': {str(tmp_path)!r}}}), progress=Tell())\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    while (line := run.stdout.readline()) and line.strip() != "dot":
+        pass
+    assert alive(mark), "the hanging check runs"
+    run.send_signal(number)
+    run.wait(30)
+    deadline = time.monotonic() + 30
+    while alive(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not alive(mark)

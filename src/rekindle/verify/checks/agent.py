@@ -44,6 +44,18 @@ from rekindle_checks import trap  # noqa: E402
 FORK = hasattr(os, "fork")
 
 
+def die_with_parent():
+    """Whoever started this process may be killed without a word; then nobody would end a hanging check."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+    except (ImportError, OSError, AttributeError):
+        pass
+
+
 class Channel(object):
     """The way out for events: the original standard output. Checks that print get standard error instead."""
 
@@ -106,6 +118,8 @@ class Child(object):
                 os.close(reader)
                 if own_group:
                     os.setsid()
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                die_with_parent()
                 trap.install(self.state.fileno(), self.maps.fileno())
                 work(lambda event: os.write(writer, (json.dumps(event) + "\n").encode("utf-8")))
                 code = 0
@@ -173,6 +187,8 @@ def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
     bench_for = lambda tell: kit.Bench(None, request, tell, device)  # noqa: E731
     child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
+    # Asked to end, take the check and whatever it started along.
+    signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     started, step, result, late = kit.clock(), "", None, False
     for event in child.lines(deadline):
         if event is None:
@@ -329,6 +345,8 @@ def perform(request, tell):
 def main():
     channel = Channel()
     request = json.loads(sys.stdin.read())
+    global FORK
+    FORK = FORK and not request.get("inline")
     channel.tell(
         {
             "event": "hello",
@@ -342,7 +360,9 @@ def main():
         perform(request, channel.tell)
         channel.tell({"event": "done"})
         return
+    die_with_parent()
     child = Child(lambda tell: perform(request, tell), own_group=False)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # sent to the whole group: the child ends, and then so do we
     current = None
     for event in child.lines(None):
         if event["event"] == "begin":
