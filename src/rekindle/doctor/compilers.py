@@ -5,24 +5,28 @@ from __future__ import annotations
 import re
 
 from rekindle.doctor.msvc import find_msvc
-from rekindle.doctor.probing import Asking
+from rekindle.doctor.probing import Asking, ask_each
 from rekindle.doctor.text import version_key
 from rekindle.model.machine import Compiler
 
 _NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")
 _PLACES = ("/usr/bin", "/usr/local/bin", "/opt/rh/*/root/usr/bin", "/usr/lib/llvm-*/bin", "/opt/gcc*/bin")
 
+_MAX_COMPILERS = 16
+_AT_ONCE = 4
+
 
 def probe_compilers(host: Asking) -> tuple[Compiler, ...]:
-    found: dict[str, Compiler] = {}
+    by_file: dict[str, str] = {}
     for path in _candidates(host):
-        real = host.realpath(path)
-        if real in found:
-            continue
-        compiler = _ask(host, path)
-        if compiler is not None:
-            found[real] = compiler
-    everything = [*found.values(), *(find_msvc(host) if host.system == "windows" else ())]
+        by_file.setdefault(host.realpath(path), path)
+    paths = list(by_file.values())[:_MAX_COMPILERS]
+    answers = ask_each(host, paths, lambda path: _ask(host, path), at_once=_AT_ONCE)
+    for path in paths:
+        if path not in answers:
+            host.gap(f"compiler {path}", "it did not answer in time")
+    found = [compiler for path in paths if (compiler := answers.get(path)) is not None]
+    everything = [*found, *(find_msvc(host) if host.system == "windows" else ())]
     return tuple(sorted(everything, key=lambda c: (c.kind, version_key(c.version)), reverse=True))
 
 

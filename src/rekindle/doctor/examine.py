@@ -28,7 +28,7 @@ from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, Volume
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
-DEADLINE_S = 8.5
+DEADLINE_S = 7.5
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):

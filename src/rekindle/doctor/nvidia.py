@@ -40,10 +40,12 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     loaded = _kernel_driver(host)
     answer = Nvml()
     if ours or loaded or _has_library(host):
-        answer = read_answer(host.nvml(timeout=host.left(4)), Nvml)
+        # A big server without persistence mode takes seconds here.
+        answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
     found = _from_nvml(answer)
     if not found.gpus:
-        by_tool = _from_smi(host)
+        # nvidia-smi asks the same library: where that hangs, it hangs too.
+        by_tool = Cards() if answer.timed_out else _from_smi(host)
         trouble = _trouble(answer, loaded) or by_tool.trouble
         found = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or found.driver)
     if not found.gpus:

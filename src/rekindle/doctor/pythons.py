@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping
 
 from rekindle.doctor.answers import Interpreter, read_answer
-from rekindle.doctor.probing import Asking
+from rekindle.doctor.probing import Asking, ask_each
 from rekindle.doctor.text import version_key
 from rekindle.model.machine import Python
 
@@ -26,7 +25,9 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
     paths = list(chosen.values())[:_MAX_PYTHONS]
     if len(chosen) > _MAX_PYTHONS:
         host.gap("some Pythons", f"only the first {_MAX_PYTHONS} of {len(chosen)} were asked")
-    answers = _ask_all(host, paths)
+    answers = ask_each(
+        host, paths, lambda path: read_answer(host.python(path, timeout=host.left(4)), Interpreter), at_once=_AT_ONCE
+    )
     found = []
     known: set[str] = set()
     for path in paths:
@@ -51,26 +52,6 @@ def probe_pythons(host: Asking) -> tuple[tuple[Python, ...], Mapping[str, Interp
         )
     found.sort(key=lambda p: version_key(p.version), reverse=True)
     return tuple(found), answers
-
-
-def _ask_all(host: Asking, paths: list[str]) -> dict[str, Interpreter]:
-    answers: dict[str, Interpreter] = {}
-    waiting = list(reversed(paths))
-
-    def work() -> None:
-        while waiting:
-            try:
-                path = waiting.pop()
-            except IndexError:
-                return
-            answers[path] = read_answer(host.python(path, timeout=host.left(4)), Interpreter)
-
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(_AT_ONCE, len(paths)))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(host.left(60))
-    return dict(answers)
 
 
 def _unix(host: Asking) -> list[str]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rekindle.doctor.probing import Asking
+from rekindle.doctor.probing import Asking, ask_each
 from rekindle.doctor.text import version_in
+from rekindle.host.protocol import Completed
 
 # Program -> what to ask it. The first dotted number in the answer is the version.
 _QUESTIONS = {
@@ -15,26 +16,39 @@ _QUESTIONS = {
 _OTHER_NAMES = {"ninja": ("ninja-build",), "lld": ("ld.lld",), "cmake": ("cmake3",), "7z": ("7zz",)}
 _ONLY = {"7z": "windows", "ld": "linux", "mold": "linux", "patchelf": "linux", "make": "linux"}
 
+# Tools answer in milliseconds; one that does not is broken, and others wait behind it.
+_PATIENCE_S = 2.0
+_AT_ONCE = 6
+
 
 def probe_tools(host: Asking) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for name, arguments in _QUESTIONS.items():
-        if _ONLY.get(name, host.system) != host.system:
-            continue
-        path = next(filter(None, (host.which(candidate) for candidate in (name, *_OTHER_NAMES.get(name, ())))), None)
-        if path is None:
-            found[name] = None
-            continue
-        done = host.run([path, *arguments], timeout=host.left(3))
-        found[name] = version_in(done.out) or version_in(done.err)
-        if found[name] is None:
-            host.gap(f"version of {name}", _why(done.timed_out, done.code, done.err))
-            # It is there, which is what most questions are about.
-            found[name] = "?"
+    names = [name for name in _QUESTIONS if _ONLY.get(name, host.system) == host.system]
+    paths = {name: _place(host, name) for name in names}
+    found: dict[str, str | None] = dict.fromkeys(names)
+    here = [name for name in names if paths[name]]
+    said = ask_each(
+        host,
+        here,
+        lambda name: host.run([paths[name] or name, *_QUESTIONS[name]], timeout=host.left(_PATIENCE_S)),
+        at_once=_AT_ONCE,
+    )
+    for name in here:
+        done = said.get(name)
+        version = (version_in(done.out) or version_in(done.err)) if done else None
+        if version is None:
+            host.gap(f"version of {name}", _why(done))
+        # It is there, which is what most questions are about.
+        found[name] = version or "?"
     return found
 
 
-def _why(timed_out: bool, code: int | None, err: str) -> str:
-    if timed_out:
+def _place(host: Asking, name: str) -> str | None:
+    return next(filter(None, map(host.which, (name, *_OTHER_NAMES.get(name, ())))), None)
+
+
+def _why(done: Completed | None) -> str:
+    if done is None or done.timed_out:
         return "it did not answer in time"
-    return f"exit code {code}" + (f": {err.strip()[:200]}" if err.strip() else ", no version in what it said")
+    return f"exit code {done.code}" + (
+        f": {done.err.strip()[:200]}" if done.err.strip() else ", no version in what it said"
+    )

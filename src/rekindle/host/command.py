@@ -6,6 +6,7 @@ speaks another code page costs its own answer and nothing else.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -21,6 +22,16 @@ MAX_OUTPUT_BYTES = 4 << 20
 # How long a killed group may take to close its pipes before we walk away from it (a process stuck in the
 # kernel cannot be killed at all).
 _GRACE_S = 0.2
+
+
+# What runs now. A thread that is given up at a deadline must not leave its process behind.
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+@atexit.register
+def _end_what_runs() -> None:
+    for process in list(_running):
+        kill_group(process)
 
 
 def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None) -> Completed:
@@ -40,6 +51,7 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
         )
     except (OSError, ValueError) as error:
         return Completed(argv=tuple(argv), code=None, err=str(error))
+    _running.add(process)
     out, err = _Drain(process.stdout), _Drain(process.stderr)
     timed_out = False
     try:
@@ -55,6 +67,8 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
     except BaseException:
         kill_group(process)
         raise
+    finally:
+        _running.discard(process)
     code = None if timed_out else process.returncode
     return Completed(argv=tuple(argv), code=code, out=decode(out.data), err=decode(err.data), timed_out=timed_out)
 
