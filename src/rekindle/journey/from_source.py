@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle import api
-from rekindle.errors import BuildFailed, NotYet, StageFailed
+from rekindle.errors import BuildFailed, StageFailed
 from rekindle.host.files import sha256_of
-from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.journey.install import find_python
-from rekindle.journey.tell import tell_build, tell_inspection, tell_patches
+from rekindle.journey.tell import tell_build, tell_inspection, tell_patches, tell_tree
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildResult
 from rekindle.model.machine import Machine
@@ -29,9 +28,15 @@ def build_from_source(
     walk: Walk, workspace: Workspace, plan: Plan, machine: Machine, options: UpOptions, progress: Progress
 ) -> Path:
     """The wheel, built and inspected."""
-    root = options.source.absolute() if options.source else _fetched(walk, workspace, plan, progress)
+    if options.source:
+        root = options.source.absolute()
+    else:
+        fetched = walk.leg(
+            "fetch", "the source with its submodules", lambda: fetch_tree(workspace, progress), tell_tree
+        )
+        root = Path(fetched.root)
     python = options.python or (find_python(machine, plan.python) if plan.python else sys.executable)
-    tree = walk.leg("patch", "mends for today's tools", lambda: patch_tree(root, plan, python), tell_patches)
+    tree = walk.leg("patch", "mends for today's tools", lambda: patch_tree(root, workspace, python), tell_patches)
     inputs = digest(plan, tree.digest or "", str(root), python)
     built = walk.kept_leg(
         "build", "this takes a while; Ctrl-C is safe", BuildResult, inputs,
@@ -45,19 +50,26 @@ def build_from_source(
     return wheel
 
 
-def _fetched(walk: Walk, workspace: Workspace, plan: Plan, progress: Progress) -> Path:
-    raise NotYet("fetching a source tree is not joined to 'up' yet", remedy="give a tree with --source DIR")
+def fetch_tree(workspace: Workspace, progress: Progress) -> SourceTree:
+    """The tree of the workspace's plan with all its submodules; what is there already is kept and checked."""
+    tree = api.source_fetch(plan=workspace.plan, workspace=workspace.root, progress=progress)
+    if tree.missing_submodules:
+        raise StageFailed(
+            f"{len(tree.missing_submodules)} submodules are missing: {', '.join(tree.missing_submodules[:3])} …",
+            remedy="run the same command again: it continues",
+        )
+    return tree
 
 
-def patch_tree(root: Path, plan: Plan, python: str) -> SourceTree:
-    from rekindle.source.context import gather
-    from rekindle.source.patches import apply
-    from rekindle.source.prepare import check_wanted, choose_for, tree_version
-
-    project, version = tree_version(root)
-    check_wanted(root, version, plan.torch if plan.project == project == "torch" else None)
-    context = gather(LiveHost(), root, version, plan=plan, python=python)
-    return apply(root, choose_for(root, project, context))
+def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
+    tree = api.source_patch(root, plan=workspace.plan, python=python)
+    if tree.conflicts:
+        names = ", ".join(patch.id for patch in tree.conflicts)
+        raise StageFailed(
+            f"patches that do not fit {root}: {names}; nothing was changed",
+            remedy=f"rekindle source status --source {root}",
+        )
+    return tree
 
 
 def build_tree(

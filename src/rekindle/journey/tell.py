@@ -36,6 +36,10 @@ def tell_plan(plan: Plan) -> str:
     return f"build {what}{python} from source{cost}"
 
 
+def tell_tree(tree: SourceTree) -> str:
+    return f"{tree.project} {tree.version}{' at ' + tree.commit[:12] if tree.commit else ''} in {tree.root}"
+
+
 def tell_patches(tree: SourceTree) -> str:
     ours = [patch for patch in tree.patches if patch.state == "applied"]
     if not ours:
