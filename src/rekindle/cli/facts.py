@@ -1,16 +1,41 @@
-"""The tables behind every answer, with their sources."""
+"""The tables behind every answer, with their sources; measured again on request."""
 
 from __future__ import annotations
 
 import argparse
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle facts show                        the tables
+  rekindle facts show cuda 11.8              a row, with its source
+  rekindle facts show nvidia "GTX 970"
+  rekindle facts sources
+  rekindle facts check                       measure again: index pages, newest wheel, newest ptxas
+  rekindle facts check --torch 2.6.0 --cuda 12.8
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|sources|check")
+    show = actions.add_parser("show", help="a table or its rows")
+    show.add_argument("table", nargs="?", help="cuda, cudnn, torch, wheels, rocm, nvidia, amd, cpu, …")
+    show.add_argument("row", nargs="?", help="part of a row's name")
+    actions.add_parser("sources", help="where the facts come from")
+    check = actions.add_parser("check", help="measure again from published wheels and compilers; reports drift")
+    check.add_argument("--torch", action="append", metavar="VERSION", help="read this release's wheels (repeatable)")
+    check.add_argument("--cuda", action="append", metavar="VERSION", help="ask this toolkit's ptxas (repeatable)")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle facts' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.render import facts as views
+
+    if args.action == "show":
+        return Answer(document=api.facts_show(args.table, args.row), view=views.table_view)
+    if args.action == "sources":
+        return Answer(document=api.facts_sources(), view=views.sources_view)
+    checked = api.facts_check(torch=args.torch or (), cuda=args.cuda or (), progress=session.progress)
+    code = Exit.NO if checked.drift or checked.new else Exit.YES
+    return Answer(document=checked, view=views.check_view, exit_code=code)

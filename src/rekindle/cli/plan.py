@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   rekindle plan --gpu "Tesla K40c" --os windows --torch 2.0.1
   rekindle plan --gpu sm_120 --cuda 12.3                    why not 12.3
   rekindle plan --machine xeon-e5v2-rtx3060 --build         a machine by name
+  rekindle plan --gpu "GTX 1080" --why-not torch=2.15
 """
 
 _DESCRIBES = ("cpu", "os", "distro", "glibc", "arch", "driver", "memory")
@@ -52,13 +53,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
+    group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118, python=3.13 …")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.plan import plan_view
+    from rekindle.render.plan import plan_view, why_not_view
 
     machine, wish = machine_and_wish(args)
+    if args.why_not:
+        return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
     plan = api.plan(machine, wish)
     return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
 

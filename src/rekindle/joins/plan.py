@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Plan, Wish
+    from rekindle.model.plan import Plan, WhyNot, Wish
     from rekindle.plan.wheelhouse import HouseWheel
 
 
@@ -17,6 +17,13 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     from rekindle.plan.solve import make_plan
 
     return make_plan(machine or this_machine(), wish, wheelhouse=wheelhouse)
+
+
+def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:
+    """What was judged about a value that the plan does not propose."""
+    from rekindle.plan.whynot import why_not as look
+
+    return look(machine, wish, text)
 
 
 def this_machine() -> Machine:

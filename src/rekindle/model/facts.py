@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.document import Part
+from rekindle.model.document import Document, Part
 
 How = Literal["measured", "documented", "reported", "inferred"]
 Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "macos_x86_64", "macos_arm64"]
@@ -249,3 +249,47 @@ class Profile(Row, frozen=True, kw_only=True):
     title: str
     flags: dict[str, str | tuple[str, ...] | float]
     torch: str | None = None
+
+
+class TableView(Document, frozen=True, kw_only=True):
+    """``facts show``: the rows of a table, as they stand in its file. Without a table: the tables themselves."""
+
+    table: str
+    rows: dict[str, dict[str, object]]
+
+
+class SourceUse(Part, frozen=True, kw_only=True):
+    source: str
+    rows: int
+    tables: tuple[str, ...]
+
+
+class SourcesView(Document, frozen=True, kw_only=True):
+    """``facts sources``: where the facts come from, most used first; ``how`` counts rows by kind of knowledge."""
+
+    sources: tuple[SourceUse, ...]
+    how: dict[str, int]
+    oldest: str
+    newest: str
+
+
+CheckOutcome = Literal["agrees", "drift", "new", "skipped"]
+
+
+class Compared(Part, frozen=True, kw_only=True):
+    """One fact measured again. ``new`` is something the tables do not know yet."""
+
+    what: str
+    outcome: CheckOutcome
+    facts: str | None = None
+    found: str | None = None
+    source: str | None = None
+    note: str | None = None
+
+
+class FactsCheck(Document, frozen=True, kw_only=True):
+    compared: tuple[Compared, ...]
+    agrees: int
+    drift: int
+    new: int
+    skipped: int

@@ -108,3 +108,21 @@ class Plan(Document, frozen=True, kw_only=True):
     alternatives: tuple[Alternative, ...] = ()
     warnings: tuple[Reason, ...] = ()
     project: str = "torch"
+
+
+class Considered(Part, frozen=True, kw_only=True):
+    """One way that was judged, and every "no" that was found. ``feasible`` ones were merely not the best."""
+
+    name: str
+    answer: Answer
+    feasible: bool
+    refusals: tuple[Refusal, ...] = ()
+
+
+class WhyNot(Document, frozen=True, kw_only=True):
+    """``plan --why-not torch=2.15``: what was judged about that value."""
+
+    asked: str
+    possible: bool
+    instead: str | None = None
+    considered: tuple[Considered, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidate import Judged
+from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 
 BUILD_AS_ASKED = 2.6
@@ -84,7 +85,8 @@ def preference(judged: Judged, question: Question) -> tuple[float | int, ...]:
     stable = 0 if flavour.status == "stable" else 1
     publisher = 0 if flavour.publisher == "pytorch" else 1
     kit = judged_kit(flavour.cuda or flavour.rocm)
-    return (judged.cost, *rank, exact, publisher, native, stable, default, *kit)
+    flawed = any(hazard.flavour for hazard in met(candidate, question))
+    return (judged.cost, *rank, exact, flawed, publisher, native, stable, default, *kit)
 
 
 def judged_kit(version: str | None) -> tuple[int, int]:

@@ -12,11 +12,19 @@ from rekindle.model.version import compare
 from rekindle.plan.candidate import Candidate, Judged
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, driver_at_least, last_cudnn, needed_driver, source_end
+from rekindle.plan.rules_system import pythons_of, span
 
 if TYPE_CHECKING:
     from rekindle.plan.solve import Outcome
 
 TRITON = Sm(7, 0)
+_PLATFORMS = {
+    "linux_x86_64": "Linux",
+    "linux_aarch64": "Linux on aarch64",
+    "windows": "Windows",
+    "macos_x86_64": "macOS on Intel",
+    "macos_arm64": "macOS",
+}
 BFLOAT = Sm(8, 0)
 
 
@@ -38,6 +46,13 @@ def _wheel_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
             continue
         subject = f"the wheel {candidate.torch}+{flavour.name}"
         yield Reason(code="wheel-has-code", text=f"{card(gpu)}: {subject} {coverage.text}.", source=coverage.source)
+    known = span(pythons_of(candidate, question))
+    where = _PLATFORMS[question.platform]
+    yield Reason(
+        code="wheel-exists",
+        text=f"{candidate.name} is published for Python {known} on {where}.",
+        source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
+    )
     if candidate.wheel:
         yield Reason(code="wheelhouse", text=f"A wheel that fits lies in the wheelhouse: {candidate.wheel}")
     elif candidate.backend != "cpu" and question.platform == "windows":
@@ -80,6 +95,10 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
         if row is not None and targets:
             text = f"CUDA {candidate.cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
             yield Reason(code="cuda-targets-arch", text=text, source=row.source[0])
+        elif row is not None:
+            text = "No card is named, so TORCH_CUDA_ARCH_LIST is left out and the build takes the cards it finds"
+            reach = f"CUDA {candidate.cuda} can do {row.sass[0]} to {row.sass[-1]}"
+            yield Reason(code="cuda-targets-arch", text=f"{text} ({reach}).", source=row.source[0])
     elif candidate.backend == "rocm":
         targets = ", ".join(str(gfx) for gfx in question.gfxs) or "the cards present"
         text = f"No official ROCm wheel that keeps the wish has code for {targets}: build from source with"

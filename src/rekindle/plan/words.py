@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from rekindle.model.facts import Platform
@@ -89,7 +90,7 @@ def _against_the_wish(outcome: Outcome) -> list[Refusal]:
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
         version = question.wanted_releases[:1] if question.torch else _built_version(outcome)
-        for judged in list(judged_builds(question, version, every=True))[:1]:
+        for judged in itertools.islice(judged_builds(question, version, every=True), 1):
             found += [refusal for refusal in judged.refusals if not _is_departure(refusal)]
     if question.wish.cudnn:
         found += [refusal for judged in wheels[:1] for refusal in judged.refusals if refusal.rule == "R004"]
@@ -165,8 +166,9 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
 
 def _kind(judged: Judged) -> tuple[str, ...]:
     candidate = judged.candidate
-    kit = (candidate.cuda or candidate.rocm or "").split(".")[0]
-    return (candidate.answer, kit, *sorted(change.what for change in judged.changes))
+    changed = sorted(change.what for change in judged.changes)
+    kit = (candidate.cuda or candidate.rocm or "").split(".")[0] if "torch" not in changed else ""
+    return (candidate.answer, kit, *changed)
 
 
 def _signature(judged: Judged) -> tuple[str | None, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from rekindle.model.plan import Plan
+from rekindle.model.plan import Plan, WhyNot
 from rekindle.render.screen import Screen
 
-_SHOWN_REASONS = 6
-_SHOWN_WARNINGS = 6
+_SHOWN_REASONS = 5
+_SHOWN_WARNINGS = 4
+_ROUTINE = ("cd ", "-m venv", "activate", "-r requirements")
+_HINT = "  -v shows everything, with sources; --why-not torch=… tells why something is not proposed"
 
 
 def plan_view(plan: Plan, screen: Screen) -> None:
@@ -15,14 +17,11 @@ def plan_view(plan: Plan, screen: Screen) -> None:
     if plan.changes:
         screen.section("What changes")
         for change in plan.changes:
-            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({change.why.rstrip('.')})")
-    if plan.commands:
-        screen.section("Paste this" if plan.answer == "install" else "The way (rekindle up does it for you)")
-        for command in plan.commands:
-            screen.command(command)
+            why = change.why if screen.verbosity else change.why.split(";")[0]
+            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')})")
+    _commands(plan, screen)
     screen.section("Why")
-    shown = plan.because if screen.verbosity else plan.because[:_SHOWN_REASONS]
-    for reason in shown:
+    for reason in plan.because if screen.verbosity else plan.because[:_SHOWN_REASONS]:
         screen.bullet(reason.text)
         if screen.verbosity and reason.source:
             screen.paragraph(f"[{reason.source}]", indent=6)
@@ -32,17 +31,15 @@ def plan_view(plan: Plan, screen: Screen) -> None:
         screen.section("Know this")
         for warning in plan.warnings if screen.verbosity else plan.warnings[:_SHOWN_WARNINGS]:
             screen.bullet(warning.text, status="warn")
-    if plan.alternatives:
-        screen.section("What else was considered")
-        rows = []
-        for other in plan.alternatives:
-            what = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
-            kit = f"CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
-            rows.append((other.answer, f"{what} {kit}".strip(), other.why))
-        screen.rows(rows)
+            if screen.verbosity and warning.source:
+                screen.paragraph(f"[{warning.source}]", indent=6)
+        more = len(plan.warnings) - _SHOWN_WARNINGS
+        if more > 0 and not screen.verbosity:
+            screen.bullet(f"and {more} more", status="skip")
+    _alternatives(plan, screen)
     if not screen.verbosity:
         screen.line()
-        screen.line(screen.style("  -v shows the sources", "dim"))
+        screen.line(screen.style(_HINT, "dim"))
 
 
 def _verdict(plan: Plan) -> tuple[str, str]:
@@ -55,22 +52,76 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         asked = "as asked" if plan.as_asked else "with changes"
         return ("ok" if plan.as_asked else "warn"), f"Build {name} from source{kit}{python}, {asked}"
     if plan.as_asked:
-        return "ok", f"Install {name}{python}: an official wheel runs here"
+        return "ok", f"Install {name}{python}: a published wheel runs there"
     return "warn", f"Install {name}{python}; not quite as asked"
+
+
+def _commands(plan: Plan, screen: Screen) -> None:
+    if not plan.commands:
+        return
+    if plan.build is None:
+        screen.section("Paste this")
+        for command in plan.commands:
+            screen.command(command)
+        return
+    screen.section("The way by hand (rekindle up goes it for you)")
+    settings = [command for command in plan.commands if command.startswith(("set ", "export "))]
+    for command in plan.commands:
+        if not screen.verbosity and any(word in command for word in _ROUTINE):
+            continue
+        if screen.verbosity or command not in settings:
+            screen.command(command)
+        elif command == settings[0]:
+            pairs = " ".join(text.partition(" ")[2] for text in settings)
+            screen.paragraph(f"(with these set: {pairs})")
 
 
 def _recipe(plan: Plan, screen: Screen) -> None:
     recipe = plan.build
     assert recipe is not None
     screen.section("Toolchain")
-    screen.rows([(name, text) for name, text in recipe.toolchain.items()])
+    screen.rows(
+        [(name, text if screen.verbosity else text.split(": http")[0]) for name, text in recipe.toolchain.items()]
+    )
     if recipe.cmake:
         settings = " ".join(f"{name}={value}" for name, value in recipe.cmake.items())
-        screen.line(f"  CMake cache (through CMAKE_PROJECT_INCLUDE): {settings}")
+        screen.paragraph(f"CMake cache (setup.py does not pass these on; CMAKE_PROJECT_INCLUDE does): {settings}")
     if recipe.minutes:
         low, high = recipe.minutes
         screen.line(
             f"  about {low}–{high} minutes, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
         )
-    for loss in recipe.losses:
-        screen.bullet(f"lost: {loss}", status="skip")
+    if recipe.losses:
+        screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")
+
+
+def _alternatives(plan: Plan, screen: Screen) -> None:
+    if not plan.alternatives:
+        return
+    screen.section("What else was considered")
+    rows = []
+    for other in plan.alternatives:
+        what = f"torch {other.torch}" + (f"+{other.variant}" if other.variant else "")
+        kit = f"CUDA {other.cuda}" if other.answer == "build" and other.cuda else ""
+        rows.append((other.answer, f"{what} {kit}".strip(), other.why))
+    screen.rows(rows)
+
+
+def why_not_view(answer: WhyNot, screen: Screen) -> None:
+    if answer.possible:
+        screen.verdict("ok", f"{answer.asked} works; it was not asked for, and something else came first")
+    else:
+        screen.verdict("fail", f"{answer.asked} does not work here as it stands")
+    if answer.instead:
+        screen.paragraph(f"Proposed: {answer.instead}")
+    for each in answer.considered:
+        screen.section(f"{each.name} ({each.answer})")
+        if not each.refusals:
+            screen.bullet("nothing is in its way", status="ok")
+        for refusal in each.refusals:
+            mark = "warn" if refusal.change or not refusal.certain else "fail"
+            screen.bullet(f"{refusal.rule} {refusal.reason}", status=mark)
+            if refusal.remedy:
+                screen.paragraph(f"→ {refusal.remedy}", indent=6)
+            if screen.verbosity and refusal.source:
+                screen.paragraph(f"[{refusal.source}]", indent=6)

@@ -1,0 +1,115 @@
+"""Compares what was measured now with what the tables say. Pure: measuring is somebody else's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rekindle.facts import Facts
+from rekindle.model.arch import parse_sm
+from rekindle.model.facts import Compared, FactsCheck, Platform
+from rekindle.model.version import compare, key, minor
+
+
+def releases(facts: Facts, on_index: Iterable[str]) -> list[Compared]:
+    """Releases that exist on an index and not in the table are new; the rest must agree."""
+    found = sorted(set(on_index), key=key)
+    unknown = [version for version in found if facts.release(version) is None]
+    rows = [
+        Compared(what=f"torch {version}", outcome="new", found="on the index", note="the tables do not know it yet")
+        for version in unknown
+    ]
+    if found and not unknown:
+        rows.append(Compared(what="torch releases", outcome="agrees", facts=facts.releases[0], found=found[-1]))
+    return rows
+
+
+def pythons(facts: Facts, version: str, platform: Platform, found: Iterable[str]) -> Compared | None:
+    """The Pythons of a release on a platform."""
+    row = facts.release(version)
+    if row is None:
+        return None
+    now = sorted(set(found), key=lambda text: (key(text), text))
+    then = sorted(row.pythons.get(platform, ()), key=lambda text: (key(text), text))
+    same = now == then
+    return Compared(
+        what=f"torch {version} {platform} Pythons",
+        outcome="agrees" if same else "drift",
+        facts=" ".join(then),
+        found=" ".join(now),
+        source=row.source[0],
+    )
+
+
+def architectures(facts: Facts, version: str, platform: Platform, found: Iterable[str]) -> Compared:
+    """The list compiled into a wheel (``sm_75 sm_80 …``) against the flavour PyPI hands out."""
+    row = facts.release(version)
+    name = row.pypi.get(platform) if row else None
+    flavour = next((each for each in facts.flavours(version) if each.name == name), None)
+    now = sorted({parse_sm(text) for text in found if text.startswith("sm_")})
+    if flavour is None or platform not in flavour.sm:
+        return Compared(what=f"torch {version} {platform} architectures", outcome="new", found=" ".join(map(str, now)))
+    then = sorted({parse_sm(text) for text in flavour.sm[platform]})
+    return Compared(
+        what=f"torch {version}+{flavour.name} {platform} architectures",
+        outcome="agrees" if now == then else "drift",
+        facts=" ".join(map(str, then)),
+        found=" ".join(map(str, now)),
+        source=flavour.source[0],
+    )
+
+
+def metadata(facts: Facts, version: str, requires_python: str | None) -> Compared | None:
+    row = facts.release(version)
+    if row is None or requires_python is None:
+        return None
+    return Compared(
+        what=f"torch {version} Requires-Python",
+        outcome="agrees" if row.requires_python == requires_python else "drift",
+        facts=row.requires_python,
+        found=requires_python,
+        source=row.source[0],
+    )
+
+
+def toolkits(facts: Facts, on_index: Iterable[str]) -> list[Compared]:
+    """CUDA versions for which a compiler is published; ``13.4.92`` counts as 13.4."""
+    minors = sorted({minor(version) for version in on_index}, key=key)
+    unknown = [version for version in minors if facts.toolkit(version) is None and compare(version, "11") >= 0]
+    rows = [Compared(what=f"CUDA {version}", outcome="new", found="on the index") for version in unknown]
+    if minors and not unknown:
+        rows.append(Compared(what="CUDA toolkits", outcome="agrees", facts=facts.toolkits[0], found=minors[-1]))
+    return rows
+
+
+def targets(facts: Facts, toolkit: str, found: Iterable[str]) -> Compared:
+    """What ptxas of a toolkit says it compiles for."""
+    now = sorted({parse_sm(text) for text in found})
+    row = facts.toolkit(toolkit)
+    then = sorted(row.sass) if row else []
+    return Compared(
+        what=f"CUDA {toolkit} targets (ptxas --help)",
+        outcome="new" if row is None else "agrees" if now == then else "drift",
+        facts=" ".join(map(str, then)) or None,
+        found=" ".join(map(str, now)),
+        source=row.source[0] if row else None,
+    )
+
+
+def cudnns(facts: Facts, newest: Mapping[str, str]) -> list[Compared]:
+    """The newest cuDNN per package against the newest row."""
+    known = max(facts.cudnn.cudnn, key=key)
+    return [
+        Compared(
+            what=f"{package} newest",
+            outcome="new" if compare(".".join(version.split(".")[:3]), known) > 0 else "agrees",
+            facts=known,
+            found=version,
+        )
+        for package, version in newest.items()
+    ]
+
+
+def summary(rows: Iterable[Compared]) -> FactsCheck:
+    compared = tuple(rows)
+    count = {name: sum(row.outcome == name for row in compared) for name in ("agrees", "drift", "new", "skipped")}
+    return FactsCheck(compared=compared, **count)

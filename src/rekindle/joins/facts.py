@@ -1,0 +1,189 @@
+"""``facts`` joined: the tables, and measuring them again from wheels and compilers that can be had."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.facts import Facts
+    from rekindle.formats.simple_index import IndexWheel
+    from rekindle.inspect.published import Places
+    from rekindle.model.facts import Compared, FactsCheck, Platform, SourcesView, TableView
+    from rekindle.model.progress import Progress
+
+_ARCH_LIST = re.compile(rb"(?:sm_\d+[af]? )+sm_\d+[af]?|(?:sm_\d+[af]? )+compute_\d+[af]?")
+_PTXAS_SM = re.compile(r"'(sm_\d+[af]?)'")
+_NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu11")
+_CUDNN = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11")
+
+
+def facts_show(table: str | None = None, row: str | None = None) -> TableView:
+    from rekindle.facts import load_facts
+    from rekindle.facts.browse import show
+
+    return show(load_facts(), table, row)
+
+
+def facts_sources() -> SourcesView:
+    from rekindle.facts import load_facts
+    from rekindle.facts.browse import sources
+
+    return sources(load_facts())
+
+
+def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress: Progress | None = None) -> FactsCheck:
+    """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas."""
+    from rekindle.facts import drift, load_facts
+    from rekindle.joins.inspect import pip_places
+    from rekindle.model.progress import Silent
+
+    facts, places, listener = load_facts(), pip_places(), progress or Silent()
+    rows: list[Compared] = []
+    listener.stage("index", "torch")
+    wheels = _wheels("torch", places)
+    rows += drift.releases(facts, _stable(wheels))
+    rows += _pythons(facts, wheels)
+    for version in torch or facts.releases[:1]:
+        listener.stage("wheel", f"torch {version}")
+        rows += _wheel_rows(facts, version, places, listener)
+    listener.stage("index", "CUDA compilers and cuDNN")
+    compilers = {name: _wheels(name, places) for name in _NVCC}
+    rows += drift.toolkits(facts, [v for found in compilers.values() for v in _stable(found)])
+    for toolkit in cuda or facts.toolkits[:1]:
+        listener.stage("ptxas", f"CUDA {toolkit}")
+        rows.append(_ptxas(facts, toolkit, compilers, places, listener))
+    rows += drift.cudnns(facts, {name: found[0] for name in _CUDNN if (found := _stable(_wheels(name, places)))})
+    return drift.summary(rows)
+
+
+def _wheels(project: str, places: Places) -> list[IndexWheel]:
+    """Every wheel of a project on every index that answers."""
+    from rekindle.errors import BadInput
+    from rekindle.formats.ranges import read_page, tls_context
+    from rekindle.formats.simple_index import ACCEPT, read_project_page, wheels_of
+
+    context = tls_context(places.certificates)
+    files = []
+    for index in places.indexes:
+        url = f"{index.rstrip('/')}/{project}/"
+        try:
+            files += read_project_page(read_page(url, accept=ACCEPT, context=context), url)
+        except BadInput:
+            continue
+    return wheels_of(files, project)
+
+
+def _stable(wheels: Sequence[IndexWheel]) -> list[str]:
+    """Versions, newest first, without pre-releases and local builds."""
+    seen = dict.fromkeys(str(w.version) for w in wheels if not w.version.is_prerelease and not w.version.local)
+    return list(seen)
+
+
+def _platform(tag: str) -> Platform | None:
+    if "linux" in tag:
+        return "linux_x86_64" if tag.endswith("x86_64") else "linux_aarch64" if tag.endswith("aarch64") else None
+    if tag == "win_amd64":
+        return "windows"
+    if tag.startswith("macosx"):
+        return "macos_arm64" if tag.endswith("arm64") else "macos_x86_64"
+    return None
+
+
+def _pythons(facts: Facts, wheels: Sequence[IndexWheel]) -> Iterator[Compared]:
+    from rekindle.facts import drift
+
+    found: dict[tuple[str, Platform], set[str]] = {}
+    for wheel in wheels:
+        for tag in wheel.tags:
+            platform = _platform(tag.platform)
+            match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
+            if platform is None or match is None or wheel.version.local:
+                continue
+            python = f"{match[1]}.{match[2]}" + ("t" if re.fullmatch(r"cp3\d+t", tag.abi) else "")
+            found.setdefault((str(wheel.version), platform), set()).add(python)
+    for (version, platform), versions in sorted(found.items()):
+        row = drift.pythons(facts, version, platform, versions)
+        if row is not None:
+            yield row
+
+
+def _wheel_rows(facts: Facts, version: str, places: Places, progress: Progress) -> Iterator[Compared]:
+    from rekindle.errors import BadInput
+    from rekindle.facts import drift
+    from rekindle.inspect.published import find_wheels, open_wheel
+    from rekindle.model.facts import Compared
+
+    row = facts.release(version)
+    if row is None:
+        raise BadInput(f"no torch {version} is in the tables", remedy="rekindle facts show torch lists them")
+    for platform, flavour in row.pypi.items():
+        if not flavour.startswith("cu"):
+            continue
+        python = next((p for p in reversed(row.pythons[platform]) if not p.endswith("t")), "3.11")
+        tag = "linux_x86_64" if platform == "linux_x86_64" else "linux_aarch64"
+        try:
+            wheel = find_wheels(f"torch=={version}", places, python=python, platform=tag)[0]
+            zipped = open_wheel(wheel, places, progress=progress).zip
+            text = bytearray()
+            zipped.inflate("torch/lib/libtorch_python.so", text.extend)
+            headers = dict(zipped.headers("METADATA"))
+        except BadInput as error:
+            yield Compared(what=f"torch {version} {platform}", outcome="skipped", note=error.message)
+            continue
+        lists = {match.decode() for match in _ARCH_LIST.findall(bytes(text))}
+        longest = max(lists, key=len, default="")
+        if longest:
+            yield drift.architectures(facts, version, platform, longest.split())
+        else:
+            yield Compared(what=f"torch {version} {platform}", outcome="skipped", note="the library stores no list")
+        found = drift.metadata(facts, version, headers.get("Requires-Python"))
+        if found is not None:
+            yield found
+
+
+def _ptxas(
+    facts: Facts, toolkit: str, compilers: dict[str, list[IndexWheel]], places: Places, progress: Progress
+) -> Compared:
+    """Take ptxas out of the published compiler wheel by ranges and ask it."""
+    import platform as machine
+    import tempfile
+    from pathlib import Path
+
+    from rekindle.errors import BadInput
+    from rekindle.facts import drift
+    from rekindle.host.live import LiveHost
+    from rekindle.inspect.published import open_wheel
+    from rekindle.model.facts import Compared
+    from rekindle.model.version import minor
+
+    what = f"CUDA {toolkit} targets (ptxas --help)"
+    suffix = f"_{machine.machine()}"
+    fitting = [
+        wheel
+        for found in compilers.values()
+        for wheel in found
+        if minor(str(wheel.version)) == minor(toolkit) and any(tag.platform.endswith(suffix) for tag in wheel.tags)
+    ]
+    if not fitting:
+        return Compared(
+            what=what, outcome="skipped", note=f"no published compiler for this machine ({machine.machine()})"
+        )
+    try:
+        zipped = open_wheel(fitting[0], places, progress=progress).zip
+        name = next((member for member in zipped.members if member.endswith("/bin/ptxas")), None)
+        with tempfile.TemporaryDirectory() as folder:
+            if name is None:
+                return Compared(what=what, outcome="skipped", note="the wheel has no ptxas")
+            program = Path(folder) / "ptxas"
+            with program.open("wb") as file:
+                zipped.inflate(name, file.write)
+            program.chmod(0o700)
+            done = LiveHost().run([str(program), "--help"], timeout=60)
+    except BadInput as error:
+        return Compared(what=what, outcome="skipped", note=error.message)
+    names = _PTXAS_SM.findall(done.out)
+    if not names:
+        return Compared(what=what, outcome="skipped", note="ptxas did not run here")
+    return drift.targets(facts, toolkit, names)

@@ -1,0 +1,76 @@
+"""Facts for people: tables, sources, and what a new measurement says."""
+
+from __future__ import annotations
+
+import json
+
+from rekindle.model.facts import FactsCheck, SourcesView, TableView
+from rekindle.render.screen import Screen
+
+_SHORT = 12
+_MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
+
+
+def table_view(view: TableView, screen: Screen) -> None:
+    if view.table == "tables":
+        screen.rows(
+            [(name, ", ".join(f"{value} {key}" for key, value in row.items())) for name, row in view.rows.items()]
+        )
+        screen.line()
+        screen.line("  rekindle facts show TABLE [ROW] shows the rows")
+        return
+    if len(view.rows) > _SHORT and not screen.verbosity:
+        screen.rows([(name, _gist(row)) for name, row in view.rows.items()])
+        return
+    for name, row in view.rows.items():
+        screen.section(f"{view.table} {name}")
+        screen.rows([(key, _text(value)) for key, value in row.items()])
+
+
+def _gist(row: dict[str, object]) -> str:
+    for key in (
+        "arch",
+        "text",
+        "sm",
+        "gfx",
+        "sass",
+        "released",
+        "title",
+        "cuda",
+        "glibc",
+        "microarchitecture",
+        "level",
+    ):
+        if key in row:
+            return f"{key} {_text(row[key])[:90]}"
+    return ""
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) if all(" " not in str(item) for item in value) else "; ".join(map(str, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def sources_view(view: SourcesView, screen: Screen) -> None:
+    known = ", ".join(f"{count} {how}" for how, count in view.how.items())
+    screen.verdict("ok", f"{sum(view.how.values())} rows: {known}; read {view.oldest} to {view.newest}")
+    shown = view.sources if screen.verbosity else view.sources[:40]
+    screen.rows([(str(use.rows), ", ".join(use.tables), use.source) for use in shown])
+    if len(view.sources) > len(shown):
+        screen.line(f"  … and {len(view.sources) - len(shown)} more (-v)")
+
+
+def check_view(check: FactsCheck, screen: Screen) -> None:
+    status = "fail" if check.drift else "warn" if check.new else "ok"
+    text = f"{check.agrees} facts agree, {check.drift} drifted, {check.new} new, {check.skipped} not looked at"
+    screen.verdict(status, text)
+    for row in check.compared:
+        if row.outcome == "agrees" and not screen.verbosity and "Pythons" in row.what:
+            continue
+        screen.bullet(row.what + (f": {row.note}" if row.note else ""), status=_MARKS[row.outcome])
+        if row.outcome == "drift":
+            screen.paragraph(f"tables: {row.facts}", indent=6)
+            screen.paragraph(f"found:  {row.found}", indent=6)
+        elif row.found and (row.outcome == "new" or screen.verbosity):
+            screen.paragraph(row.found, indent=6)

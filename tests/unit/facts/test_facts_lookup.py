@@ -1,0 +1,89 @@
+"""Names people use, to architectures: GPUs, CPUs, distributions."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.cpus import find_cpu, find_distro
+from rekindle.facts.gpus import find_gpu
+
+FACTS = load_facts()
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("Tesla K40c", "sm_35"),
+        ("K80", "sm_37"),
+        ("NVIDIA GeForce RTX 5070 Ti", "sm_120"),
+        ("gtx970", "sm_52"),
+        ("NVIDIA GeForce RTX 3080 Laptop GPU", "sm_86"),
+        ("NVIDIA A100-SXM4-80GB", "sm_80"),
+        ("H100", "sm_90"),
+        ("GTX 750 Ti", "sm_50"),
+        ("GeForce GT 710", "sm_35"),
+        ("Jetson Orin Nano", "sm_87"),
+        ("GK110B", "sm_35"),
+        ("10de:1024", "sm_35"),
+        ("8.6", "sm_86"),
+        ("Radeon RX 6700 XT", "gfx1031"),
+        ("RX 7900 XTX", "gfx1100"),
+        ("RX Vega 64", "gfx900"),
+        ("MI300X", "gfx942"),
+        ("AMD Radeon 8060S Graphics", "gfx1151"),
+    ],
+)
+def test_a_gpu_is_found(name: str, arch: str) -> None:
+    assert str(find_gpu(name, FACTS).archs[0]) == arch
+
+
+def test_a_name_of_several_chips_gives_them_all_newest_first() -> None:
+    assert [str(arch) for arch in find_gpu("GeForce GT 730", FACTS).archs] == ["sm_35", "sm_30", "sm_21"]
+
+
+def test_a_typo_is_met_with_the_nearest_name() -> None:
+    with pytest.raises(BadInput) as caught:
+        find_gpu("Tesla K4Oc", FACTS)
+    assert "Tesla K40c" in (caught.value.remedy or "")
+
+
+def test_every_product_is_found_by_its_own_name() -> None:
+    for vendor in (FACTS.nvidia, FACTS.amd):
+        for chip in vendor.chip.values():
+            for product in chip.products:
+                assert chip.arch in {str(arch) for arch in find_gpu(product, FACTS).archs}, product
+
+
+def test_every_pci_id_is_found() -> None:
+    for chip in FACTS.nvidia.chip.values():
+        for device in " ".join([*chip.products.values(), chip.ids]).split():
+            assert str(find_gpu(f"10de:{device}", FACTS).archs[0]) == chip.arch
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz", "ivybridge"),
+        ("Xeon E5-2690 v3", "haswell"),
+        ("Core i7-4820K", "ivybridge"),
+        ("Core i7-4770", "haswell"),
+        ("AMD Ryzen 5 3600X", "zen2"),
+        ("Core i9, 14th generation", "alderlake"),
+        ("AMD FX-8350", "piledriver"),
+        ("Phenom II X6", "k10"),
+        ("Ivy Bridge", "ivybridge"),
+        ("arm64", "aarch64"),
+    ],
+)
+def test_a_cpu_is_found(name: str, kind: str) -> None:
+    assert find_cpu(name, FACTS) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "glibc"), [("ubuntu-22.04", "2.35"), ("Ubuntu 18.04.6 LTS", "2.27"), ("centos-7", "2.17"), ("arch", None)]
+)
+def test_a_distribution_tells_its_glibc(name: str, glibc: str | None) -> None:
+    row = find_distro(name, FACTS)
+    assert (row.glibc if row else None) == glibc
