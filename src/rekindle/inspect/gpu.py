@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from rekindle.formats import fatbin
+from rekindle.formats import fatbin, offload
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
-from rekindle.model.arch import Gfx, GpuArch, Sm
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,9 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
         if section.name in fatbin.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
             _walk_fatbin(survey, binary, offset, size)
+        elif section.name in offload.SECTIONS:
+            offset, size = binary.content(section)  # type: ignore[arg-type]
+            _walk_offload(survey, binary, offset, size)
     return survey
 
 
@@ -74,5 +77,25 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) ->
             survey.compression[entry.compression] += 1
             if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
                 survey.newest_ptx = entry.version
+        if targets:
+            survey.sets[frozenset(targets)] += 1
+
+
+def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
+    for bundle in offload.read_bundles(binary.view.data, offset, size, survey.file):
+        targets = set()
+        for code in bundle.objects:
+            if code.target is None:
+                continue
+            try:
+                target = Target("gfx", parse_gfx(code.target))
+            except ValueError:
+                # gfx11-generic, amdgcnspirv: named, not judged.
+                survey.odd[code.target] += 1
+                continue
+            targets.add(target)
+            survey.entries[target] += 1
+            survey.bytes[target] += code.size
+        survey.compression[bundle.form] += 1
         if targets:
             survey.sets[frozenset(targets)] += 1
