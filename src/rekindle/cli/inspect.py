@@ -22,6 +22,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help="a wheel, a library, a directory or a package name")
     parser.add_argument("--quick", action="store_true", help="read as little as possible")
+    parser.add_argument("--no-cpu", action="store_true", help="leave out the audit of the CPU code")
     parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
 
@@ -31,7 +32,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.wheel import render_wheel
 
     report = api.inspect(
-        args.target, quick=args.quick, python=args.python, platform=args.platform, progress=session.progress
+        args.target,
+        quick=args.quick,
+        cpu=not args.no_cpu,
+        python=args.python,
+        platform=args.platform,
+        progress=session.progress,
     )
     refused = report.verdict is not None and report.verdict.runs is False
     return Answer(document=report, view=render_wheel, exit_code=Exit.NO if refused else Exit.YES)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.pe import Pe, is_pe
+from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
 
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)$")
@@ -26,6 +28,7 @@ class Library:
     soname: str | None = None
     rpath: tuple[str, ...] = ()
     floors: dict[str, str]
+    cpu: CpuSurvey | None = None
 
     @property
     def base(self) -> str:
@@ -40,19 +43,21 @@ def open_binary(data: Any, what: str) -> Elf | Pe | None:
     return Pe(data, what) if is_pe(head) else None
 
 
-def read_library(data: Any, file: str) -> Library | None:
+def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int, int], None]) -> Library | None:
+    """``step`` hears how far the audit of the code is, in bytes."""
     binary = open_binary(data, file)
     if binary is None:
         return None
     gpu = survey_gpu(binary, file)
+    code = survey_cpu(binary, file, step) if cpu else None
     if isinstance(binary, Pe):
         return Library(
             file=file, format="pe", machine=binary.machine, gpu=gpu, needed=binary.needed, delayed=binary.delayed,
-            floors={},
+            floors={}, cpu=code,
         )  # fmt: skip
     return Library(
         file=file, format="elf", machine=binary.machine, gpu=gpu, needed=binary.needed, soname=binary.soname,
-        rpath=binary.rpath, floors=_floors(binary),
+        rpath=binary.rpath, floors=_floors(binary), cpu=code,
     )  # fmt: skip
 
 

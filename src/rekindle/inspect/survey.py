@@ -12,20 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from rekindle.errors import BadInput
+from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.libraries import Library, read_library
 from rekindle.inspect.links import join_links
 from rekindle.inspect.origin import describe_library, kernels_of, reference_set
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource, is_native
 from rekindle.model.progress import Progress
-from rekindle.model.wheel import Finding, WheelCpu, WheelGpu, WheelReport
+from rekindle.model.wheel import Finding, WheelGpu, WheelReport
 
 WORKERS = 2
 # Where torch keeps the answer of torch.cuda.get_arch_list().
 _ARCH_LIST_HOLDER = re.compile(r"(?:^|/)(?:lib)?torch_python\.(?:so|dll)$")
 
 
-def inspect_source(source: Source, *, quick: bool, progress: Progress) -> WheelReport:
+def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, progress: Progress) -> WheelReport:
     declared = read_declared(source)
     natives = sorted((name for name in source.files if is_native(name)), key=lambda name: -source.files[name])
     if isinstance(source, FileSource):
@@ -35,7 +36,7 @@ def inspect_source(source: Source, *, quick: bool, progress: Progress) -> WheelR
     if quick:
         _find_declared_list(source, declared, natives)
     else:
-        libraries = _read_all(source, natives, declared, findings, progress)
+        libraries = _read_all(source, natives, declared, findings, progress, cpu=cpu)
     return assemble(source, declared, libraries, findings, quick=quick)
 
 
@@ -47,7 +48,13 @@ def _find_declared_list(source: Source, declared: Declared, natives: Sequence[st
 
 
 def _read_all(
-    source: Source, natives: Sequence[str], declared: Declared, findings: list[Finding], progress: Progress
+    source: Source,
+    natives: Sequence[str],
+    declared: Declared,
+    findings: list[Finding],
+    progress: Progress,
+    *,
+    cpu: bool,
 ) -> list[Library]:
     total = sum(source.files[name] for name in natives)
     progress.stage("reading", f"{len(natives)} native files, {total / 1e6:.0f} MB")
@@ -58,7 +65,7 @@ def _read_all(
             with source.mapped(name) as data:
                 if _ARCH_LIST_HOLDER.search(name):
                     declared.targets = find_arch_list(data)
-                return read_library(data, name)
+                return read_library(data, name, cpu=cpu, step=lambda done, all_: _tell(progress, name, done, all_))
         except BadInput as error:
             if isinstance(source, FileSource):
                 raise
@@ -76,6 +83,11 @@ def _read_all(
     if isinstance(source, FileSource) and not libraries:
         raise BadInput(f"{source.label} is neither a wheel nor a native library")
     return sorted(libraries, key=lambda library: library.file)
+
+
+def _tell(progress: Progress, name: str, done: int, total: int) -> None:
+    if total > (8 << 20):
+        progress.step(done, total, f"auditing {name}")
 
 
 def assemble(
@@ -102,7 +114,7 @@ def assemble(
             static_libraries=kernels_of(surveys, reference, {"static"}),
             libraries=tuple(describe_library(survey, reference, {}) for survey in surveys),
         ),
-        cpu=WheelCpu(arch=machines[0] if len(machines) == 1 else None),
+        cpu=join_cpu([library.cpu for library in libraries if library.cpu], machines),
         links=join_links(libraries),
         findings=tuple(findings),
         read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,

@@ -15,6 +15,7 @@ def inspect(
     target: str,
     *,
     quick: bool = False,
+    cpu: bool = True,
     machine: Machine | None = None,
     python: str | None = None,
     platform: str | None = None,
@@ -27,7 +28,7 @@ def inspect(
 
     listener = progress or Silent()
     with open_target(target, places=pip_places, progress=listener, python=python, platform=platform) as source:
-        return inspect_source(source, quick=quick, progress=listener)
+        return inspect_source(source, quick=quick, cpu=cpu, progress=listener)
 
 
 def pip_places() -> Places:

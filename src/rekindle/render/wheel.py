@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.wheel import LibraryGpu, WheelGpu, WheelReport
+from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelGpu, WheelReport
 from rekindle.render.screen import Screen
 
 
@@ -11,6 +11,7 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     screen.verdict("ok", f"{name}: {headline(report)}")
     screen.rows(_facts(report))
     _gpu(report.gpu, screen)
+    _cpu(report.cpu, screen)
     _links(report, screen)
     if report.findings:
         screen.section("Found in the wheel itself")
@@ -80,6 +81,31 @@ def short(arch: str) -> str:
 def _number(arch: str) -> tuple[int, str]:
     digits = "".join(c for c in arch.split(":")[0] if c.isdigit())
     return int(digits or 0), arch
+
+
+def _cpu(cpu: WheelCpu, screen: Screen) -> None:
+    if cpu.functions is None:
+        return
+    screen.section("CPU")
+    first = f" (oldest: {', '.join(cpu.oldest)})" if cpu.oldest else ""
+    screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
+    for title, uses, status in (
+        ("reached without asking the CPU", cpu.unconditional, "fail"),
+        ("perhaps reached without asking the CPU; 'rekindle verify --cpu' proves it", cpu.suspects, "warn"),
+        ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
+    ):
+        if uses:
+            each = "; ".join(f"{use.isa}: {use.functions} ({', '.join(use.examples[:3])})" for use in uses)
+            screen.bullet(f"{title}: {each}", status=status)
+    for evidence in cpu.evidence[: 5 if screen.verbosity == 0 else None]:
+        screen.paragraph(f"{evidence.function} [{' '.join(evidence.isa)}] in {evidence.file}: {evidence.why}", indent=6)
+    if cpu.dispatched:
+        screen.bullet("chosen at run time: " + ", ".join(f"{use.isa} {use.functions}" for use in cpu.dispatched))
+    if screen.verbosity:
+        for guard in cpu.guards:
+            screen.bullet(f"{guard.functions} functions: {guard.guard}", indent=4)
+        for note in cpu.notes:
+            screen.bullet(note, status="skip")
 
 
 def _links(report: WheelReport, screen: Screen) -> None:

@@ -1,0 +1,54 @@
+"""What a scan of machine code finds, whatever the processor: the ``Scan`` value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass
+class Scan:
+    """Function numbers count from the library's first; addresses are mapped addresses.
+
+    ``uses`` rows are (function, class, first address, how many). ``calls`` rows are (function, target) of direct
+    calls, jumps and addresses taken; ``reads`` rows are (function, address) of memory operands that hit one of
+    the watched addresses. ``asks`` are functions that ask the processor what it is. Calls, reads and asks are
+    candidates: bytes that look like it, instruction or not.
+    """
+
+    uses: Ints
+    calls: Ints
+    reads: Ints
+    asks: Ints
+
+
+def owners(at: Ints, starts: Ints, ends: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """The function that holds each address, and whether one does."""
+    index = np.searchsorted(starts, at, "right") - 1
+    return index, np.asarray((index >= 0) & (at < ends[np.maximum(index, 0)]))
+
+
+def matching(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+    """(function of ``at``, target) for the targets that are among the sorted ``targets``; each pair once."""
+    if not len(targets) or not len(starts):
+        return np.zeros((0, 2), np.int64)
+    near = (target >= targets[0]) & (target <= targets[-1])
+    at, target = at[near], target[near]
+    found = targets[np.minimum(np.searchsorted(targets, target), len(targets) - 1)] == target
+    at, target = at[found], target[found]
+    index, inside = owners(at, starts, ends)
+    pairs = np.stack([index[inside], target[inside]], axis=1)
+    return np.unique(pairs, axis=0) if len(pairs) else pairs
+
+
+def summed(owner: Ints, kind: Ints, where: Ints) -> Ints:
+    """Rows of (function, class, first address, how many)."""
+    key = owner * 64 + kind
+    order = np.lexsort((where, key))
+    unique, position, count = np.unique(key[order], return_index=True, return_counts=True)
+    return np.stack([unique // 64, unique % 64, where[order][position], count], axis=1)

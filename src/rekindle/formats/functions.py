@@ -1,0 +1,255 @@
+"""Where the functions of a library begin and end, and what they are called, as arrays.
+
+ELF: ``.symtab`` (or ``.dynsym``), joined with the unwind table for what has no symbol. PE: ``.pdata`` with
+the exports' names. A symbol's *file* is the STT_FILE entry before it, which names the translation unit of
+local functions; hidden functions that the linker made local all stand behind one empty FILE entry, so they
+have no file.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rekindle.formats.elf import SHF_EXECINSTR, SHT_NOBITS, Elf, Section
+from rekindle.formats.pe import EXCEPTION, EXECUTE, Pe
+from rekindle.formats.view import Malformed
+
+Addresses = npt.NDArray[np.int64]
+SYMBOL = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("value", "<u8"), ("size", "<u8")]
+)
+LOCAL, GLOBAL, WEAK = 0, 1, 2
+_OBJECT, _FUNC, _FILE, _IFUNC = 1, 2, 4, 10
+MAX_SYMBOLS = 50_000_000
+
+
+@dataclass
+class Code:
+    """One executable stretch: mapped at ``address``, stored at ``offset``."""
+
+    address: int
+    offset: int
+    size: int
+
+
+@dataclass
+class Functions:
+    """Sorted by ``start``; ``end`` never reaches into the next. ``symbol`` is an index into the table, or -1."""
+
+    start: Addresses
+    end: Addresses
+    symbol: Addresses
+    table: Any
+    strings: tuple[Any, int, int]
+    files: Addresses
+    exported: npt.NDArray[np.bool_]
+    names: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def name(self, index: int) -> str:
+        """The symbol's name, or its address where it has none."""
+        if index in self.names:
+            return self.names[index]
+        symbol = int(self.symbol[index])
+        text = self._string(int(self.table["name"][symbol])) if symbol >= 0 else ""
+        return text or f"function at {int(self.start[index]):#x}"
+
+    def named(self, index: int) -> bool:
+        return index in self.names or int(self.symbol[index]) >= 0
+
+    def file(self, index: int) -> str:
+        """The translation unit of a local function, or an empty string."""
+        symbol = int(self.symbol[index])
+        if symbol < 0 or not len(self.files) or self.binding(index) != LOCAL:
+            return ""
+        at = int(self.files[symbol])
+        return self._string(int(self.table["name"][at])) if at else ""
+
+    def binding(self, index: int) -> int:
+        symbol = int(self.symbol[index])
+        return LOCAL if symbol < 0 else int(self.table["info"][symbol]) >> 4
+
+    def at(self, address: int) -> int | None:
+        """The function that holds an address."""
+        index = int(np.searchsorted(self.start, address, "right")) - 1
+        return index if index >= 0 and address < self.end[index] else None
+
+    def _string(self, offset: int) -> str:
+        data, start, end = self.strings
+        low = start + offset
+        if not start <= low < end:
+            return ""
+        piece = bytes(data[low : min(end, low + 4096)])
+        return piece.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+
+
+def code_of(binary: Elf | Pe) -> list[Code]:
+    """Executable sections without the linker's call stubs; segments where the section table is gone."""
+    out: list[Code] = []
+    if isinstance(binary, Pe):
+        for pe_section in binary.sections:
+            if pe_section.flags & EXECUTE:
+                offset, size = binary.content(pe_section)
+                out.append(Code(pe_section.address, offset, size))
+        return out
+    for section in binary.sections:
+        stub = section.name.startswith(".plt") or section.name in (".init", ".fini")
+        if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS and not stub and section.size:
+            binary.content(section)
+            out.append(Code(section.address, section.offset, section.size))
+    if not binary.sections:
+        for segment in binary.segments:
+            if segment.kind == 1 and segment.flags & 1 and binary.view.inside(segment.offset, segment.file_size):
+                out.append(Code(segment.address, segment.offset, segment.file_size))
+    return out
+
+
+def find_functions(binary: Elf | Pe) -> Functions:
+    return _pe_functions(binary) if isinstance(binary, Pe) else _elf_functions(binary)
+
+
+def symbols_of(elf: Elf, section: Section) -> Any:
+    offset, size = elf.content(section)
+    if size // SYMBOL.itemsize > MAX_SYMBOLS:
+        raise Malformed(f"{elf.view.what} claims {size // SYMBOL.itemsize} symbols")
+    return np.frombuffer(elf.view.data, SYMBOL, count=size // SYMBOL.itemsize, offset=offset)
+
+
+def string_table(elf: Elf, section: Section) -> tuple[Any, int, int]:
+    if section.link >= len(elf.sections):
+        raise Malformed(f"{elf.view.what}: the strings of {section.name} are nowhere")
+    offset, size = elf.content(elf.sections[section.link])
+    return elf.view.data, offset, offset + size
+
+
+def _elf_functions(elf: Elf) -> Functions:
+    code = code_of(elf)
+    table_section = elf.section(".symtab") or elf.section(".dynsym")
+    full = elf.section(".symtab") is not None
+    table = np.zeros(0, SYMBOL)
+    strings: tuple[Any, int, int] = (b"", 0, 0)
+    if table_section is not None and table_section.size:
+        table, strings = symbols_of(elf, table_section), string_table(elf, table_section)
+    kind = table["info"] & 15
+    callable_ = ((kind == _FUNC) | (kind == _IFUNC)) & (table["section"] != 0)
+    value = table["value"].astype(np.int64)
+    chosen = np.flatnonzero(callable_ & _inside(value, code))
+    # Of several names for one address a global one is kept: it is what others call.
+    order = np.lexsort((-(table["info"][chosen] >> 4).astype(np.int64), value[chosen]))
+    chosen = chosen[order]
+    first = np.ones(len(chosen), bool)
+    first[1:] = np.diff(value[chosen]) > 0
+    aliases, chosen = chosen, chosen[first]
+    start, size = value[chosen], np.minimum(table["size"][chosen], 1 << 40).astype(np.int64)
+    # Locals after a FILE entry belong to it; the accumulated maximum carries the last one forward.
+    files = (
+        np.maximum.accumulate(np.where(kind == _FILE, np.arange(len(table)), 0)) if full and len(table) else start[:0]
+    )
+    exported = _exported(elf, start)
+    unwind_start, unwind_end = _unwind(elf)
+    keep = _inside(unwind_start, code) & ~_covered(unwind_start, start, size)
+    all_start = np.concatenate([start, unwind_start[keep]])
+    all_end = np.concatenate([start + size, unwind_end[keep]])
+    symbol = np.concatenate([chosen.astype(np.int64), np.full(int(keep.sum()), -1, np.int64)])
+    shown = np.concatenate([exported, np.zeros(int(keep.sum()), bool)])
+    order = np.argsort(all_start, kind="stable")
+    all_start, all_end, symbol, shown = all_start[order], all_end[order], symbol[order], shown[order]
+    del aliases
+    end = _ends(all_start, all_end, code)
+    return Functions(all_start, end, symbol, table, strings, files, shown, {})
+
+
+def _inside(value: Addresses, code: list[Code]) -> npt.NDArray[np.bool_]:
+    out = np.zeros(len(value), bool)
+    for part in code:
+        out |= (value >= part.address) & (value < part.address + part.size)
+    return out
+
+
+def _covered(points: Addresses, start: Addresses, size: Addresses) -> npt.NDArray[np.bool_]:
+    """Points that lie inside a sized symbol, or at the start of one without a size."""
+    if not len(start):
+        return np.zeros(len(points), bool)
+    index = np.searchsorted(start, points, "right") - 1
+    before = np.maximum(index, 0)
+    return np.asarray((index >= 0) & ((points < start[before] + size[before]) | (points == start[before])))
+
+
+def _ends(start: Addresses, end: Addresses, code: list[Code]) -> Addresses:
+    """Never past the next function; a symbol without a size runs up to it; never out of its section."""
+    following = np.full(len(start), np.iinfo(np.int64).max, np.int64)
+    following[:-1] = start[1:]
+    out = np.minimum(np.where(end > start, end, following), following)
+    for part in code:
+        mine = (start >= part.address) & (start < part.address + part.size)
+        out[mine] = np.minimum(out[mine], part.address + part.size)
+    return np.asarray(out, np.int64)
+
+
+def _exported(elf: Elf, start: Addresses) -> npt.NDArray[np.bool_]:
+    section = elf.section(".dynsym")
+    if section is None or not section.size:
+        return np.zeros(len(start), bool)
+    table = symbols_of(elf, section)
+    visible = (table["section"] != 0) & ((table["info"] >> 4) != LOCAL)
+    return np.isin(start, table["value"][visible].astype(np.int64))
+
+
+def _unwind(elf: Elf) -> tuple[Addresses, Addresses]:
+    """Function ranges from ``.eh_frame_hdr``; none where it has another form than linkers write today."""
+    empty = np.zeros(0, np.int64)
+    section, frames = elf.section(".eh_frame_hdr"), elf.section(".eh_frame")
+    if section is None or frames is None or section.size < 12:
+        return empty, empty
+    offset, size = elf.content(section)
+    version, _, count_form, table_form, _, count = struct.unpack_from("<BBBBiI", elf.view.data, offset)
+    # 0x03: udata4; 0x3b: signed 4 bytes relative to the section.
+    if version != 1 or count_form != 0x03 or table_form != 0x3B or 12 + 8 * count > size:
+        return empty, empty
+    rows = np.frombuffer(elf.view.data, "<i4", count=2 * count, offset=offset + 12).reshape(-1, 2).astype(np.int64)
+    start, frame = rows[:, 0] + section.address, rows[:, 1] + section.address - frames.address + frames.offset
+    good = (frame >= 0) & (frame + 16 <= elf.view.size)
+    start, frame = start[good], frame[good]
+    raw = np.frombuffer(elf.view.data, np.uint8)
+    # An FDE is u32 length, u32 CIE, s32 start, u32 range (4-byte encodings, as GCC and Clang write).
+    length = sum(raw[frame + 12 + i].astype(np.int64) << (8 * i) for i in range(4))
+    order = np.argsort(start, kind="stable")
+    start, length = start[order], np.asarray(length)[order]
+    following = np.append(start[1:], start[-1:] + (1 << 20))
+    end = np.where(length > 0, np.minimum(start + length, following), following)
+    return start, end
+
+
+def _pe_functions(pe: Pe) -> Functions:
+    found = pe.directory(EXCEPTION)
+    step = 12 if pe.machine == "x86_64" else 8
+    rows = np.zeros((0, step // 4), np.int64)
+    if found is not None:
+        offset, size = found
+        if not pe.view.inside(offset, size):
+            raise Malformed(f"{pe.view.what}: its function table lies outside the file")
+        count = size // step
+        rows = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset).reshape(count, -1)
+        rows = rows.astype(np.int64)
+    code = code_of(pe)
+    rows = rows[_inside(rows[:, 0], code)] if len(rows) else rows
+    rows = rows[np.argsort(rows[:, 0], kind="stable")] if len(rows) else rows
+    start = rows[:, 0]
+    end = rows[:, 1] if step == 12 else np.zeros(len(rows), np.int64)
+    keep = np.ones(len(start), bool)
+    keep[1:] = np.diff(start) > 0
+    start, end = start[keep], end[keep]
+    named = dict(pe.exports)
+    shown = np.isin(start, np.fromiter(named, np.int64, len(named)))
+    names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
+    empty = np.zeros(0, np.int64)
+    symbol = np.full(len(start), -1, np.int64)
+    table = np.zeros(0, SYMBOL)
+    return Functions(start, _ends(start, end, code), symbol, table, (b"", 0, 0), empty, shown, names)

@@ -1,0 +1,154 @@
+"""Who refers to whom inside an ELF library besides direct calls: call stubs, GOT slots, pointers in data.
+
+All from the relocations, as the loader applies them. Addresses are mapped addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rekindle.formats.elf import Elf, Section
+from rekindle.formats.functions import string_table, symbols_of
+
+Ints = npt.NDArray[np.int64]
+RELA = np.dtype([("where", "<u8"), ("info", "<u8"), ("addend", "<i8")])
+# machine -> (relative, absolute 64, GLOB_DAT, JUMP_SLOT, IRELATIVE)
+_KINDS = {"x86_64": (8, 1, 6, 7, 37), "aarch64": (1027, 257, 1025, 1026, 1032)}
+MAX_STUBS = 2_000_000
+
+
+@dataclass
+class References:
+    """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere.
+
+    ``stubs``: address of a call stub -> its slot. ``started`` are functions the loader calls (init_array).
+    """
+
+    pointers: Ints
+    imports: dict[int, str]
+    stubs: dict[int, int]
+    started: Ints
+    resolvers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def read_references(elf: Elf) -> References:
+    kinds = _KINDS.get(elf.machine)
+    none = np.zeros((0, 2), np.int64)
+    if kinds is None:
+        return References(none, {}, {}, none[:, 0])
+    symbols, names = _dynamic_symbols(elf)
+    pointers, imports, resolvers = [none], {}, [none[:, 0]]
+    for section in elf.sections:
+        if section.kind == 4 and section.name.startswith((".rela.dyn", ".rela.plt", ".rela.iplt")):
+            offset, size = elf.content(section)
+            rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
+            kind, symbol = (rows["info"] & 0xFFFFFFFF).astype(np.int64), (rows["info"] >> 32).astype(np.int64)
+            where, addend = rows["where"].astype(np.int64), rows["addend"].astype(np.int64)
+            relative = kind == kinds[0]
+            pointers.append(np.stack([where[relative], addend[relative]], axis=1))
+            resolvers.append(addend[kind == kinds[4]])
+            bound = np.isin(kind, kinds[1:4]) & (symbol < len(symbols))
+            where, symbol, addend = where[bound], symbol[bound], addend[bound]
+            defined = symbols["section"][symbol] != 0
+            value = symbols["value"][symbol].astype(np.int64) + addend
+            pointers.append(np.stack([where[defined], value[defined]], axis=1))
+            for slot, index in zip(where[~defined].tolist(), symbol[~defined].tolist(), strict=True):
+                imports[slot] = _string(names, int(symbols["name"][index]))
+    pointers.append(_packed_relative(elf))
+    joined = np.concatenate(pointers)
+    joined = joined[np.argsort(joined[:, 0], kind="stable")]
+    return References(joined, imports, _stubs(elf), _started(elf, joined), np.concatenate(resolvers))
+
+
+def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:
+    section = elf.section(".dynsym")
+    if section is None or not section.size:
+        from rekindle.formats.functions import SYMBOL
+
+        return np.zeros(0, SYMBOL), (b"", 0, 0)
+    return symbols_of(elf, section), string_table(elf, section)
+
+
+def _string(table: tuple[Any, int, int], offset: int) -> str:
+    data, start, end = table
+    piece = bytes(data[min(start + offset, end) : min(start + offset + 1024, end)])
+    return piece.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+
+
+def _packed_relative(elf: Elf) -> Ints:
+    """RELR: an address, then bitmaps of the 63 words after it; the pointer itself lies in the slot."""
+    section = elf.section(".relr.dyn")
+    out: list[tuple[int, int]] = []
+    if section is None:
+        return np.zeros((0, 2), np.int64)
+    offset, size = elf.content(section)
+    at = 0
+    for (word,) in struct.iter_unpack("<Q", elf.view.take(offset, size // 8 * 8)):
+        if word & 1 == 0:
+            slots, at = [word], word + 8
+        else:
+            slots = [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
+            at += 63 * 8
+        for slot in slots:
+            place = elf.offset_of(slot)
+            if place is not None and elf.view.inside(place, 8):
+                out.append((slot, elf.view.number("<q", place)))
+    return np.array(out, np.int64).reshape(-1, 2)
+
+
+def _started(elf: Elf, pointers: Ints) -> Ints:
+    section = elf.section(".init_array")
+    if section is None:
+        return np.zeros(0, np.int64)
+    inside = (pointers[:, 0] >= section.address) & (pointers[:, 0] < section.address + section.size)
+    return np.unique(pointers[inside, 1])
+
+
+def _stubs(elf: Elf) -> dict[int, int]:
+    out: dict[int, int] = {}
+    for section in elf.sections:
+        if section.name.startswith(".plt") and section.size // 8 < MAX_STUBS:
+            out.update(_x86_stubs(elf, section) if elf.machine == "x86_64" else _arm_stubs(elf, section))
+    return out
+
+
+def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
+    """Every stub is 8 or 16 bytes long and jumps through its slot: ``ff 25 rel32``, perhaps after endbr64 or bnd."""
+    offset, size = elf.content(section)
+    code = np.frombuffer(elf.view.data, np.uint8, count=size, offset=offset)
+    head = code[: max(size - 6, 0)]
+    at = np.flatnonzero(head == 0xFF)
+    at = at[code[at + 1] == 0x25]
+    raw = code.tobytes()
+    out = {}
+    for place in at.tolist():
+        (relative,) = struct.unpack_from("<i", raw, place + 2)
+        begin = place
+        for before in (b"\xf2", b"\xf3\x0f\x1e\xfa"):
+            if raw[max(begin - len(before), 0) : begin] == before:
+                begin -= len(before)
+        out[section.address + begin] = section.address + place + 6 + relative
+    return out
+
+
+def _arm_stubs(elf: Elf, section: Section) -> dict[int, int]:
+    """``adrp x16, page; ldr x17, [x16, #low]; add; br x17``."""
+    offset, size = elf.content(section)
+    words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
+    out = {}
+    for index in np.flatnonzero((words[:-1] & 0x9F00001F) == 0x90000010).tolist() if len(words) > 1 else []:
+        page, load = int(words[index]), int(words[index + 1])
+        if load & 0xFFC003FF != 0xF9400211:
+            continue
+        pages = (page >> 29 & 3) | (page >> 5 & 0x7FFFF) << 2
+        pages -= 1 << 21 if pages >> 20 else 0
+        at = section.address + index * 4
+        # A BTI landing pad may stand before it.
+        begin = at - 4 if index and int(words[index - 1]) == 0xD503245F else at
+        out[begin] = (at & ~0xFFF) + (pages << 12) + (load >> 10 & 0xFFF) * 8
+    return out

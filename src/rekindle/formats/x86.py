@@ -1,0 +1,207 @@
+"""Length and instruction set of the x86-64 instruction at *every* offset at once, then a walk along the real ones.
+
+Disassembling 276 MB of libtorch_cpu.so one instruction after the other takes minutes in Python. Here table
+look-ups over whole arrays decode every byte offset as if an instruction began there (a superset); following
+the lengths from each function's start then visits only the instructions the CPU would.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rekindle.formats import x86_tables as tables
+
+Bytes = npt.NDArray[np.uint8]
+Offsets = npt.NDArray[np.int64]
+
+PAD = 32
+_CALL_AND_JUMP = (0xE8, 0xE9)
+# With fewer walkers than this a plain Python loop is as fast as NumPy's call overhead.
+FEW = 120
+
+
+def decode(code: Bytes) -> tuple[Bytes, Bytes]:
+    """(length, class) for an instruction that would begin at each offset. Class numbers are those of the tables."""
+    n = len(code)
+    b = np.zeros(n + PAD, np.uint8)
+    b[:n] = code
+    pairs = b[:-1].astype(np.uint16)
+    pairs |= b[1:].astype(np.uint16) << 8
+    length = tables.PAIRS[pairs]
+    isa = np.where(tables.NO_OPCODE[b], np.uint8(tables.BAD), np.uint8(0))
+    _fix_sib(length, np.flatnonzero(length & 0x80), 1, b)
+    _two_byte(b, length, isa)
+    _vex(b, length, isa)
+    _evex_and_xop(b, length, isa)
+    rex = (b[:-2] & 0xF0) == 0x40
+    _rex(b, length, isa, np.flatnonzero(rex))
+    _prefixes(b, length, isa)
+    np.minimum(length, 15, out=length)
+    return length[:n], isa[:n]
+
+
+def _fix_sib(length: Bytes, at: Offsets, modrm: int, b: Bytes) -> None:
+    """mod 0, rm 4: the SIB byte after ModRM adds four bytes if its base is 5."""
+    sib = b[np.minimum(at + modrm + 1, len(b) - 1)]
+    length[at] = (length[at] & 0x7F) + np.where((sib & 7) == 5, 4, 0).astype(np.uint8)
+
+
+def _modrm(b: Bytes, at: Offsets) -> Bytes:
+    """Bytes of ModRM, SIB and displacement where ModRM lies at ``at``."""
+    size = tables.MODRM[b[at]]
+    sib = (size & 0x80) != 0
+    return np.asarray((size & 0x7F) + np.where(sib & ((b[at + 1] & 7) == 5), 4, 0).astype(np.uint8), np.uint8)
+
+
+def _heads(b: Bytes, value: int) -> Offsets:
+    return np.flatnonzero(b[:-8] == value)
+
+
+def _two_byte(b: Bytes, length: Bytes, isa: Bytes) -> None:
+    at = _heads(b, 0x0F)
+    second, third = b[at + 1], b[at + 2]
+    size = 2 + tables.IMMEDIATE_0F[second] + np.where(tables.HAS_MODRM_0F[second], _modrm(b, at + 2), 0)
+    kind = np.where(tables.NO_OPCODE_0F[second], np.uint8(tables.BAD), tables.ISA_0F[0][second])
+    for escape, extra, classes in ((0x38, 3, tables.ISA_0F38), (0x3A, 4, tables.ISA_0F3A)):
+        here = np.flatnonzero(second == escape)
+        size[here] = extra + _modrm(b, at[here] + 3)
+        kind[here] = classes[third[here]]
+    length[at], isa[at] = size, kind
+
+
+def _vex(b: Bytes, length: Bytes, isa: Bytes) -> None:
+    at = _heads(b, 0xC5)
+    second, opcode = b[at + 1], b[at + 2]
+    size = 3 + _modrm(b, at + 3) + tables.IMMEDIATE_VEX[1][opcode]
+    length[at] = np.where(opcode == 0x77, 3, size)
+    isa[at] = tables.ISA_VEX[1, second & 3, (second >> 2) & 1, opcode]
+    at = _heads(b, 0xC4)
+    second, third, opcode = b[at + 1], b[at + 2], b[at + 3]
+    table = second & 0x1F
+    known = np.where(table <= 3, table, 0)
+    size = 4 + _modrm(b, at + 4) + tables.IMMEDIATE_VEX[known, opcode]
+    length[at] = np.where((table == 1) & (opcode == 0x77), 4, size)
+    kind = tables.ISA_VEX[known, third & 3, (third >> 2) & 1, opcode]
+    # vbroadcastss/sd from a register came with AVX2, from memory with AVX.
+    register = (b[at + 4] >> 6) == 3
+    broadcast = (known == 2) & ((opcode == 0x18) | (opcode == 0x19)) & register
+    isa[at] = np.where(broadcast, np.uint8(tables.ID["avx2"]), kind)
+
+
+def _evex_and_xop(b: Bytes, length: Bytes, isa: Bytes) -> None:
+    at = _heads(b, 0x62)
+    second, third, opcode = b[at + 1], b[at + 2], b[at + 4]
+    table = second & 7
+    immediate = np.where(table == 3, 1, np.where(table == 1, tables.IMMEDIATE_VEX[1][opcode], 0))
+    length[at] = 5 + _modrm(b, at + 5) + immediate
+    real = ((second & 8) == 0) & ((third & 4) != 0) & np.isin(table, (1, 2, 3, 5, 6))
+    kind = np.where(table >= 5, np.uint8(tables.ID["avx512_fp16"]), np.uint8(tables.ID["avx512"]))
+    isa[at] = np.where(real, kind, np.uint8(tables.BAD))
+    at = _heads(b, 0x8F)
+    at = at[((b[at + 1] & 0x1F) >= 8) & ((b[at + 1] & 0x1F) <= 10)]
+    table, opcode = b[at + 1] & 0x1F, b[at + 3]
+    length[at] = 4 + _modrm(b, at + 4) + np.where(table == 8, 1, np.where(table == 10, 4, 0))
+    tbm = (table == 10) | ((table == 9) & (opcode <= 2))
+    isa[at] = np.where(tbm, np.uint8(tables.ID["tbm"]), np.uint8(tables.ID["xop"]))
+
+
+def _rex(b: Bytes, length: Bytes, isa: Bytes, at: Offsets) -> None:
+    """REX adds a byte; REX.W makes ``mov r, imm`` eight bytes long and ``0F C7 /1`` a cmpxchg16b."""
+    following = b[at + 1]
+    wide = (b[at] & 8) != 0
+    eight = wide & ((following & 0xF8) == 0xB8)
+    kind = isa[at + 1]
+    swap = wide & (following == 0x0F) & (b[np.minimum(at + 2, len(b) - 1)] == 0xC7)
+    here = np.flatnonzero(swap)
+    modrm = b[np.minimum(at[here] + 3, len(b) - 1)]
+    cx16 = here[((modrm >> 3) & 7 == 1) & (modrm < 0xC0)]
+    kind[cx16] = tables.ID["cx16"]
+    # A prefix or a second REX after REX, or VEX after it, never occurs in compiled code.
+    stray = tables.LEGACY_PREFIX[following] | ((following & 0xF0) == 0x40)
+    length[at] = np.where(stray, 1, 1 + length[at + 1] + np.where(eight, 4, 0))
+    isa[at] = np.where(stray, np.uint8(0), kind)
+
+
+def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
+    """Legacy prefixes in any number: they add their bytes, 66 shrinks immediates, 66/F3/F2 choose the class."""
+    at = np.flatnonzero(tables.LEGACY_PREFIX[b[:-24]])
+    if not len(at):
+        return
+    last = np.empty(len(at), bool)
+    last[-1] = True
+    last[:-1] = at[1:] != at[:-1] + 1
+    run_end = np.flatnonzero(last)
+    end_of = run_end[np.searchsorted(run_end, np.arange(len(at)))]
+    opcode_at = at[end_of] + 1
+    values = b[at]
+
+    def has(value: int) -> npt.NDArray[np.bool_]:
+        count = np.cumsum(values == value)
+        return np.asarray(count[end_of] - count + (values == value) > 0)
+
+    small, repeat, repeat_not = has(0x66), has(0xF3), has(0xF2)
+    first = b[opcode_at]
+    rex = (first & 0xF0) == 0x40
+    real_at = opcode_at + rex
+    opcode = b[real_at]
+    size = length[opcode_at].astype(np.int16) + (opcode_at - at)
+    shrink = small & ~(rex & ((first & 8) != 0))
+    test = (opcode == 0xF7) & ((b[real_at + 1] & 0x30) == 0)
+    size -= np.where(shrink & (tables.SHRINKS[opcode] | test), 2, 0)
+    length[at] = np.minimum(size, 15)
+    kind = isa[opcode_at]
+    mode = np.where(repeat, 2, np.where(repeat_not, 3, np.where(small, 1, 0)))
+    two = np.flatnonzero(opcode == 0x0F)
+    second = b[real_at[two] + 1]
+    plain = tables.ISA_0F[mode[two], second]
+    kind[two] = np.where(plain > 0, plain, kind[two])
+    # F2 0F 38 F0/F1 is crc32, not movbe.
+    third = b[real_at[two] + 2]
+    crc = two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]
+    kind[crc] = tables.ID["sse4.2"]
+    isa[at] = kind
+
+
+def walk(length: Bytes, isa: Bytes, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:
+    """(offset, index of its function) of each instruction with a class, met when walking every function.
+
+    A walk ends at the function's end or at an encoding that no CPU has.
+    """
+    flagged = length | np.where(isa > 0, np.uint8(0x80), np.uint8(0))
+    stop = isa == tables.BAD
+    position, end, owner = starts.astype(np.int64), ends.astype(np.int64), np.arange(len(starts))
+    found_at: list[Offsets] = []
+    found_in: list[Offsets] = []
+    keep = position < end
+    position, end, owner = position[keep], end[keep], owner[keep]
+    while len(position) > FEW:
+        value = flagged[position]
+        hit = np.flatnonzero(value & 0x80)
+        alive: npt.NDArray[np.bool_] | None = None
+        if len(hit):
+            found_at.append(position[hit])
+            found_in.append(owner[hit])
+            alive = ~stop[position]
+        position = position + (value & 0x7F)
+        inside = position < end
+        if alive is not None:
+            inside &= alive
+        if not inside.all():
+            position, end, owner = position[inside], end[inside], owner[inside]
+    raw = flagged.tobytes() if len(position) else b""
+    for at, limit, index in zip(position.tolist(), end.tolist(), owner.tolist(), strict=True):
+        hits = []
+        while at < limit:
+            size = raw[at]
+            if size & 0x80:
+                hits.append(at)
+                if stop[at]:
+                    break
+                size &= 0x7F
+            at += size
+        found_at.append(np.array(hits, np.int64))
+        found_in.append(np.full(len(hits), index, np.int64))
+    if not found_at:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return np.concatenate(found_at), np.concatenate(found_in)

@@ -1,0 +1,167 @@
+"""What a stretch of x86-64 code does, function by function: instruction sets, calls, addresses taken, CPUID.
+
+Runs over a few megabytes at a time, so that memory stays flat and stretches can go to several processes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rekindle.formats import x86
+from rekindle.formats import x86_tables as tables
+from rekindle.formats.code_scan import Bytes, Ints, Scan, matching, owners, summed
+
+# How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
+BACK = 48
+RARE_BYTES = 200
+
+
+def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, *, first: int = 0) -> Scan:
+    """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
+    uses = _uses(code, address, starts, ends)
+    calls = _branches(code, address, starts, ends, targets)
+    reads = _reads(code, address, starts, ends, watched)
+    asks = _asks(code, address, starts, ends)
+    for rows in (uses, calls, reads):
+        rows[:, 0] += first
+    return Scan(uses, calls, reads, asks + first)
+
+
+def may_have_classes(code: Bytes) -> npt.NDArray[np.bool_]:
+    """Offsets where something other than baseline could begin, judged by two or three bytes: a cheap sieve.
+
+    Misses nothing: every encoding that the tables give a class (but "bad") starts with one of these patterns.
+    """
+    n = len(code)
+    # Three zero bytes before and eight after, so that neighbours can be looked at everywhere.
+    b = np.zeros(n + 11, np.uint8)
+    b[3 : n + 3] = code
+    head = b[3 : n + 3]
+    out = np.zeros(n, bool)
+    at = np.flatnonzero(head == 0xC5)
+    out[at] = _VEX[1, b[at + 5]]
+    at = np.flatnonzero(head == 0xC4)
+    table = b[at + 4] & 0x1F
+    out[at] = _VEX[np.where(table <= 3, table, 0), b[at + 6]]
+    at = np.flatnonzero(head == 0x62)
+    out[at] = _EVEX[b[at + 4]] & ((b[at + 5] & 4) != 0)
+    at = np.flatnonzero(head == 0x8F)
+    out[at] = _XOP[b[at + 4]]
+    at = np.flatnonzero(head == 0x0F)
+    second, before = b[at + 4], b[at + 2]
+    rex = (before & 0xF0) == 0x40
+    prefixed = _MANDATORY[np.where(rex, b[at + 1], before)]
+    out[at] = (_PREFIXED[second] & prefixed) | _ESCAPE[second] | ((second == 0xC7) & rex)
+    return out
+
+
+# Opcodes 0F xx that have a class with some prefix before them; escapes to the tables that are all classes.
+_PREFIXED = np.asarray((tables.ISA_0F > 0).any(axis=0))
+_ESCAPE = np.isin(np.arange(256), (0x38, 0x3A))
+_PREFIX = tables.LEGACY_PREFIX | ((np.arange(256) & 0xF0) == 0x40)
+_MANDATORY = np.isin(np.arange(256), (0x66, 0xF2, 0xF3))
+_VEX = np.asarray((tables.ISA_VEX != tables.BAD).any(axis=(1, 2)))
+_EVEX = np.array([(byte & 8) == 0 and (byte & 7) in (1, 2, 3, 5, 6) for byte in range(256)])
+_XOP = np.array([8 <= (byte & 0x1F) <= 10 for byte in range(256)])
+
+
+def _uses(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+    """Only functions with marks that may be instructions are decoded, packed one after the other."""
+    marks = np.flatnonzero(may_have_classes(code))
+    index, inside = owners(marks + address, starts, ends)
+    marks, index = marks[inside], index[inside]
+    # Where marks are dense the function is vector code; where they are rare most are bytes of something else.
+    per_function = np.bincount(index, minlength=len(starts))
+    rare = per_function[index] * RARE_BYTES < (ends - starts)[index]
+    real = ~rare
+    real[rare] = _may_start(code, marks[rare], starts[index[rare]] - address)
+    chosen = np.unique(index[real])
+    if not len(chosen):
+        return np.zeros((0, 4), np.int64)
+    low, high = starts[chosen] - address, ends[chosen] - address
+    if (high - low).sum() > 0.7 * len(code):
+        packed, begin = code, low
+    else:
+        # Sixteen zero bytes between functions keep one's last instruction from reading the next one.
+        sizes = high - low + 16
+        begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        packed = np.zeros(int(sizes.sum()), np.uint8)
+        for at, a, b in zip(begin.tolist(), low.tolist(), high.tolist(), strict=True):
+            packed[at : at + b - a] = code[a:b]
+    length, isa = x86.decode(packed)
+    at, owner = x86.walk(length, isa, begin, begin + high - low)
+    kind = isa[at].astype(np.int64)
+    where = at - begin[owner] + starts[chosen][owner]
+    return summed(chosen[owner], kind, where)
+
+
+def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
+    """Could an instruction begin at each mark? A sound "no", from a few bytes before it.
+
+    Of any 15 offsets in a row one is the start of a real instruction. So if no walk from the 16 offsets some
+    way before the mark lands on it, nothing real begins there. Near a function's start the walk from there
+    decides alone.
+    """
+    out = np.ones(len(marks), bool)
+    far = (marks - floors >= BACK) & (marks + 32 <= len(code))
+    near = (marks - floors < BACK) & (marks + 32 <= len(code)) & (floors + BACK + 32 <= len(code))
+    for chosen, walkers in ((far, 16), (near, 1)):
+        at = np.flatnonzero(chosen)
+        if not len(at):
+            continue
+        base = marks[at] - BACK if walkers == 16 else floors[at]
+        goal = marks[at] - base
+        windows = code[base[:, None] + np.arange(BACK + 32)]
+        length, _ = x86.decode(windows.reshape(-1))
+        origin = (np.arange(len(at)) * (BACK + 32))[:, None]
+        place = np.tile(np.arange(walkers), (len(at), 1))
+        aim = goal[:, None]
+        step = length[origin + place]
+        while (moving := place + step <= aim).any():
+            place = np.where(moving, place + step, place)
+            step = length[origin + place]
+        # The mark is the opcode's first byte; prefixes may stand before it.
+        before = _PREFIX[windows[np.arange(len(at))[:, None], np.maximum(aim - np.arange(1, 7), 0)]]
+        run = np.cumprod(before & (aim >= np.arange(1, 7)), axis=1).sum(axis=1)
+        out[at] = (place >= aim - run[:, None]).any(axis=1)
+    return out
+
+
+def _int32(code: Bytes, at: Ints) -> Ints:
+    out = code[at].astype(np.int64)
+    for i in (1, 2, 3):
+        out |= code[at + i].astype(np.int64) << (8 * i)
+    return np.where(out >= 1 << 31, out - (1 << 32), out)
+
+
+def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+    head = code[: max(len(code) - 8, 0)]
+    near = np.flatnonzero((head & 0xFE) == 0xE8)
+    escape = np.flatnonzero(head == 0x0F)
+    jcc = escape[(code[escape + 1] & 0xF0) == 0x80]
+    lea = np.flatnonzero(head == 0x8D)
+    lea = lea[(code[lea + 1] & 0xC7) == 0x05]
+    at = np.concatenate([near + 1, jcc + 2, lea + 2])
+    return matching(at + address, _int32(code, at) + at + 4 + address, starts, ends, targets)
+
+
+def _reads(code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints) -> Ints:
+    if not len(watched):
+        return np.zeros((0, 2), np.int64)
+    at = np.flatnonzero((code[: max(len(code) - 8, 0)] & 0xC7) == 0x05) + 1
+    target = _int32(code, at) + at + 4 + address
+    near = (target >= watched[0] - 4) & (target <= watched[-1])
+    at, target = at[near], target[near]
+    # An immediate after the displacement moves the base by its size.
+    rows = [matching(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 4)]
+    return np.concatenate(rows)
+
+
+def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+    """Functions with bytes of CPUID (0F A2) or XGETBV (0F 01 D0)."""
+    head = code[: max(len(code) - 3, 0)]
+    at = np.flatnonzero(head == 0x0F)
+    at = at[(code[at + 1] == 0xA2) | ((code[at + 1] == 0x01) & (code[at + 2] == 0xD0))] + address
+    index, inside = owners(at, starts, ends)
+    return np.unique(index[inside])

@@ -1,0 +1,202 @@
+"""Who calls whom in one library, and through what: the part of the audit that tells guarded from unguarded.
+
+A *call* is a direct call or jump (also through a call stub). A function whose address is merely *taken* (by an
+instruction, a GOT slot or a table in data) may be chosen at run time, which is how dispatch works, so that is
+kept apart. Candidates from the scan are confirmed by decoding the caller before anyone relies on them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import defaultdict
+
+import numpy as np
+
+from rekindle.formats import x86
+from rekindle.formats.code_scan import Bytes, Ints
+from rekindle.inspect.isa_scan import LibraryScan
+
+# A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
+SMALL = 1024
+
+
+class _Rows:
+    """A table from a key to its values, kept as two sorted arrays: a million edges cost 16 MB."""
+
+    def __init__(self, key: Ints, value: Ints) -> None:
+        order = np.argsort(key, kind="stable")
+        self._key, self._value = key[order], value[order]
+
+    def of(self, key: int) -> list[int]:
+        low, high = np.searchsorted(self._key, [key, key + 1])
+        return list(dict.fromkeys(self._value[low:high].tolist()))
+
+
+class CodeGraph:
+    def __init__(self, library: LibraryScan, check_function: re.Pattern[str]) -> None:
+        self.library = library
+        self.functions = library.functions
+        self._check = check_function
+        # Without symbols of local functions a pointer tells nothing of who may follow it.
+        self.named = bool((self.functions.symbol >= 0).any()) and len(self.functions.files) > 0
+        references = library.references
+        self._pointer_at, self._pointer_to = references.pointers[:, 0], references.pointers[:, 1]
+        self._state = set(library.state.tolist())
+        self._imports_of: dict[int, list[str]] = defaultdict(list)
+        caller, callee = self._edges(library.scan.calls)
+        self._by_callee = _Rows(callee, caller)
+        self._by_caller = _Rows(caller, callee)
+        self._slots_read = _Rows(library.scan.reads[:, 0], library.scan.reads[:, 1])
+        self.started = set(self._numbers(references.started).tolist()) - {-1}
+        self._taken = set(self._numbers(np.unique(self._pointer_to)).tolist()) - {-1}
+        self._asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
+
+    def _numbers(self, addresses: Ints) -> Ints:
+        """The function that starts at each address, or -1."""
+        start = self.functions.start
+        if not len(start):
+            return np.full(len(addresses), -1, np.int64)
+        place = np.minimum(np.searchsorted(start, addresses), len(start) - 1)
+        return np.where(start[place] == addresses, place, -1)
+
+    def _pointer(self, slot: int) -> int | None:
+        place = int(np.searchsorted(self._pointer_at, slot))
+        found = place < len(self._pointer_at) and self._pointer_at[place] == slot
+        return int(self._pointer_to[place]) if found else None
+
+    def _edges(self, calls: Ints) -> tuple[Ints, Ints]:
+        """(caller, callee) numbers; calls to imported functions that ask the CPU go to ``_imports_of``."""
+        caller, target = calls[:, 0], calls[:, 1]
+        number = self._numbers(target)
+        stubs, imports = self.library.references.stubs, self.library.references.imports
+        indirect = np.flatnonzero(number < 0)
+        places, which = np.unique(target[indirect], return_inverse=True)
+        behind = np.full(len(places), -1, np.int64)
+        for row, place in enumerate(places.tolist()):
+            slot = stubs.get(place, 0)
+            if slot in imports:
+                if self._check.search(imports[slot]):
+                    for one in caller[indirect[which == row]].tolist():
+                        self._imports_of[one].append(imports[slot])
+            elif (value := self._pointer(slot)) is not None:
+                behind[row] = value
+        number[indirect] = self._numbers(behind[which]) if len(places) else -1
+        real = (number >= 0) & (number != caller)
+        return caller[real], number[real]
+
+    def taken(self, number: int) -> bool:
+        return number in self._taken
+
+    @property
+    def asks_at_all(self) -> bool:
+        """Does anything in this library ask the CPU what it can do?"""
+        imports = self.library.references.imports.values()
+        return bool(self._asking or self._state or any(self._check.search(name) for name in imports))
+
+    def callers(self, number: int) -> list[int]:
+        """Functions that really call or jump to this one."""
+        start = int(self.functions.start[number])
+        return [caller for caller in self._by_callee.of(number) if self._calls(caller, start)]
+
+    def _calls(self, caller: int, start: int) -> bool:
+        if self.library.binary.machine != "x86_64":
+            return True
+        direct = self._facts(caller)[0]
+        return any(self._resolve(target) == start for target in direct)
+
+    def _resolve(self, target: int) -> int:
+        slot = self.library.references.stubs.get(target)
+        value = None if slot is None else self._pointer(slot)
+        return target if value is None else value
+
+    @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
+    def checks(self, number: int) -> bool:
+        """Does this function ask the CPU, itself or through a small function it calls?"""
+        if self._asks_here(number):
+            return True
+        for callee in self._by_caller.of(number):
+            small = self.functions.end[callee] - self.functions.start[callee] <= SMALL
+            if small and any(far in self._asking for far in self._by_caller.of(callee)):
+                return True
+        return False
+
+    def _asks_here(self, number: int) -> bool:
+        if number in self._asking or any(slot in self._state for slot in self._slots_read.of(number)):
+            return True
+        if self._imports_of.get(number):
+            return True
+        for slot in self._slots_read.of(number):
+            name = self.library.references.imports.get(slot)
+            if name and self._check.search(name):
+                return True
+        for callee in self._by_caller.of(number):
+            if callee in self._asking or self._check.search(self.functions.name(callee)):
+                return True
+        return self._reads_what_askers_wrote(number)
+
+    def _reads_what_askers_wrote(self, number: int) -> bool:
+        """For libraries without symbols: there the variables have no names to know them by."""
+        if self.named or self.library.binary.machine != "x86_64" or not self._asking:
+            return False
+        return bool(self._facts(number)[1] & self._written)
+
+    @functools.cached_property
+    def _written(self) -> frozenset[int]:
+        """Variables that the asking functions touch: what they found out is kept there."""
+        out: set[int] = set()
+        for number in self._asking:
+            out |= self._facts(number)[1]
+        inside = [(part.address, part.address + part.size) for part in self.library.code]
+        return frozenset(a for a in out if not any(low <= a < high for low, high in inside))
+
+    def _really_asks(self, number: int) -> bool:
+        if self.library.binary.machine != "x86_64":
+            return True
+        code, at = self._decoded(number)
+        pair = code[at].astype(np.int64) << 16 | code[at + 1].astype(np.int64) << 8 | code[at + 2]
+        return bool((((pair >> 8) == 0x0FA2) | (pair == 0x0F01D0)).any())
+
+    def _decoded(self, number: int) -> tuple[Bytes, Ints]:
+        """A function's bytes (with zeros after them) and the offsets of its instructions."""
+        start, end = int(self.functions.start[number]), int(self.functions.end[number])
+        part = next(p for p in self.library.code if p.address <= start < p.address + p.size)
+        raw = np.frombuffer(
+            self.library.binary.view.data, np.uint8, count=end - start, offset=part.offset + start - part.address
+        )
+        length, _ = x86.decode(raw)
+        sizes, at, out = length.tobytes(), 0, []
+        while at < len(sizes):
+            out.append(at)
+            at += sizes[at]
+        return np.concatenate([raw, np.zeros(32, np.uint8)]), np.array(out, np.int64)
+
+    @functools.lru_cache(maxsize=20_000)  # noqa: B019
+    def _facts(self, number: int) -> tuple[frozenset[int], frozenset[int]]:
+        """(targets of real calls and jumps, addresses of real memory operands) of a function."""
+        code, at = self._decoded(number)
+        start = int(self.functions.start[number])
+        following = np.append(at[1:], int(self.functions.end[number]) - start)
+        direct: set[int] = set()
+        head = code[at]
+        prefixed = np.isin(head, (0xF2, 0x3E, 0x2E, 0x66))
+        place = at + prefixed
+        head = code[place]
+        near = place[(head & 0xFE) == 0xE8] + 1
+        conditional = place[(head == 0x0F) & ((code[place + 1] & 0xF0) == 0x80)] + 2
+        for operand in np.concatenate([near, conditional]).tolist():
+            direct.add(start + operand + 4 + _int32(code, operand))
+        memory: set[int] = set()
+        # ModRM with mod 0, rm 5 is relative to the next instruction; it stands one to five bytes after the first.
+        for shift in range(1, 6):
+            modrm = at + shift
+            fits = (modrm + 5 <= following) & (following - modrm <= 9)
+            for operand in modrm[fits & ((code[np.minimum(modrm, len(code) - 1)] & 0xC7) == 0x05)].tolist():
+                end = int(following[np.searchsorted(at, operand, "right") - 1])
+                memory.add(start + end + _int32(code, operand + 1))
+        through = {value for slot in memory if (value := self._pointer(slot)) is not None}
+        return frozenset(direct | through), frozenset(memory)
+
+
+def _int32(code: Bytes, at: int) -> int:
+    return int.from_bytes(code[at : at + 4].tobytes(), "little", signed=True)

@@ -1,0 +1,176 @@
+"""Guarded or not: every function that uses more than the baseline, and why an old CPU would or would not meet it.
+
+*dispatched*    a library that chooses copies itself, or only guarded code or a pointer leads there
+*unconditional* reached by plain calls from code that asks nothing of the CPU
+*suspect*       reached so too, but inside a library with its own dispatch, whose checks may lie elsewhere
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from rekindle.formats.functions import GLOBAL, WEAK
+from rekindle.inspect.code_graph import CodeGraph
+from rekindle.inspect.guards import Guard, Guards
+from rekindle.inspect.isa_scan import LibraryScan
+
+IGNORED = {"base", "bad", "exclusive", "tzcnt"}
+SILENT = {"lzcnt", "tzcnt"}
+# The guard of a function that got away from a dispatched copy.
+LEAKED = "inline code leaked from a copy for a newer CPU"
+# How many functions a search upwards may visit before the answer is "somebody unguarded calls it".
+MOST_VISITED = 3000
+
+
+@dataclass(frozen=True)
+class Exposed:
+    """A function that an old CPU would meet; ``chain`` leads from it up to where outside code enters."""
+
+    number: int
+    name: str
+    file: str
+    address: int
+    isa: tuple[str, ...]
+    chain: tuple[str, ...]
+    why: str
+    guard: str | None = None
+
+
+@dataclass
+class Judged:
+    """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard."""
+
+    functions: int = 0
+    unconditional: list[Exposed] = field(default_factory=list)
+    suspects: list[Exposed] = field(default_factory=list)
+    silent: list[Exposed] = field(default_factory=list)
+    dispatched: Counter[str] = field(default_factory=Counter)
+    guards: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    named: bool = True
+
+
+def judge(library: LibraryScan, guards: Guards) -> Judged:
+    return _Judge(library, guards).run()
+
+
+class _Judge:
+    def __init__(self, library: LibraryScan, guards: Guards) -> None:
+        self.library = library
+        self.functions = library.functions
+        self.guards = guards
+        self.graph = CodeGraph(library, guards.check_function)
+        self.uses: dict[int, dict[str, int]] = defaultdict(dict)
+        for number, kind, address, _ in library.scan.uses.tolist():
+            name = library.classes[kind]
+            if name not in ("base", "bad"):
+                self.uses[number][name] = address
+        self.named = self.graph.named
+        self._guard_of: dict[int, Guard | None] = {}
+
+    def guard(self, number: int) -> Guard | None:
+        if number not in self._guard_of:
+            name = self.functions.name(number)
+            self._guard_of[number] = self.guards.find(name, self.functions.file(number))
+        return self._guard_of[number]
+
+    def run(self) -> Judged:
+        out = Judged(functions=len(self.functions), named=self.named)
+        for number, used in sorted(self.uses.items()):
+            isa = tuple(name for name in used if name not in IGNORED)
+            if not isa or self._outlined_atomic(used):
+                continue
+            guard = self.guard(number)
+            found = None if guard is not None and guard.trust == "whole" else self._exposed(number, guard)
+            if found is None:
+                out.dispatched.update(isa)
+                out.guards[guard.title if guard else "reached through guarded code or a pointer only"] += 1
+                for name in isa:
+                    if len(out.examples[name]) < 3:
+                        out.examples[name].append(self.functions.name(number))
+                continue
+            chain, why, certain = found
+            label = guard.title if guard else LEAKED if self._leaked(number) else None
+            exposed = Exposed(
+                number, self.functions.name(number), self.functions.file(number), min(used.values()), isa,
+                chain, why, label,
+            )  # fmt: skip
+            if set(isa) <= SILENT:
+                out.silent.append(exposed)
+            else:
+                (out.unconditional if certain else out.suspects).append(exposed)
+        return out
+
+    def _leaked(self, number: int) -> bool:
+        """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
+
+        Hidden inline functions turn local and lose their file; one that a dispatched copy also calls came from it.
+        """
+        own = self.functions.named(number) and self.functions.binding(number) != GLOBAL
+        if not own or self.functions.file(number):
+            return False
+        return any((guard := self.guard(c)) is not None and guard.trust == "whole" for c in self.graph.callers(number))
+
+    def _outlined_atomic(self, used: dict[str, int]) -> bool:
+        """LSE beside the older load/store-exclusive loop in one function: it chooses at run time."""
+        return "lse" in used and "exclusive" in used and set(used) <= {"lse", "exclusive"}
+
+    def _exposed(self, number: int, guard: Guard | None) -> tuple[tuple[str, ...], str, bool] | None:
+        """(chain of callers, reason, certain) if an old CPU would come here; None if it is guarded."""
+        found = self._entrance(number, guard) or self._called(number, guard)
+        # What asks the CPU itself knows when to stop; asked last, because it costs a decoding.
+        return None if found is None or self.graph.checks(number) else found
+
+    def _entrance(self, number: int, guard: Guard | None) -> tuple[tuple[str, ...], str, bool] | None:
+        if number in self.graph.started:
+            return (), "runs when the library is loaded", True
+        if guard is None:
+            # A weak symbol is inline code that the linker kept one copy of: others bring their own.
+            weak = self.functions.named(number) and self.functions.binding(number) == WEAK
+            if bool(self.functions.exported[number]) and not weak:
+                return (), "exported, and asks nothing of the CPU", True
+            if not self.graph.asks_at_all:
+                return (), "nothing in this library asks the CPU", True
+        return None
+
+    def _called(self, number: int, guard: Guard | None) -> tuple[tuple[str, ...], str, bool] | None:
+        for caller in self.graph.callers(number):
+            chain = self._unguarded_path(caller)
+            if chain is not None:
+                outside = guard is None or (guard.id != "named" and self.guard(caller) is None)
+                return chain, f"called by {chain[0]}, which asks nothing of the CPU", outside
+        return None
+
+    def _unguarded_path(self, number: int) -> tuple[str, ...] | None:
+        """From a caller up to an entry point without meeting a guard: the names on the way, or None."""
+        parents: dict[int, int | None] = {number: None}
+        queue = [number]
+        for current in queue:
+            if self._blocks(current):
+                continue
+            if self._entered_from_outside(current):
+                chain: list[str] = []
+                step: int | None = current
+                while step is not None:
+                    chain.append(self.functions.name(step))
+                    step = parents[step]
+                return tuple(reversed(chain))
+            if len(parents) > MOST_VISITED:
+                return (self.functions.name(number),)
+            for caller in self.graph.callers(current):
+                if caller not in parents:
+                    parents[caller] = current
+                    queue.append(caller)
+        return None
+
+    def _blocks(self, number: int) -> bool:
+        """Code that is itself a copy for some CPU, or that asks the CPU, lets nobody through."""
+        name, file = self.functions.name(number), self.functions.file(number)
+        copy = any(guard.id != "fbgemm" and guard.covers(name, file) for guard in self.guards.rows)
+        return copy or self.graph.checks(number)
+
+    def _entered_from_outside(self, number: int) -> bool:
+        if bool(self.functions.exported[number]) or number in self.graph.started:
+            return True
+        return self.named and self.graph.taken(number) and not self.uses.get(number)
