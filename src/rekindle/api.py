@@ -42,7 +42,7 @@ def doctor(
 ) -> Examination:
     """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
     from rekindle.doctor.examine import examine
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
     from rekindle.model.document import encode
 
@@ -57,7 +57,7 @@ def doctor(
 
         keep(examined, capture)
     if save is not None:
-        write_atomically(save, encode(examination.machine))
+        write_for_user(save, encode(examination.machine))
     return examination
 
 

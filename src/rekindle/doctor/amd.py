@@ -32,7 +32,17 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
             if driver == "amdgpu"
             else f"the card runs on {driver or 'no driver'}, not on amdgpu"
         )
+    elif by_kfd and by_kfd[0].how == "kfd":
+        trouble = _device_trouble(host)
     return Cards(gpus=gpus, driver=_driver(host, ours), trouble=trouble)
+
+
+def _device_trouble(host: Asking) -> str | None:
+    """The cards are listed; may this user compute on them?"""
+    may = host.access("/dev/kfd")
+    if may is None:
+        return "there is no /dev/kfd (a container started without --device=/dev/kfd --device=/dev/dri?)"
+    return None if may else "this user may not use /dev/kfd (it belongs to the group render)"
 
 
 def _driver(host: Asking, cards: Sequence[PciCard]) -> str | None:

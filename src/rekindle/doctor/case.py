@@ -8,7 +8,7 @@ import msgspec
 
 from rekindle.doctor.fixes import fix_for
 from rekindle.doctor.gpus import Graphics
-from rekindle.model.machine import Check, Machine
+from rekindle.model.machine import Check, Gap, Machine
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +17,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     managers: tuple[str, ...]
     workspace: str
     torch_users: tuple[str, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
     def fix(self, topic: str) -> str | None:
         return fix_for(topic, self.managers)

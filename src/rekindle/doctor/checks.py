@@ -25,6 +25,7 @@ RULES: tuple[Rule, ...] = (
     gpu.check_cuda,
     gpu.check_cudnn,
     gpu.check_rocm,
+    windows.check_msvc_environment,
     windows.check_long_paths,
     windows.check_workspace_path,
 )

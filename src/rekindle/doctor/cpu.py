@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -88,23 +89,41 @@ def _from_proc(host: Asking, raw: str) -> Cpu:
         key, mark, value = line.partition(":")
         if mark:
             first.setdefault(key.strip(), value.strip())
-    features = set((first.get("flags") or first.get("Features") or "").split())
-    vendor = first.get("vendor_id") or arm_vendor(first.get("CPU implementer", ""))
     cores, threads = _counts(host, raw)
-    part = first.get("CPU part", "")
-    uarch = microarchitecture(host.machine, vendor, features, part)
     name = tidy_name(first.get("model name") or first.get("Model") or "")
     if host.machine == "aarch64":
+        implementer, part, features = _arm(host, first)
+        vendor = arm_vendor(implementer)
         # "ARMv8 Processor rev 1 (v8l)" names no processor; the part number does.
-        name = arm_name(first.get("CPU implementer", ""), part) or ("" if name.startswith("ARMv") else name)
+        name = arm_name(implementer, part) or ("" if name.startswith("ARMv") else name)
+    else:
+        vendor, part, features = first.get("vendor_id"), "", set(first.get("flags", "").split())
     return Cpu(
         name=name or None,
-        vendor=vendor or None,
-        microarchitecture=uarch,
+        vendor=vendor,
+        microarchitecture=microarchitecture(host.machine, vendor, features, part),
         features=tuple(sorted(features)),
         cores=cores,
         threads=threads,
     )
+
+
+def _arm(host: Asking, first: Mapping[str, str]) -> tuple[str, str, set[str]]:
+    """Implementer, part and features: the process's own capability words before the file, as on x86."""
+    words = host.hwcap()
+    features = set(first.get("Features", "").split())
+    if words is not None and any(words):
+        features = {
+            name
+            for word, names in zip(words, ("hwcap", "hwcap2"), strict=True)
+            for bit, name in enumerate(_arm_parts()[names])
+            if word >> bit & 1
+        }
+    implementer, part = first.get("CPU implementer", ""), first.get("CPU part", "")
+    midr = text_of(host.read("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1")).strip()
+    if not part and re.fullmatch(r"0x[0-9a-f]+", midr):
+        implementer, part = f"{int(midr, 16) >> 24 & 0xFF:#04x}", f"{int(midr, 16) >> 4 & 0xFFF:#05x}"
+    return implementer, part, features
 
 
 def arm_name(implementer: str, part: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -24,8 +25,9 @@ from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
 from rekindle.doctor.torch_verdict import judge_torch
+from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.model.machine import Cpu, Examination, Os, Volume
+from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 7.5
@@ -43,6 +45,8 @@ def examine(
 ) -> Examined:
     """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
     begin = time.monotonic()
+    if host.system not in get_args(System):
+        raise BadInput(f"{host.system} is no system Rekindle knows (linux, windows, macos)")
     place = workspace or host.env.get("HOME") or host.env.get("USERPROFILE") or str(Path.home())
     probes = {
         "system": probe_os,
@@ -87,6 +91,7 @@ def examine(
         managers=found.get("package managers", ()),
         workspace=place,
         torch_users=found.get("programs that hold torch", ()),
+        gaps=tuple(answers.gaps),
     )
     checks, ready = judge(case)
     examination = replace(

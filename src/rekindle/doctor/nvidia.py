@@ -43,6 +43,9 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
         # A big server without persistence mode takes seconds here.
         answer = read_answer(host.nvml(timeout=host.left(5)), Nvml)
     found = _from_nvml(answer)
+    for number, device in enumerate(answer.devices):
+        if device.error:
+            host.gap(f"NVIDIA card {number}", device.error)
     if not found.gpus:
         # nvidia-smi asks the same library: where that hangs, it hangs too.
         by_tool = Cards() if answer.timed_out else _from_smi(host)
@@ -51,7 +54,7 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
     if not found.gpus:
         found = replace(found, gpus=tuple(_from_pci(card) for card in ours))
         if ours and found.trouble is None:
-            found = replace(found, trouble=_no_driver(ours))
+            found = replace(found, trouble=_no_driver(ours, answer))
         elif not ours:
             found = replace(found, trouble=found.trouble if loaded else None)
     if found.trouble and not found.gpus:
@@ -171,6 +174,8 @@ def _trouble(answer: Nvml, loaded: str | None) -> str | None:
     said = answer.error or ""
     if not said:
         return None
+    if "permission" in said.lower() or answer.code == 4:
+        return f"NVML: {said}: this user may not use /dev/nvidiactl"
     if "version mismatch" in said.lower() or answer.code == 18:
         return (
             f"the driver's library and its kernel module differ (kernel module {loaded or 'unknown'}): "
@@ -179,8 +184,10 @@ def _trouble(answer: Nvml, loaded: str | None) -> str | None:
     return f"NVML: {said}"
 
 
-def _no_driver(cards: Sequence[PciCard]) -> str:
+def _no_driver(cards: Sequence[PciCard], answer: Nvml) -> str:
     driver = cards[0].driver
+    if driver == "nvidia" and answer.missing:
+        return "the kernel has NVIDIA's driver, but its library is not here (a container started without its GPUs?)"
     if driver == "nouveau":
         return "the card runs on nouveau, which has no CUDA; NVIDIA's driver is not loaded"
     if driver == "vfio-pci":

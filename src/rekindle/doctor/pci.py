@@ -13,6 +13,7 @@ from rekindle.model.machine import Vendor
 _VENDORS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 # PCI class 0x03: display controllers (VGA, XGA, 3D). AMD Instinct cards also call themselves 0x12, accelerator.
 _CLASSES = ("03", "12")
+_ENUM = r"HKLM\SYSTEM\CurrentControlSet\Enum\PCI"
 _DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08002be10318}"
 
 
@@ -78,4 +79,20 @@ def _registry(host: Asking) -> tuple[PciCard, ...]:
                 memory=memory if isinstance(memory, int) else None,
             )
         )
+    return tuple(found) or _enumerated(host)
+
+
+def _enumerated(host: Asking) -> tuple[PciCard, ...]:
+    """Without a vendor's driver Windows shows its basic adapter only; the bus's own list still has the numbers."""
+    found = []
+    top = host.registry(_ENUM)
+    for name in top.keys if top else ():
+        match = re.match(r"ven_([0-9a-f]{4})&dev_([0-9a-f]{4})", name.lower())
+        if match is None or match[1] not in _VENDORS:
+            continue
+        instances = host.registry(rf"{_ENUM}\{name}")
+        for instance in instances.keys if instances else ():
+            key = host.registry(rf"{_ENUM}\{name}\{instance}")
+            if key is not None and re.search(r"cc_(03|12)", str(key.values.get("CompatibleIDs", "")).lower()):
+                found.append(PciCard(vendor=_VENDORS[match[1]], pci_id=f"{match[1]}:{match[2]}"))
     return tuple(found)

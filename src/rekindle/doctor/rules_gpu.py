@@ -42,9 +42,15 @@ def check_amd_driver(case: Case) -> Check | None:
         needed_for=("use",),
         found=cards.driver,
         want="amdgpu with compute (kfd)",
-        fix=case.fix("amd-driver"),
+        fix=case.fix(_amd_topic(cards.trouble)),
         why=cards.trouble,
     )
+
+
+def _amd_topic(trouble: str) -> str:
+    if "may not use" in trouble:
+        return "amd-groups"
+    return "amd-container" if "no /dev/kfd" in trouble else "amd-driver"
 
 
 def check_cuda(case: Case) -> list[Check]:

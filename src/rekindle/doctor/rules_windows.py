@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rekindle.doctor.case import Case
 from rekindle.model.machine import Check
 
@@ -57,4 +59,22 @@ def check_file_locks(case: Case) -> Check | None:
         want="no program that has torch loaded while another is installed",
         fix=case.fix("file-locks"),
         why="these programs hold torch's DLLs",
+    )
+
+
+def check_msvc_environment(case: Case) -> Check | None:
+    """Every build starts Visual Studio's batch file; it must run and find a Windows SDK."""
+    newest = next((c for c in case.machine.compilers if c.kind == "msvc"), None)
+    if case.machine.os.system != "windows" or newest is None:
+        return None
+    sdk = re.search(r"Windows SDK (\d[\d.]*)", newest.note or "")
+    why = next((gap.why for gap in case.gaps if gap.what in ("Visual Studio's environment", "Windows SDK")), None)
+    return Check(
+        id="msvc-environment",
+        status="ok" if sdk else "fail",
+        needed_for=("build",),
+        found=f"Windows SDK {sdk[1]}" if sdk else None,
+        want=None if sdk else "vcvars64.bat that runs and finds a Windows SDK",
+        fix=None if sdk else case.fix("msvc-environment"),
+        why=None if sdk else why,
     )

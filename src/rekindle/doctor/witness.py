@@ -95,6 +95,19 @@ class Witness:
             self.record.links[path] = real
         return real
 
+    def access(self, path: str) -> bool | None:
+        may = self._host.access(path)
+        self.record.access[path] = may
+        if may is not None:
+            self._note(path, "may be used" if may else "no permission")
+        return may
+
+    def hwcap(self) -> tuple[int, int] | None:
+        self.record.hwcap = self._host.hwcap()
+        if self.record.hwcap is not None:
+            self._note("AT_HWCAP, AT_HWCAP2", ", ".join(map(hex, self.record.hwcap)))
+        return self.record.hwcap
+
     def disk(self, path: str) -> Disk | None:
         found = self._host.disk(path)
         self.record.disks[path] = found

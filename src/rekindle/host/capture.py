@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_atomically
+from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.record import Record
 from rekindle.host.toml import render_key, render_table, render_value
@@ -26,13 +26,21 @@ _MAX_BYTES = 16 << 20
 def write_capture(record: Record, directory: Path) -> Path:
     """Write ``capture.toml``; the record is already redacted."""
     path = directory / "capture.toml"
-    write_atomically(path, render_capture(record))
+    write_for_user(path, render_capture(record))
     return path
 
 
 def render_capture(record: Record) -> str:
     parts = [
-        render_table({"schema": SCHEMA, "system": record.system, "machine": record.machine, "cores": record.cores})
+        render_table(
+            {
+                "schema": SCHEMA,
+                "system": record.system,
+                "machine": record.machine,
+                "cores": record.cores,
+                "hwcap": record.hwcap,
+            }
+        )
     ]
     if record.paths:
         parts.append(f"paths = {render_value(sorted(record.paths))}\n")
@@ -45,6 +53,7 @@ def render_capture(record: Record) -> str:
     table("env", record.env)
     table("programs", {name: list(places) for name, places in record.programs.items() if places})
     table("links", record.links)
+    table("access", record.access)
     table("memory", _fields(record.memory))
     for path, disk in record.disks.items():
         table(f"disks.{render_key(path)}", _fields(disk))
@@ -107,6 +116,9 @@ def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
     record.system = values.get("system", record.system)
     record.machine = values.get("machine", record.machine)
     record.cores = values.get("cores", record.cores)
+    if "hwcap" in values:
+        record.hwcap = values["hwcap"][0], values["hwcap"][1]
+    record.access.update(values.get("access", {}))
     record.about.update(values.get("about", {}))
     record.env.update(values.get("env", {}))
     record.paths.update(dict.fromkeys(values.get("paths", ())))

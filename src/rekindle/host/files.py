@@ -8,6 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from rekindle.errors import BadInput
+
 
 def write_atomically(path: Path, content: bytes | str) -> None:
     """Write beside the target, flush to disk, then rename over it."""
@@ -29,6 +31,14 @@ def write_atomically(path: Path, content: bytes | str) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_for_user(path: Path, content: bytes | str) -> None:
+    """Write where the user asked for it; that it cannot be written there is the user's to mend."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error
 
 
 def sha256_of(path: Path) -> str:

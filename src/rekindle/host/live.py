@@ -62,6 +62,14 @@ class LiveHost:
     def realpath(self, path: str) -> str:
         return os.path.realpath(path)
 
+    def access(self, path: str) -> bool | None:
+        return os.access(path, os.R_OK | os.W_OK) if os.path.exists(path) else None  # noqa: PTH110 (may be a device)
+
+    def hwcap(self) -> tuple[int, int] | None:
+        from rekindle.host.native import read_hwcap
+
+        return read_hwcap()
+
     def disk(self, path: str) -> Disk | None:
         from rekindle.host.native import read_disk
 

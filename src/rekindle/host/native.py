@@ -31,6 +31,18 @@ def read_cores() -> int | None:
         return None
 
 
+def read_hwcap() -> tuple[int, int] | None:
+    """AT_HWCAP and AT_HWCAP2 (elf.h: 16 and 26) of this process: under emulation, the emulated processor's."""
+    if sys.platform != "linux":
+        return None
+    try:
+        ask = ctypes.CDLL(None).getauxval
+    except (OSError, AttributeError):
+        return None
+    ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return int(ask(16)), int(ask(26))
+
+
 def read_disk(path: str) -> Disk | None:
     place = Path(path)
     while True:

@@ -88,6 +88,12 @@ class Host(Protocol):
     def realpath(self, path: str) -> str:
         """The path with every link followed."""
 
+    def access(self, path: str) -> bool | None:
+        """May this user read and write it (a device file)? None where it does not exist."""
+
+    def hwcap(self) -> tuple[int, int] | None:
+        """The kernel's two words of processor capabilities (ARM on Linux)."""
+
     def disk(self, path: str) -> Disk | None:
         """The file system that holds ``path`` (or its nearest existing parent)."""
 

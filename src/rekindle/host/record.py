@@ -26,6 +26,8 @@ class Record(msgspec.Struct, kw_only=True):
     registry: dict[str, RegistryKey | None] = msgspec.field(default_factory=dict)
     pythons: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
     torches: dict[str, Mapping[str, Any] | None] = msgspec.field(default_factory=dict)
+    access: dict[str, bool | None] = msgspec.field(default_factory=dict)
+    hwcap: tuple[int, int] | None = None
     cores: int | None = None
     memory: Memory | None = None
     cpuid: Cpuid | None = None
@@ -42,8 +44,8 @@ def join_records(records: Iterable[Record]) -> Record:
             if run.argv not in seen:
                 seen.add(run.argv)
                 whole.runs.append(run)
-        for name in ("files", "paths", "programs", "links", "env", "disks", "registry", "pythons", "torches"):
+        for name in ("files", "paths", "programs", "links", "env", "disks", "registry", "pythons", "torches", "access"):
             getattr(whole, name).update(dict(getattr(record, name)))
-        for name in ("cores", "memory", "cpuid", "nvml"):
+        for name in ("cores", "hwcap", "memory", "cpuid", "nvml"):
             setattr(whole, name, getattr(record, name) or getattr(whole, name))
     return whole

@@ -87,6 +87,12 @@ class RecordedHost:
     def realpath(self, path: str) -> str:
         return self.record.links.get(path, path)
 
+    def access(self, path: str) -> bool | None:
+        return self.record.access.get(path)
+
+    def hwcap(self) -> tuple[int, int] | None:
+        return self.record.hwcap
+
     def disk(self, path: str) -> Disk | None:
         """The nearest place that was asked about: a capture does not hold every directory of a machine."""
         near = [known for known in self.record.disks if self._fold(path).startswith(self._fold(known))]

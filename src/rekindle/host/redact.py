@@ -101,6 +101,8 @@ class Redactor:
             },
             pythons={text(path): self.value(answer) for path, answer in record.pythons.items()},
             torches={text(path): self.value(answer) for path, answer in record.torches.items()},
+            access={text(path): may for path, may in record.access.items()},
+            hwcap=record.hwcap,
             cores=record.cores,
             memory=record.memory,
             cpuid=record.cpuid,
