@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.model.plan import Plan
@@ -76,6 +76,7 @@ class BuildEnvironment:
     chosen: dict[str, str]
     dropped: tuple[str, ...]
     cache_settings: dict[str, str]
+    after_configure: dict[str, str] = field(default_factory=dict)
 
 
 def dropped_from(shell: Mapping[str, str]) -> tuple[str, ...]:
@@ -112,7 +113,8 @@ def make_environment(
         **plan.build.env,
     }
     if version and project in VERSION_VARIABLES:
-        chosen.setdefault(VERSION_VARIABLES[project], version)
+        # The plan may name the upstream version; what we build must be told apart from an official wheel.
+        chosen[VERSION_VARIABLES[project]] = version
         if project == "torch":
             chosen.setdefault("PYTORCH_BUILD_NUMBER", "1")
     full = {name: value for name, value in shell.items() if name not in dropped}
@@ -123,10 +125,26 @@ def make_environment(
     return BuildEnvironment(full=full, chosen=chosen, dropped=dropped, cache_settings=apart)
 
 
-def render_cache_script(settings: Mapping[str, str]) -> str:
-    """CMake code that sets cache entries before ``project()``, for settings that setup.py does not forward."""
+def prefix_map(root: Path) -> str | None:
+    """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
+
+    None where the path has spaces: gcc's driver cuts the flag there, quoted or not.
+    """
+    if any(char.isspace() or char in "'\"\\$;" for char in str(root)):
+        return None
+    return f"-ffile-prefix-map={root}=."
+
+
+def render_cache_script(settings: Mapping[str, str], flag: str | None = None) -> str:
+    """CMake code run at ``project()``: settings that setup.py does not forward, and a flag for C and C++.
+
+    The flag is a compile option, not part of CMAKE_CXX_FLAGS: trees write those into their libraries
+    (``torch.__config__.show()``), and the flag names the very path it is to hide.
+    """
     lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
     for name, value in sorted(settings.items()):
         fence = "=" * 3
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
+    if flag:
+        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
     return "\n".join(lines) + "\n"

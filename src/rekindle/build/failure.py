@@ -20,6 +20,8 @@ _ERROR = re.compile(
     r"(?:\b(?:fatal )?error\b\s*(?:[A-Z]+\d+)?\s*:|\bError:|CMake Error|undefined reference|cannot find -l|"
     r"\*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|No such file or directory|not found)",
 )
+# What compilers say at a place in a file; gcc ends it with "[-Werror=…]", so no noise rule may reach it.
+_CERTAIN = re.compile(r"^\S[^'\"]*?(?::\d+|\(\d+(?:,\d+)?\)) ?: (?:fatal )?error(?: [A-Z]+\d+)?: ")
 _NOISE = re.compile(r"-Werror|Performing Test|warning:|-- Looking for|error_code|errors? generated|no error|-Wno-error")
 _KILLED = re.compile(
     r"Killed signal terminated program|(?:internal compiler )?error: Killed|unable to execute command: Killed|"
@@ -70,7 +72,7 @@ def _this_run(log: BuildLog) -> list[str]:
 def first_error(lines: Sequence[str]) -> int | None:
     """The first line that is an error itself, not a test for one or a flag about them."""
     for number, line in enumerate(lines):
-        if _ERROR.search(line) and not _NOISE.search(line):
+        if _CERTAIN.search(line) or (_ERROR.search(line) and not _NOISE.search(line)):
             return number
     return None
 

@@ -1,55 +1,112 @@
-"""The end of a build: the wheel into the wheelhouse, and ``build.json`` beside it."""
+"""The end of a build: the wheel finished and in the wheelhouse, its papers, ``build.json`` and the report."""
 
 from __future__ import annotations
 
-import os
-import shutil
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import msgspec
+
+from rekindle.build import launchers, papers
 from rekindle.build.environment import BuildEnvironment
+from rekindle.build.report import write_report
 from rekindle.build.state import plan_digest
-from rekindle.build.target import Interpreter
+from rekindle.build.target import TargetPython
+from rekindle.build.wheelfile import finish_wheel
+from rekindle.build.work import Work
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 
-if TYPE_CHECKING:
-    from rekindle.build.engine import Work
 
-
-def finish(
-    work: Work, wheel: Path | None, env: BuildEnvironment, interpreter: Interpreter, *, resumed: bool
-) -> BuildResult:
-    final = digest = ""
-    if wheel is not None:
-        place = work.workspace.wheels / wheel.name
-        beside = place.with_name(f".{place.name}.new")
-        shutil.copyfile(wheel, beside)
-        os.replace(beside, place)  # noqa: PTH105
-        wheel.unlink()
-        final, digest = str(place), sha256_of(place)
+def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: TargetPython) -> BuildResult:
+    """Everything beside the wheel carries the wheel's name; ``build.json`` and ``report.html`` are the latest."""
+    digest = plan_digest(work.plan)
+    place = sha256 = ""
+    sbom = provenance = None
+    with work.phase("finish"):
+        if wheel is not None:
+            packages = installed_packages(work, target)
+            tools = {name: what.split(" ")[0] for name, what in work.toolchain.items()}
+            bill = papers.bill_of_materials(work.tree, work.version, packages, tools)
+            final = work.workspace.wheels / wheel.name
+            finish_wheel(
+                wheel,
+                final,
+                epoch=int(env.chosen["SOURCE_DATE_EPOCH"]),
+                add={
+                    "rekindle.json": _identity(work, digest),
+                    f"sboms/{work.tree.project}.cdx.json": bill,
+                },
+            )
+            wheel.unlink()
+            place, sha256 = str(final), sha256_of(final)
+            sbom = _beside(final, ".cdx.json", bill)
+            statement = papers.provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools)
+            provenance = _beside(final, ".intoto.json", statement)
+            _beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
+    jobs = work.jobs
     result = BuildResult(
         project=work.tree.project,
-        wheel=final,
-        wheel_sha256=digest,
+        wheel=place,
+        wheel_sha256=sha256,
         plan=work.plan,
-        plan_digest=plan_digest(work.plan),
+        plan_digest=digest,
         source_commit=work.tree.commit,
         source_digest=work.tree.digest,
         patches=work.tree.patches,
         toolchain=dict(work.toolchain),
         environment=dict(env.chosen),
         phases=tuple(work.phases),
-        python=interpreter.version,
+        peak_memory_bytes=jobs.governor.peak_bytes if jobs else None,
+        report=str(work.workspace.reports / "report.html"),
+        python=target.interpreter.version,
         target=work.options.target,
-        resumed=resumed,
+        resumed=work.resumed,
+        facts=work.facts,
         log=str(work.log.path),
-        notes=tuple(work.notes),
-        peak_memory_bytes=work.jobs.governor.peak_bytes if work.jobs else None,
+        steps=work.steps,
         memory_budget_bytes=work.options.memory_bytes,
-        paused=work.jobs.governor.pauses if work.jobs else 0,
+        paused=jobs.governor.pauses if jobs else 0,
         retried=tuple(work.retried),
+        launcher=launchers.statistics(work.host, work.launcher) if work.launcher else {},
+        sbom=sbom,
+        provenance=provenance,
+        notes=tuple(work.notes),
     )
+    samples = jobs.governor.samples if jobs else []
+    write_report(Path(result.report or ""), result, work.front.build_tree, samples, jobs.learnt if jobs else None)
+    if place:
+        _beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))
-    return result
+    return msgspec.structs.replace(result)
+
+
+def _beside(wheel: Path, suffix: str, content: bytes) -> str:
+    path = wheel.with_name(wheel.name + suffix)
+    write_atomically(path, content)
+    return str(path)
+
+
+def _identity(work: Work, digest: str) -> bytes:
+    """What a wheel says about its own making; the same for the same plan and source."""
+    return encode({
+        "schema": 1,
+        "plan_digest": digest,
+        "source_commit": work.tree.commit,
+        "source_digest": work.tree.digest,
+        "patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patches],
+    })  # fmt: skip
+
+
+def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
+    """What the build environment held, asked of the interpreter itself."""
+    code = (
+        "import json,importlib.metadata as m;"
+        "print(json.dumps({d.metadata['Name']:d.version for d in m.distributions()}))"
+    )
+    said = work.host.run([target.python, "-I", "-c", code], timeout=30.0)
+    try:
+        return {str(name): str(version) for name, version in json.loads(said.out).items() if name}
+    except (ValueError, AttributeError):
+        return {}

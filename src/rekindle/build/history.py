@@ -60,6 +60,10 @@ class Learnt:
             return DEFAULT_BYTES[kind]
         return int(statistics.quantiles(known, n=4)[2])
 
+    def peak(self, output: str) -> int | None:
+        found = self._objects.get(output)
+        return found[0] if found else None
+
     def seconds(self, output: str) -> float | None:
         found = self._objects.get(output)
         return found[1] if found and found[1] > 0 else None

@@ -40,10 +40,12 @@ def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
 
 
 @contextlib.contextmanager
-def elastic_jobs(options: BuildOptions, ninja: Tool, history: Path, key: str) -> Iterator[Jobs]:
-    """What was learnt is kept, however the build ends."""
+def elastic_jobs(
+    options: BuildOptions, ninja: Tool, history: Path, key: str, *, farm: int | None = None
+) -> Iterator[Jobs]:
+    """What was learnt is kept, however the build ends. ``farm`` is how many jobs other machines take."""
     learnt = load_history(history)
-    max_jobs = options.jobs or cores()
+    max_jobs = options.jobs or farm or cores()
     try:
         if ninja.release[:2] >= JOBSERVER_NINJA:
             server = open_jobserver(key)

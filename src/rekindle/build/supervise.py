@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import re
 import time
+from pathlib import Path
 
 from rekindle.build.estimate import Estimate
 from rekindle.build.governor import Governor
 from rekindle.build.log import BuildLog
+from rekindle.build.resume import stop_before_full
 from rekindle.host.process import Running
 from rekindle.model.progress import Progress
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _OBJECT = re.compile(r"(?:object|library|executable|module) (\S+)")
 GIB = 1 << 30
+DISK_EVERY_SECONDS = 5.0
 
 
 class Supervisor:
@@ -32,12 +35,15 @@ class Supervisor:
         governor: Governor | None = None,
         estimate: Estimate | None = None,
         max_jobs: int = 1,
+        disk: Path | None = None,
     ) -> None:
         self._log = log
         self._progress = progress
         self._governor = governor
         self._estimate = estimate
         self._max_jobs = max_jobs
+        self._disk = disk
+        self._disk_at = 0.0
         self._begun = time.monotonic()
         self._detail = stage
         self._left: float | None = None
@@ -71,6 +77,10 @@ class Supervisor:
     def tick(self, running: Running) -> None:
         if self._governor is not None:
             self._governor.tick(running.pid)
+        now = time.monotonic()
+        if self._disk is not None and now - self._disk_at > DISK_EVERY_SECONDS:
+            self._disk_at = now
+            stop_before_full(self._disk)
         self._show()
 
     def _show(self) -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,24 +46,45 @@ class TargetPython:
 
 def find_interpreter(host: Host, python: str) -> Interpreter:
     """Ask ``python`` (a path, a name or a version such as 3.10) what it is."""
-    names = [python, f"python{python}"] if python[:1].isdigit() else [python]
-    for name in names:
-        path = name if os.sep in name else host.which(name)
-        if not path:
-            continue
+    for path in _candidates(host, python):
         said = host.run([path, "-I", "-c", _PROBE], timeout=30.0)
-        if said.ok:
-            told = json.loads(said.out.strip().splitlines()[-1])
-            if not Path(told["include"], "Python.h").is_file():
-                raise BadInput(
-                    f"Python {told['version']} at {path} has no headers ({told['include']}/Python.h is missing)",
-                    remedy="install its development package (python3-dev or alike)",
-                )
-            tag = told["tag"] + ("t" if told["free_threaded"] else "")
-            return Interpreter(path=path, version=told["version"], tag=tag, include=told["include"])
+        if not said.ok:
+            # A version manager's shim that has no such version behind it also ends up here.
+            continue
+        told = json.loads(said.out.strip().splitlines()[-1])
+        if python[:1].isdigit() and not f"{told['version']}.".startswith(f"{python}."):
+            continue
+        if not Path(told["include"], "Python.h").is_file():
+            raise BadInput(
+                f"Python {told['version']} at {path} has no headers ({told['include']}/Python.h is missing)",
+                remedy="install its development package (python3-dev or alike)",
+            )
+        tag = told["tag"] + ("t" if told["free_threaded"] else "")
+        return Interpreter(path=path, version=told["version"], tag=tag, include=told["include"])
     raise BadInput(
         f"there is no Python {python} that runs here", remedy="give a path with --python; 'rekindle doctor' lists them"
     )
+
+
+def _candidates(host: Host, python: str) -> Iterator[str]:
+    """A path as it is, a name from PATH, a version also where version managers keep theirs."""
+    if os.sep in python or not python[:1].isdigit():
+        found = python if os.sep in python else host.which(python)
+        if found:
+            yield found
+        return
+    if found := host.which(f"python{python}"):
+        yield found
+    home = host.env.get("HOME") or host.env.get("USERPROFILE") or ""
+    patterns = (
+        f"{home}/.pyenv/versions/{python}*/bin/python",
+        f"{home}/.local/share/uv/python/cpython-{python}*/bin/python3",
+        f"/opt/python/cp{python.replace('.', '')}*/bin/python",
+        f"/usr/local/bin/python{python}",
+        f"{host.env.get('LOCALAPPDATA', '')}/Programs/Python/Python{python.replace('.', '')}/python.exe",
+    )
+    for pattern in patterns:
+        yield from host.glob(pattern)
 
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Host
 
 JOBSERVER_NINJA = (1, 13)
+# -ffile-prefix-map: gcc 8, clang 10; a compiler of unknown version (cl) counts as too old.
+PREFIX_MAP_COMPILER = (10,)
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
 

@@ -87,6 +87,9 @@ def test_only_the_last_command_counts(log: BuildLog) -> None:
 def test_noise_is_no_error() -> None:
     assert first_error(["c++ -Werror=format x", "x: warning: error: in a string", "0 errors generated"]) is None
     assert first_error(["ok", "ValueError: x"]) == 1
+    gcc = "/t/a.cpp:47:1: error: control reaches end of non-void function [-Werror=return-type]"
+    assert first_error(["/t/a.cpp: In function 'f':", gcc]) == 1
+    assert first_error([r"C:\t\a.cpp(47): error C2065: 'x': undeclared identifier"]) == 0
 
 
 def test_blocks_end_at_the_next_status() -> None:

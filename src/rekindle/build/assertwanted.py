@@ -1,0 +1,136 @@
+"""After configure: is what was planned really on? Compared before the hours are spent.
+
+An exit code of 0 from configure means little: a library that is not found is switched off with a warning in
+the middle of a thousand lines. What counts, in this order: the summary the tree prints at the end, CMake's
+cache, and for GPU architectures the flags in build.ninja themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from rekindle.formats.build_ninja import read_build_ninja
+from rekindle.formats.cmake_cache import is_true, read_cmake_cache
+from rekindle.model.build import Fact
+from rekindle.model.plan import Plan
+
+SUMMARY_FILE = "rekindle-summary.txt"
+_SUMMARY = re.compile(r"--\s+([A-Za-z][\w +]*?)\s*: ?(.*)")
+_SWITCH = re.compile(r"(?:USE|BUILD)_\w+")
+_GENCODE = re.compile(r"arch=compute_(\d+[af]?),code=(sm|compute)_(\d+[af]?)|--generate-code=\S*?code=\[?([^]\s]+)")
+_OFFLOAD = re.compile(r"--(?:offload-arch|amdgpu-target)=(gfx[0-9a-f]+)")
+_REASON = re.compile(
+    r"not found|NOT find|disabl|Not compiling|turning off|cannot|CMake Warning|not supported|missing|unavailable",
+    re.IGNORECASE,
+)
+# Names the summary uses for what the user calls by its product.
+_SAME = {"openblas": "open", "mkl": "mkl", "eigen": "eigen", "accelerate": "accelerate", "blis": "flame"}
+# Settings that steer configure but say nothing about the result.
+_STEERING = ("USE_SYSTEM_", "USE_NINJA", "USE_CCACHE", "BUILD_TEST", "USE_PRECOMPILED")
+
+
+def summary_lines(lines: Iterable[str]) -> list[str]:
+    """From the last "Summary" headline to the end of its block."""
+    kept: list[str] = []
+    inside = False
+    for line in lines:
+        if "Summary" in line and "***" in line:
+            kept, inside = [], True
+        elif inside and line.startswith("--"):
+            kept.append(line)
+        elif inside and line.strip():
+            inside = False
+    return kept
+
+
+def read_summary(lines: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in lines:
+        if match := _SUMMARY.match(line):
+            found.setdefault(match[1].strip(), match[2].strip())
+    return found
+
+
+def wanted_of(plan: Plan) -> dict[str, str]:
+    """What the plan asserts, and every switch it sets; an assert wins."""
+    assert plan.build is not None
+    settings = {**plan.build.cmake, **plan.build.env}
+    wanted = {
+        name: value
+        for name, value in settings.items()
+        if (_SWITCH.fullmatch(name) or name in ("BLAS", "CMAKE_BUILD_TYPE")) and not name.startswith(_STEERING)
+    }
+    return {**wanted, **plan.build.asserts}
+
+
+def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], log: Sequence[str]) -> tuple[Fact, ...]:
+    """One fact per wish; those with ``ok`` False must stop the build."""
+    cache = read_cmake_cache(build_tree / "CMakeCache.txt")
+    told = read_summary(summary)
+    facts = [_compare(name, value, told, cache, log) for name, value in sorted(wanted_of(plan).items())]
+    if plan.arch_list:
+        facts.append(_architectures(plan, build_tree))
+    return tuple(facts)
+
+
+def _compare(name: str, wanted: str, told: Mapping[str, str], cache: Mapping[str, str], log: Sequence[str]) -> Fact:
+    shown = {"CMAKE_BUILD_TYPE": "Build type"}.get(name, name)
+    if shown in told:
+        found, where = told[shown], "summary"
+    elif name in cache:
+        found, where = cache[name], "CMakeCache.txt"
+    else:
+        return Fact(name=name, wanted=wanted)
+    if _SWITCH.fullmatch(name) or name.startswith("CXX_"):
+        ok = is_true(wanted) == is_true(found)
+    else:
+        plain = wanted.lower()
+        ok = found.lower() in (plain, _SAME.get(plain, plain))
+    return Fact(name=name, wanted=wanted, found=found, ok=ok, where=where if ok else _reason(name, log) or where)
+
+
+def _reason(name: str, log: Sequence[str]) -> str | None:
+    """The line of configure that says why, if one does."""
+    word = re.compile(re.escape(re.sub(r"^(?:USE|BUILD)_", "", name)), re.IGNORECASE)
+    for at, line in enumerate(log):
+        if _REASON.search(line) and word.search(" ".join(log[at : at + 3])):
+            return " ".join(" ".join(part.split()) for part in log[at : at + 3])[:300]
+    return None
+
+
+def _architectures(plan: Plan, build_tree: Path) -> Fact:
+    """The GPU targets of the compile commands themselves."""
+    found: set[str] = set()
+    for edge in read_build_ninja(build_tree / "build.ninja"):
+        text = " ".join((edge.variables.get("FLAGS", ""), edge.variables.get("COMMAND", "")))
+        found |= gpu_targets(text)
+    wanted = {_target(arch) for arch in plan.arch_list}
+    listed = "; ".join(plan.arch_list)
+    if not found:
+        return Fact(name="arch list", wanted=listed, where="no GPU flags in build.ninja")
+    machine_code = {target for target in found if not target.startswith("compute_")}
+    return Fact(
+        name="arch list",
+        wanted=listed,
+        found="; ".join(sorted(found)),
+        ok=wanted <= machine_code and machine_code <= wanted,
+        where="flags in build.ninja",
+    )
+
+
+def gpu_targets(flags: str) -> set[str]:
+    """``sm_35``, ``compute_35`` (PTX), ``gfx1031``: what a compile command makes code for."""
+    found = set(_OFFLOAD.findall(flags))
+    for match in _GENCODE.finditer(flags):
+        if match[4]:
+            found |= {part for part in match[4].split(",") if part}
+        else:
+            found.add(f"{match[2]}_{match[3]}")
+    return found
+
+
+def _target(arch: str) -> str:
+    name = arch.removesuffix("+PTX")
+    return name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}"

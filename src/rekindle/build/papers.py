@@ -1,0 +1,117 @@
+"""The papers that go with a wheel: a CycloneDX bill of materials and an in-toto provenance statement.
+
+Both are the same for the same inputs: no times, no random numbers. The bill lies inside the wheel where
+PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it names the wheel's digest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+
+_SPACE = uuid.UUID("6f2a3c1e-2f0b-5c8e-9d35-6c1f0a5e7b11")
+_GITMODULE = re.compile(r'\[submodule "([^"]+)"\]([^[]*)')
+
+
+def third_party(root: Path) -> list[dict[str, str]]:
+    """What lies in the tree's submodule folders, by name, with its origin where .gitmodules tells it."""
+    try:
+        text = (root / ".gitmodules").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    found: dict[str, dict[str, str]] = {}
+    for match in _GITMODULE.finditer(text):
+        values = dict(re.findall(r"(\w+)\s*=\s*(\S+)", match[2]))
+        path = str(values.get("path", match[1]))
+        place = root / path
+        if ".." not in Path(path).parts and place.is_dir() and any(place.iterdir()):
+            name = path.rsplit("/", 1)[-1]
+            found[name] = {"name": name, "url": values.get("url", "")}
+    folder = root / "third_party"
+    if folder.is_dir():
+        for place in sorted(folder.iterdir()):
+            if place.is_dir() and not place.is_symlink() and place.name not in found and any(place.iterdir()):
+                found[place.name] = {"name": place.name, "url": ""}
+    return [found[name] for name in sorted(found)]
+
+
+def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str], tools: Mapping[str, str]) -> bytes:
+    """CycloneDX 1.5: the product, what is compiled into it, and what only built it (scope "excluded")."""
+    name = {"spark": "spark-miniature"}.get(tree.project, tree.project)
+    inside: list[dict[str, Any]] = []
+    for part in third_party(Path(tree.root)):
+        component: dict[str, Any] = {"type": "library", "name": part["name"], "scope": "required"}
+        if part["url"]:
+            component["externalReferences"] = [{"type": "vcs", "url": part["url"]}]
+        inside.append(component)
+    for package, release in sorted(packages.items()):
+        inside.append({
+            "type": "library", "name": package, "version": release, "scope": "excluded",
+            "purl": f"pkg:pypi/{package.lower()}@{release}",
+        })  # fmt: skip
+    for tool, what in sorted(tools.items()):
+        inside.append({"type": "application", "name": tool, "version": what, "scope": "excluded"})
+    product: dict[str, Any] = {
+        "type": "library",
+        "name": name,
+        "version": version,
+        "purl": f"pkg:pypi/{name}@{version}",
+        "bom-ref": f"pkg:pypi/{name}@{version}",
+    }
+    if tree.patches:
+        product["pedigree"] = {
+            "patches": [
+                {"type": "unofficial", "diff": {"text": {"content": f"{patch.id} sha256:{patch.sha256 or 'unknown'}"}}}
+                for patch in tree.patches
+                if patch.state in ("clean", "already")
+            ]
+        }
+    body = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {"component": product, "tools": {"components": [{"type": "application", "name": "rekindle"}]}},
+        "components": inside,
+    }
+    digest = json.dumps(body, sort_keys=True)
+    return _json({**body, "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, digest)}"})
+
+
+def provenance(
+    plan: Plan, plan_digest: str, tree: SourceTree, wheels: Sequence[tuple[str, str]], env: Mapping[str, str],
+    tools: Mapping[str, str],
+) -> bytes:  # fmt: skip
+    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools."""
+    materials: list[dict[str, Any]] = []
+    if tree.commit:
+        materials.append({"uri": tree.origin or tree.project, "digest": {"gitCommit": tree.commit}})
+    elif tree.digest:
+        materials.append({"uri": tree.origin or tree.project, "digest": {"sha256": tree.digest}})
+    materials += [
+        {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patches if patch.sha256
+    ]
+    return _json({
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in wheels],
+        "predicateType": "https://slsa.dev/provenance/v1",
+        "predicate": {
+            "buildDefinition": {
+                "buildType": "rekindle/build/v1",
+                "externalParameters": {"project": tree.project, "version": plan.torch or tree.version},
+                "internalParameters": {"environment": dict(sorted(env.items())), "planDigest": plan_digest},
+                "resolvedDependencies": materials,
+            },
+            "runDetails": {"builder": {"id": "rekindle", "version": dict(sorted(tools.items()))}},
+        },
+    })  # fmt: skip
+
+
+def _json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

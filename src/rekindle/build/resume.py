@@ -1,0 +1,74 @@
+"""What must be put right before an interrupted build continues.
+
+Ninja itself redoes what it has no record of. Two things it cannot know: after a power loss an object may be
+empty though the log says it is done; and files from the future (a clock that jumped) look new for ever.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+
+from rekindle.errors import BadInput, Interrupted
+from rekindle.formats.ninja_log import latest, read_ninja_log
+
+FUTURE_SECONDS = 120.0
+MIN_FREE_BYTES = 1 << 30
+START_FREE_BYTES = 2 << 30
+_WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
+
+
+def remove_empty_outputs(build_tree: Path) -> list[str]:
+    """Delete outputs that are recorded as made but have no content; Ninja then makes them again."""
+    removed = []
+    for output in latest(read_ninja_log(build_tree / ".ninja_log")):
+        path = build_tree / output
+        if not output.endswith((".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")):
+            continue
+        try:
+            if path.is_file() and path.stat().st_size == 0:
+                path.unlink()
+                removed.append(output)
+        except OSError:
+            continue
+    return removed
+
+
+def refuse_future(root: Path, *, now: float | None = None) -> None:
+    """Ninja and CMake decide by file times; with files from the future they never finish deciding."""
+    now = time.time() if now is None else now
+    for name in _WATCHED:
+        path = root / name
+        if path.is_file() and (ahead := path.stat().st_mtime - now) > FUTURE_SECONDS:
+            raise BadInput(
+                f"{path} is {ahead / 60:.0f} minutes in the future: this machine's clock has jumped back",
+                remedy=f"set the clock, or 'touch {path}' if the clock is right",
+            )
+
+
+def free_bytes(path: Path) -> int:
+    return shutil.disk_usage(path).free
+
+
+def refuse_full_disk(build_tree: Path, wanted_gib: float | None, *, fresh: bool) -> str | None:
+    """Stop before anything starts where it cannot end; otherwise a note where it may be close."""
+    free = free_bytes(build_tree.parent)
+    if free < START_FREE_BYTES:
+        raise BadInput(
+            f"only {free / 2**30:.1f} GiB are free where {build_tree} lies",
+            remedy="free some space, or build on another disk",
+        )
+    if fresh and wanted_gib and free < wanted_gib * 2**30:
+        return f"the plan expects {wanted_gib:.0f} GiB of disk and {free / 2**30:.0f} GiB are free"
+    return None
+
+
+def stop_before_full(build_tree: Path) -> None:
+    """Called now and then while compiling: a full disk corrupts, an orderly stop does not."""
+    free = free_bytes(build_tree)
+    if free < MIN_FREE_BYTES:
+        raise Interrupted(
+            f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}",
+            remedy="free some space; the same command continues",
+        )

@@ -1,0 +1,86 @@
+"""What was planned against what was configured, on summaries, caches and flags as real trees write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.build.assertwanted import check_configuration, gpu_targets, read_summary, summary_lines
+from rekindle.model.plan import BuildRecipe, Plan
+
+LOG = """-- Found something
+CMake Warning at cmake/Dependencies.cmake:1670 (message):
+  Not compiling with MKLDNN.  Suppress this warning with -DUSE_MKLDNN=OFF
+-- ******** Summary ********
+-- General:
+--   Build type            : Release
+--   USE_BLAS              : 1
+--     BLAS                : open
+--   USE_CUDA              : ON
+--     USE_CUDNN           : OFF
+--   USE_MKLDNN            : OFF
+--   USE_MKL               :
+-- Configuring done
+""".splitlines()
+
+
+def plan(arch_list: tuple[str, ...] = (), asserts: dict[str, str] | None = None, **env: str) -> Plan:
+    recipe = BuildRecipe(source="x", env=env, asserts=asserts or {})
+    return Plan(answer="build", torch="2.0.1", arch_list=arch_list, build=recipe)
+
+
+def check(tmp_path: Path, wanted: Plan, ninja: str = "", cache: str = ""):
+    (tmp_path / "build.ninja").write_text(ninja)
+    (tmp_path / "CMakeCache.txt").write_text(cache)
+    return {fact.name: fact for fact in check_configuration(wanted, tmp_path, summary_lines(LOG), LOG)}
+
+
+def test_summary() -> None:
+    told = read_summary(summary_lines(LOG))
+    assert told["BLAS"] == "open"
+    assert told["USE_MKL"] == ""
+    assert told["Build type"] == "Release"
+
+
+def test_agreement(tmp_path: Path) -> None:
+    facts = check(tmp_path, plan(BLAS="OpenBLAS", USE_CUDA="1", CMAKE_BUILD_TYPE="Release", USE_MKL="0"))
+    assert all(fact.ok for fact in facts.values())
+
+
+def test_a_library_that_was_switched_off_silently(tmp_path: Path) -> None:
+    fact = check(tmp_path, plan(USE_MKLDNN="1"))["USE_MKLDNN"]
+    assert fact.ok is False
+    assert "Not compiling with MKLDNN" in fact.where
+
+
+def test_asserts_of_the_plan(tmp_path: Path) -> None:
+    facts = check(
+        tmp_path, plan(asserts={"USE_CUDNN": "ON", "CXX_AVX2_FOUND": "OFF"}), cache="CXX_AVX2_FOUND:BOOL=ON\n"
+    )
+    assert facts["USE_CUDNN"].ok is False
+    assert facts["CXX_AVX2_FOUND"].ok is False
+
+
+def test_what_nobody_tells_is_unknown(tmp_path: Path) -> None:
+    assert check(tmp_path, plan(USE_NOVELTY="1"))["USE_NOVELTY"].ok is None
+
+
+CUDA = (
+    "build a.cu.o: CUDA a.cu\n  FLAGS = -gencode arch=compute_35,code=sm_35 -gencode arch=compute_35,code=compute_35\n"
+)
+
+
+def test_arch_list_is_read_from_the_flags(tmp_path: Path) -> None:
+    assert check(tmp_path, plan(("3.5+PTX",)), ninja=CUDA)["arch list"].ok is True
+    assert check(tmp_path, plan(("3.5", "5.2")), ninja=CUDA)["arch list"].ok is False
+    more = CUDA.replace("code=sm_35", "code=sm_35 -gencode arch=compute_90,code=sm_90")
+    assert check(tmp_path, plan(("3.5",)), ninja=more)["arch list"].ok is False
+
+
+def test_amd_targets(tmp_path: Path) -> None:
+    ninja = "build a.o: HIP a.hip\n  FLAGS = --offload-arch=gfx1031 --offload-arch=gfx906\n"
+    assert check(tmp_path, plan(("gfx906", "gfx1031")), ninja=ninja)["arch list"].ok is True
+
+
+def test_both_spellings_of_cuda() -> None:
+    assert gpu_targets('"--generate-code=arch=compute_80,code=[compute_80,sm_80]"') == {"compute_80", "sm_80"}
+    assert gpu_targets("-gencode arch=compute_90a,code=sm_90a") == {"sm_90a"}
