@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
 from rekindle.joins.export import export
 from rekindle.joins.facts import facts_check, facts_show, facts_sources
-from rekindle.joins.index import index_add, index_build, index_page, index_search, index_serve, index_yank
+from rekindle.joins.index import index_add, index_build, index_search, index_serve, index_yank
 from rekindle.joins.inspect import inspect as inspect
+from rekindle.joins.page import index_page
 from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
 from rekindle.joins.source import (
     rewrite_cmake,

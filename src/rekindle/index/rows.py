@@ -102,8 +102,8 @@ def row_of(entry: Entry) -> Row:
         cpu=report.cpu.runs_from if report else None,
         glibc=report.links.glibc if report else None,
         external=report.links.external if report else (),
-        cuda=origin.cuda if origin else None,
-        rocm=origin.rocm if origin else None,
+        cuda=(origin.cuda if origin else None) or (report.cuda if report else None),
+        rocm=(origin.rocm if origin else None) or (report.rocm if report else None),
         proofs=tuple(
             RowProof(passed=p.passed, failed=p.failed, skipped=p.skipped, environment=p.environment)
             for p in entry.proofs

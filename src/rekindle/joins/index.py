@@ -10,7 +10,8 @@ from rekindle.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rekindle.model.arch import GpuArch
-    from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Yanked
+    from rekindle.model.wheel import WheelReport
+    from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Yanked
 
 
 def index_add(
@@ -36,9 +37,22 @@ def index_add(
     done = []
     for wheel in map(Path, wheels):
         with receive(house, wheel, progress=progress) as incoming:
-            evidence = Evidence(report=given, proofs=proven, origin=find_origin(wheel, incoming.sha256))
+            # The copy is what will be served, so the copy is what is looked into.
+            seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
+            evidence = Evidence(report=seen, proofs=proven, origin=find_origin(wheel, incoming.sha256))
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")
+
+
+def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
+    import msgspec
+
+    from rekindle.joins.inspect import inspect
+
+    listener = progress or Silent()
+    listener.stage("inspect", name)
+    # The report speaks of the wheel, not of the copy it was read from.
+    return msgspec.structs.replace(inspect(str(path), progress=listener), target=name)
 
 
 def index_build(root: str, *, progress: Progress | None = None) -> SiteBuilt:
@@ -117,18 +131,14 @@ def index_search(
     )
 
 
-def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
-    """Write the page that finds the torch for a card."""
-    from rekindle.errors import NotYet
-
-    raise NotYet("'rekindle index page' does not exist yet in this version")
-
-
 def _gpu_arch(text: str) -> GpuArch:
+    """A product name, ``sm_35`` or ``gfx1031``; a name that was sold with several chips must be told apart."""
     from rekindle.errors import BadInput
-    from rekindle.model.arch import parse_gpu_arch
+    from rekindle.facts import load_facts
+    from rekindle.facts.gpus import find_gpu
 
-    try:
-        return parse_gpu_arch(text)
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+    found = find_gpu(text, load_facts())
+    if len(found.archs) != 1:
+        names = ", ".join(str(arch) for arch in found.archs)
+        raise BadInput(f"{found.name} was sold with several chips ({names})", remedy="name the one: --gpu sm_35")
+    return found.archs[0]

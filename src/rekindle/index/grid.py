@@ -1,0 +1,135 @@
+"""The page's knowledge: the planner's answer for every card, system, CPU and Python, stored once each.
+
+A ``Grid`` is asked for by its axes and holds indexes into a pool of parts; the same reason or command line
+occurs thousands of times and is stored once. A card's own name is left open (``NAME``) in the texts, because
+the answer depends on its architecture only; the page puts the name the reader chose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from rekindle.model.document import _to_json
+from rekindle.model.plan import Plan
+
+# A name no product has; printable, so that it can be seen if it ever leaks.
+NAME = "⟦card⟧"
+PYTHONS = ("", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14")
+FIELDS = (
+    "answer", "torch", "variant", "cuda", "rocm", "cudnn", "python", "numpy", "commands", "because", "warnings",
+    "alternatives", "changes", "losses", "minutes", "disk_gib", "memory_gib",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """An operating system and processor family that the page offers; ``cpus`` are the choices that matter there."""
+
+    id: str
+    label: str
+    system: str
+    arch: str
+    cpus: tuple[str, ...] = ("",)
+
+
+# CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
+OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "x86_64")
+PLACES = (
+    Place(id="linux", label="Linux (x86-64)", system="linux", arch="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="windows", label="Windows (x86-64)", system="windows", arch="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="linux-arm", label="Linux (ARM64: Jetson, Grace, Ampere)", system="linux", arch="aarch64"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One question to the planner. ``gpu`` is an architecture or "none"; "" means unknown or any."""
+
+    gpu: str
+    place: str
+    cpu: str
+    python: str
+
+
+@dataclass
+class Grid:
+    gpus: tuple[str, ...]
+    parts: list[Any] = field(default_factory=list)
+    answers: list[list[int]] = field(default_factory=list)
+    cells: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
+    _part_of: dict[bytes, int] = field(default_factory=dict, repr=False)
+    _answer_of: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
+
+    def put(self, ask: Ask, plan: Plan) -> None:
+        row = self.cells.setdefault(ask.place, {}).setdefault(ask.cpu, [[] for _ in PYTHONS])[PYTHONS.index(ask.python)]
+        if len(row) != self.gpus.index(ask.gpu):
+            raise ValueError("a grid is filled card by card, in order")
+        row.append(self._answer(plan))
+
+    def find(self, ask: Ask) -> dict[str, Any]:
+        """What the page shows for a question: the fields of the plan, as its JSON has them."""
+        index = self.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][self.gpus.index(ask.gpu)]
+        return {name: self._read(part) for name, part in zip(FIELDS, self.answers[index], strict=True)}
+
+    def _answer(self, plan: Plan) -> int:
+        build = plan.build
+        values: dict[str, Any] = {
+            name: getattr(plan, name, None)
+            for name in FIELDS
+            if name not in ("losses", "minutes", "disk_gib", "memory_gib")
+        }
+        for name in ("losses", "minutes", "disk_gib", "memory_gib"):
+            values[name] = getattr(build, name) if build else None
+        built = msgspec.to_builtins(values, enc_hook=_to_json)
+        key = tuple(self._part(built[name]) for name in FIELDS)
+        if key not in self._answer_of:
+            self._answer_of[key] = len(self.answers)
+            self.answers.append(list(key))
+        return self._answer_of[key]
+
+    def _part(self, value: Any) -> int:
+        """Lists are kept as lists of parts (marked by being lists), everything else as it is."""
+        if isinstance(value, (list, tuple)):
+            value = [self._part(item) for item in value]
+        encoded = msgspec.json.encode(value)
+        if encoded not in self._part_of:
+            self._part_of[encoded] = len(self.parts)
+            self.parts.append(value)
+        return self._part_of[encoded]
+
+    def _read(self, part: int) -> Any:
+        value = self.parts[part]
+        return [self._read(item) for item in value] if isinstance(value, list) else value
+
+
+def questions(gpus: Iterable[str]) -> list[Ask]:
+    """All of them, in the order a grid wants."""
+    return [
+        Ask(gpu=gpu, place=place.id, cpu=cpu, python=python)
+        for place in PLACES
+        for cpu in place.cpus
+        for python in PYTHONS
+        for gpu in gpus
+    ]
+
+
+def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, Plan]], tell: Callable[[int], None]) -> Grid:
+    grid = Grid(gpus)
+    for number, (ask, plan) in enumerate(answers):
+        grid.put(ask, plan)
+        tell(number)
+    return grid
+
+
+def nearest_cpu(features: Iterable[str], known: Mapping[str, Iterable[str]]) -> str:
+    """The choice that stands for a CPU: "" if it has AVX2 and FMA, else the one that shares most and adds nothing."""
+    have = set(features)
+    if {"avx2", "fma"} <= have:
+        return ""
+    matters = {"avx", "avx2", "fma", "f16c", "sse4_2", "popcnt"}
+    fitting = [name for name, other in known.items() if (set(other) & matters) <= (have & matters)]
+    return max(fitting, key=lambda name: len(set(known[name]) & have & matters), default="x86_64")

@@ -1,0 +1,105 @@
+"""The page as one HTML file: template, style, script and data, with no request to anywhere.
+
+Data is JSON inside a script element that browsers do not run; ``<`` is escaped in it, and the script writes
+text only as text, so a name from a stranger's wheel stays a name.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rekindle import __version__
+from rekindle.facts import Facts
+from rekindle.index.asking import wanted_from
+from rekindle.index.cards import processors, products
+from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid
+from rekindle.index.matrix import make_matrix
+from rekindle.index.search import judge
+from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.wheelhouse import Row
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> tuple[str, int]:
+    """(the page, how many product names it knows)."""
+    cards = products(facts, grid.gpus)
+    sms = tuple(name for name in grid.gpus if name.startswith("sm_") and parse_gpu_arch(name).number >= 30)  # type: ignore[attr-defined]
+    gfxs = tuple(name for name in grid.gpus if name.startswith("gfx"))
+    data = {
+        "version": __version__,
+        "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "name": NAME,
+        "fields": FIELDS,
+        "archs": grid.gpus,
+        "cards": cards,
+        "places": [
+            {"id": p.id, "label": p.label, "system": p.system, "machine": p.arch, "cpus": p.cpus} for p in PLACES
+        ],
+        "cpus": processors(facts),
+        "oldCpus": OLD_CPUS,
+        "pythons": PYTHONS,
+        "parts": grid.parts,
+        "answers": grid.answers,
+        "cells": grid.cells,
+        "matrix": make_matrix(facts, sms, gfxs),
+        "base": base,
+        "wheels": [_wheel(row) for row in rows],
+        "verdicts": _verdicts(rows, grid.gpus),
+    }
+    text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
+    page = (
+        _environment()
+        .from_string(_file("page.html"))
+        .render(style=_file("page.css"), script=_file("page.js"), data=text, version=__version__, cards=len(cards))
+    )
+    return page, len(cards)
+
+
+def _wheel(row: Row) -> dict[str, Any]:
+    return {
+        "file": row.file, "url": row.url, "project": row.project, "version": row.version, "bytes": row.bytes,
+        "sha256": row.sha256, "pythons": row.pythons, "systems": row.systems, "machines": row.machines,
+        "yanked": row.yanked, "code": [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx], "cpu": row.cpu,
+        "glibc": row.glibc, "proofs": [[p.passed, p.failed, p.environment] for p in row.proofs],
+    }  # fmt: skip
+
+
+def _verdicts(rows: Sequence[Row], gpus: tuple[str, ...]) -> list[list[list[Any]]]:
+    """For each architecture: [wheel, 1 it runs / 0 cannot tell, why]; wheels with equal contents are judged once."""
+    found: list[list[list[Any]]] = []
+    for gpu in gpus:
+        wanted = wanted_from(gpus=[] if gpu == "none" else [parse_gpu_arch(gpu)])
+        cache: dict[bytes, tuple[bool | None, str]] = {}
+        mine: list[list[Any]] = []
+        for number, row in enumerate(rows):
+            key = msgspec.msgpack.encode(
+                (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
+            )
+            if key not in cache:
+                verdict = judge(row, wanted, gpu)
+                cache[key] = verdict.runs, verdict.because[0].text
+            runs, why = cache[key]
+            if runs is not False:
+                mine.append([number, int(runs is True), why])
+        found.append(mine)
+    return found
+
+
+def _file(name: str) -> str:
+    return resources.files("rekindle.index").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, StrictUndefined
+
+    # Only our own files go in unescaped, marked |safe in the template.
+    return Environment(autoescape=True, undefined=StrictUndefined)

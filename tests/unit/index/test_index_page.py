@@ -1,0 +1,128 @@
+"""The page's knowledge is the planner's: every cell, every word, and nothing a stranger's name could run."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from rekindle.cli.main import main
+from rekindle.facts import load_facts
+from rekindle.index.cards import architectures, processors, products
+from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Ask, Grid, fill, nearest_cpu, questions
+from rekindle.index.matrix import make_matrix
+from rekindle.index.page import render_page
+from rekindle.joins.page import ask_planner
+from rekindle.model.plan import Plan, Reason
+from rekindle.model.wheelhouse import Row
+
+GPUS = ("none", "sm_35", "sm_120", "gfx1031")
+
+
+@pytest.fixture(scope="module")
+def grid() -> Grid:
+    return fill(GPUS, ((ask, ask_planner(ask)) for ask in questions(GPUS) if _small(ask)), lambda done: None)
+
+
+def _small(ask: Ask) -> bool:
+    return ask.cpu in ("", "ivybridge") and ask.python in ("", "3.10")
+
+
+SAMPLE = [
+    ("Tesla K40c", Ask(gpu="sm_35", place="windows", cpu="", python="")),
+    ("Tesla K40c", Ask(gpu="sm_35", place="linux", cpu="ivybridge", python="3.10")),
+    ("GeForce RTX 5070", Ask(gpu="sm_120", place="windows", cpu="", python="3.10")),
+    ("GeForce RTX 5070", Ask(gpu="sm_120", place="linux", cpu="ivybridge", python="")),
+    ("Radeon RX 6700 XT", Ask(gpu="gfx1031", place="linux", cpu="", python="")),
+    ("Radeon RX 6700 XT", Ask(gpu="gfx1031", place="windows", cpu="", python="3.10")),
+    (None, Ask(gpu="sm_120", place="linux-arm", cpu="", python="")),
+    (None, Ask(gpu="none", place="windows", cpu="", python="")),
+]
+
+
+@pytest.mark.parametrize(("name", "ask"), SAMPLE)
+def test_page_equals_command_line(grid: Grid, name: str | None, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
+    place = next(place for place in PLACES if place.id == ask.place)
+    argv = ["plan", "--json", "--gpu", name or ask.gpu, "--os", place.system, "--arch", place.arch]
+    argv += ["--cpu", ask.cpu] if ask.cpu else []
+    argv += ["--python", ask.python] if ask.python else []
+    main(argv)
+    told = json.loads(capsys.readouterr().out)
+    shown = json.loads(_named(json.dumps(grid.find(ask), ensure_ascii=False), name, ask.gpu))
+    build = told.get("build") or {}
+    for field in FIELDS:
+        expected = build.get(field) if field in ("losses", "minutes", "disk_gib", "memory_gib") else told[field]
+        assert shown[field] == (expected if expected != () else []), field
+
+
+def _named(text: str, name: str | None, arch: str) -> str:
+    """What page.js does with the open name."""
+    shown = f"{name} ({arch})" if name else arch
+    return text.replace(f"{NAME} ({arch})", shown).replace(NAME, name or arch)
+
+
+def test_parts_are_stored_once(grid: Grid) -> None:
+    encoded = [json.dumps(part) for part in grid.parts]
+    assert len(encoded) == len(set(encoded))
+    assert len({tuple(answer) for answer in grid.answers}) == len(grid.answers)
+
+
+def test_a_grid_reads_back_what_was_put() -> None:
+    grid = Grid(("none",))
+    plan = Plan(answer="none", because=(Reason(code="x", text="y", source=None),), commands=("a", "b"))
+    for place in PLACES[:1]:
+        grid.put(Ask(gpu="none", place=place.id, cpu="", python="3.9"), plan)
+    found = grid.find(Ask(gpu="none", place="linux", cpu="", python="3.9"))
+    assert found["commands"] == ["a", "b"] and found["because"] == [{"code": "x", "text": "y", "source": None}]
+    with pytest.raises(ValueError, match="in order"):
+        grid.put(Ask(gpu="none", place="linux", cpu="", python="3.9"), plan)
+
+
+def test_every_question_has_a_cell() -> None:
+    asks = questions(("none", "sm_35"))
+    assert len(asks) == len(set(asks)) == 2 * len(PYTHONS) * sum(len(place.cpus) for place in PLACES)
+
+
+def test_every_product_of_the_facts_is_offered() -> None:
+    facts = load_facts()
+    archs = architectures(facts)
+    offered = {row[0] for row in products(facts, archs)}
+    for chips in (facts.nvidia.chip, facts.amd.chip):
+        for chip in chips.values():
+            assert chip.arch in archs and set(chip.products) <= offered
+
+
+def test_a_cpu_stands_for_one_that_can_do_no_more() -> None:
+    facts = load_facts()
+    table = facts.cpu.microarchitecture
+    for name, _, stands in processors(facts):
+        if stands:
+            assert set(table[stands].features) & {"avx", "avx2", "fma", "f16c"} <= set(table[name].features)
+        else:
+            assert {"avx2", "fma"} <= set(table[name].features)
+    assert nearest_cpu((), {name: table[name].features for name in OLD_CPUS}) == "x86_64"
+
+
+def test_the_matrix_follows_the_wheels() -> None:
+    facts = load_facts()
+    matrix = make_matrix(facts, ("sm_35", "sm_61", "sm_86", "sm_89", "sm_120"), ("gfx1030",))
+    rows = {(row[0], row[1]): row for row in matrix["nvidia"]["linux"]}
+    assert rows["2.6", "cu124"][4] == "-shs-" or rows["2.6", "cu124"][4][0] == "-"
+    assert rows["2.7", "cu128"][4][4] == "h", "the first wheel for sm_120"
+    assert all(row[3] for place in ("linux", "windows") for row in matrix["nvidia"][place]), "each row has its source"
+
+
+def test_a_strangers_name_cannot_leave_the_data(grid: Grid) -> None:
+    evil = Row(
+        file="x-1-py3-none-any.whl", url="wheels/x/x", project="x", version="</script><script>alert(1)</script>",
+        bytes=1, sha256="0", metadata_sha256="0", added="", systems=("any",), machines=("any",), pythons=("py3",),
+        glibc="<img src=x onerror=alert(1)>\u2028",
+    )  # fmt: skip
+    full = Grid(GPUS, grid.parts, grid.answers, grid.cells)
+    text, _ = render_page(load_facts(), full, [evil], base="")
+    assert "<script>alert" not in text and "<img src=x" not in text
+    assert text.count("</script>") == 2
+    raw = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert raw and json.loads(raw[1])["wheels"][0]["version"].startswith("</script>")
+    assert "http://" not in re.sub(r'<script type="application/json".*?</script>', "", text, flags=re.S)
