@@ -27,13 +27,15 @@ _TROUBLE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One firing: line number (from 1), the captured values, the line itself and the flat text around it."""
+    """One firing: line number (from 1), the captured values, the line itself, and the flat text of the match, of
+    the lines around it and of those from it on."""
 
     line: int
     values: dict[str, str]
     evidence: str
     text: str
     around: str
+    after: str
 
 
 @dataclass(kw_only=True)
@@ -111,6 +113,7 @@ class Watcher:
                 evidence=evidence(block, position),
                 text=text,
                 around=window(block, position, before=6, lines=3) if is_rule else "",
+                after=window(block, position, before=0, lines=3) if is_rule else "",
             )
             place.setdefault(key, Seen()).add(event)
 

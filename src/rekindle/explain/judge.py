@@ -25,9 +25,10 @@ _WARNING = re.compile(r"\bwarning\b|\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IG
 _ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
 # The program itself says that it goes on without.
 _HANDLED = re.compile(
-    r"some optimizations will not be enabled|plugin disabled|[Ff]alling back|[Ii]gnore above|, skipp|: skipp"
-    r"|not installed, using|will not be used|defaults used|import failed, "
+    r"plugin disabled|[Ff]alling back|, skipp|: skipp|not installed, using|will not be used|defaults used"
+    r"|import failed, |you can ignore this|can be safely ignored|[Ii]gnore above"
 )
+_HANDLED_BEFORE = re.compile(r"some optimizations will not be enabled|trying (?:the )?next|optional dependency")
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
 _BUILD = ("source", "configure", "compile", "link", "install")
 # After which milestone a finding of that stage no longer matters.
@@ -88,10 +89,10 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
         confidence, rank = _LOWER[confidence], rank - 25
     if rule.kind == "error" and _PYTHON_WARNING.search(event.evidence):
-        rank -= 12
-    if rule.stage in ("import", "runtime") and _HANDLED.search(event.around):
+        rank -= 16
+    if rule.stage in ("import", "runtime") and (_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around)):
         confidence, rank = _LOWER[confidence], rank - 25
-    if any(
+    if rule.kind == "error" and any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
         for name in _PASSED.get(rule.stage, ())
     ):
@@ -100,7 +101,8 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
 
 
 def _explained(found: list[Finding]) -> list[Finding]:
-    roots = [(finding, finding.rule.explains) for finding in found if finding.rule.explains and not finding.noise]
+    # What was itself set aside (a handled warning, a step the build got past) explains nothing.
+    roots = [(finding, finding.rule.explains) for finding in found if finding.rank > finding.rule.rank - 10]
     result = []
     for finding in found:
         above = [root.rank for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
