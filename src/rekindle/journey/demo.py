@@ -26,7 +26,7 @@ from rekindle.journey.tell import (
     tell_plan,
     tell_proof,
 )
-from rekindle.journey.walk import Walk, digest
+from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
@@ -76,7 +76,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
     built = walk.kept_leg(
         "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
-        lambda: _build(plan, tree, workspace, options, progress), tell_build, still_good=wheel_is_there,
+        lambda: _build(plan, tree, workspace, options, Within(progress)), tell_build, still_good=wheel_is_there,
     )  # fmt: skip
     wheel = Path(built.wheel)
     report = walk.kept_leg(
@@ -85,7 +85,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
     )  # fmt: skip
     proof = walk.kept_leg(
         "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
-        lambda: _verify(wheel, workspace, progress), tell_proof, still_good=lambda kept: kept.good,
+        lambda: _verify(wheel, workspace, Within(progress)), tell_proof, still_good=lambda kept: kept.good,
     )  # fmt: skip
     return Journey(
         goal=f"spark {spark.tree_version()}",

@@ -18,7 +18,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.journey import install as installing
 from rekindle.journey.from_source import build_from_source
 from rekindle.journey.tell import tell_machine, tell_plan, tell_proof
-from rekindle.journey.walk import Walk, digest
+from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.document import encode
 from rekindle.model.journey import Installation, Journey
 from rekindle.model.machine import Machine
@@ -123,7 +123,9 @@ class _Story:
         return self._proved(None)
 
     def build(self) -> Journey:
-        wheel = build_from_source(self.walk, self.workspace, self.plan, self.machine, self.options, self.progress)
+        wheel = build_from_source(
+            self.walk, self.workspace, self.plan, self.machine, self.options, Within(self.progress)
+        )
         self._installed([["--force-reinstall", str(wheel)]])
         return self._proved(wheel)
 
@@ -132,7 +134,7 @@ class _Story:
             if self.options.python is None:
                 base = installing.find_python(self.machine, self.plan.python)
                 installing.make_environment(base, self.environment, self.workspace.new_log("environment"))
-            return installing.install(LiveHost(), self.python, requests, self.workspace, self.progress)
+            return installing.install(LiveHost(), self.python, requests, self.workspace, Within(self.progress))
 
         return self.walk.kept_leg(
             "install", f"into {self.python}", Installation, self.inputs, make, _tell_installation,
@@ -151,7 +153,7 @@ class _Story:
 
     def _verify(self) -> VerifyReport:
         return api.verify(
-            python=self.python, level=self.options.level, plan=self.workspace.plan, progress=self.progress
+            python=self.python, level=self.options.level, plan=self.workspace.plan, progress=Within(self.progress)
         )
 
     def end(

@@ -108,3 +108,19 @@ def _load_kept(document: Path, key: Path, kind: type[D], inputs: str) -> D | Non
     except (OSError, UnicodeDecodeError, BadInput):
         # Missing, half gone or from another version: the leg is walked again.
         return None
+
+
+class Within:
+    """A leg's own progress: its stages are told as lines under the leg, not beside it."""
+
+    def __init__(self, outer: Progress) -> None:
+        self._outer = outer
+
+    def stage(self, name: str, detail: str = "") -> None:
+        self._outer.note(f"{name}: {detail}" if detail else name)
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        self._outer.step(done, total, detail)
+
+    def note(self, text: str) -> None:
+        self._outer.note(f"  {text}")
