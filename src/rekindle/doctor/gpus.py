@@ -24,7 +24,7 @@ class Graphics(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def drivers(self) -> Drivers:
-        return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver)
+        return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver, l4t=self.nvidia.l4t)
 
 
 def probe_gpus(host: Asking) -> Graphics:

@@ -33,13 +33,13 @@ def find_jetson(host: Asking) -> Cards:
         how="device-tree",
         note="shares the memory of the system",
     )
-    return Cards(gpus=(gpu,), driver=_l4t(host))
+    return Cards(gpus=(gpu,), l4t=_l4t(host))
 
 
 def _l4t(host: Asking) -> str | None:
-    """``# R36 (release), REVISION: 4.3, GCID: …`` → ``L4T 36.4.3``: Tegra's driver comes with the board's system."""
+    """``# R36 (release), REVISION: 4.3, GCID: …`` → ``36.4.3``: Tegra's driver comes with the board's system."""
     match = re.search(r"R(\d+) \(release\), REVISION: (\d+(?:\.\d+)*)", text_of(host.read("/etc/nv_tegra_release")))
     if match is None:
         host.gap("L4T release", "there is no /etc/nv_tegra_release (not NVIDIA's system, or a bare container)")
         return None
-    return f"L4T {match[1]}.{match[2]}"
+    return f"{match[1]}.{match[2]}"

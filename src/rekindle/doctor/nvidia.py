@@ -30,6 +30,7 @@ class Cards(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     driver: str | None = None
     driver_cuda: str | None = None
+    l4t: str | None = None
     trouble: str | None = None
     fix: str | None = None
     notes: tuple[str, ...] = ()

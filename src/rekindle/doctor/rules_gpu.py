@@ -14,7 +14,12 @@ def check_nvidia_driver(case: Case) -> Check | None:
         return None
     trouble = case.graphics.nvidia.trouble
     if trouble is None:
-        return Check(id="nvidia-driver", status="ok", needed_for=("use",), found=case.graphics.nvidia.driver)
+        return Check(
+            id="nvidia-driver",
+            status="ok",
+            needed_for=("use",),
+            found=case.graphics.nvidia.driver or case.graphics.nvidia.l4t,
+        )
     os = case.machine.os
     topic = "nvidia-restart" if "not restarted" in trouble else "nvidia-wsl" if os.wsl else "nvidia-driver"
     if topic == "nvidia-driver" and os.container:

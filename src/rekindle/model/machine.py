@@ -48,8 +48,11 @@ class Gpu(Part, frozen=True, kw_only=True):
 
 
 class Drivers(Part, frozen=True, kw_only=True):
+    """``l4t`` is the release of a Tegra board's system, which brings its driver and fixes its CUDA."""
+
     nvidia: str | None = None
     amdgpu: str | None = None
+    l4t: str | None = None
 
 
 class Toolkit(Part, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import platform
 from collections.abc import Iterable
 
+from rekindle.host.redact import Redactor, redactor_for
 from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine
 from rekindle.render.screen import Screen
 
@@ -39,7 +42,7 @@ def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]
     elif machine.disk_free_gib is not None:
         rows.append(["disk", f"{machine.disk_free_gib:g} GiB free"])
     rows += _labelled("gpu", (_gpu(machine, number) for number in range(len(machine.gpus))), none="none found")
-    named = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu))
+    named = (("NVIDIA", machine.drivers.nvidia), ("amdgpu", machine.drivers.amdgpu), ("L4T", machine.drivers.l4t))
     drivers = [f"{name} {version}" for name, version in named if version]
     if drivers:
         rows.append(["driver", ", ".join(drivers)])
@@ -149,8 +152,13 @@ def _show_checks(checks: Iterable[Check], screen: Screen) -> None:
 
 
 def private(text: str) -> str:
-    """Paths below the user's home begin with ~, so that no name is shown."""
+    """Paths below the user's home begin with ~; names, serials and numbers that identify are taken out."""
     for home in (os.path.expanduser("~"), os.environ.get("USERPROFILE", "")):  # noqa: PTH111 (plain text wanted)
         if len(home) > 3:
             text = text.replace(home, "~")
-    return text
+    return _redactor().text(text)
+
+
+@functools.cache
+def _redactor() -> Redactor:
+    return redactor_for(os.environ, platform.node())
