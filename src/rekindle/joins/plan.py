@@ -16,7 +16,22 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     """Which torch runs on a machine (default: this one), how to get it, and why."""
     from rekindle.plan.solve import make_plan
 
-    return make_plan(machine or this_machine(), wish, wheelhouse=wheelhouse)
+    where = machine or this_machine()
+    return _with_patches(make_plan(where, wish, wheelhouse=wheelhouse), where)
+
+
+def _with_patches(made: Plan, machine: Machine) -> Plan:
+    """A build names the patches its sources need."""
+    if made.build is None:
+        return made
+    import msgspec
+
+    from rekindle.source.context import forecast
+
+    os = machine.os
+    needed = forecast(made, system=os.system, arch=os.arch, glibc=os.glibc)
+    patches = tuple(dict.fromkeys((*made.build.patches, *needed)))
+    return msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=patches))
 
 
 def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:

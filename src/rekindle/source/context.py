@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
+from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
 
 _NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
@@ -18,9 +20,14 @@ _NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
 _PYTHON_FACTS = """
 import sys
 print("python %d.%d.%d" % sys.version_info[:3])
+try:
+    from importlib.metadata import version
+except ImportError:
+    def version(name):
+        return __import__(name).__version__
 for name in ("setuptools", "numpy"):
     try:
-        print(name + " " + __import__(name).__version__)
+        print(name + " " + version(name))
     except Exception:
         print(name + " none")
 """
@@ -36,19 +43,26 @@ def gather(
     given: Mapping[str, str | None] | None = None,
 ) -> Context:
     """The context of a build on this machine."""
+    interpreter = python or _first(host, "python3", "python")
+    # Each question starts a program; together they take as long as the slowest.
+    with ThreadPoolExecutor(max_workers=6) as asking:
+        answers = {
+            "cmake": asking.submit(_asked, host, ["cmake", "--version"]),
+            "compiler": asking.submit(find_compiler, host),
+            "glibc": asking.submit(_glibc, host),
+            "arch": asking.submit(_arch, host),
+        }
+        groups = [asking.submit(_accelerators, host), asking.submit(_python, host, interpreter)]
     facts: dict[str, str | None] = {
         "version": version,
         "os": host.system,
-        "cmake": _asked(host, ["cmake", "--version"]),
-        "compiler": find_compiler(host),
-        "glibc": _glibc(host),
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
-        "arch": _arch(host),
         # The bundled one, unless the caller says that a system fmt is used.
         "fmt": ABSENT,
-        **_accelerators(host),
-        **_python(host, python or _first(host, "python3", "python")),
+        **{key: answer.result() for key, answer in answers.items()},
     }
+    for group in groups:
+        facts.update(group.result())
     facts.update({key: value for key, value in from_plan(plan).items() if value is not None})
     facts.update({key: value for key, value in (given or {}).items() if value is not None})
     return Context(facts, root)
@@ -66,13 +80,36 @@ def from_plan(plan: Plan | None) -> dict[str, str | None]:
         facts["policy-minimum"] = (plan.build.env | plan.build.cmake).get("CMAKE_POLICY_VERSION_MINIMUM")
         if plan.build.compiler:
             facts["compiler"] = plan.build.compiler.replace("-", " ", 1)
-        for name, wanted in (plan.build.toolchain | plan.build.pins).items():
-            number = _NUMBER.search(wanted)
-            if name in ("cmake", "setuptools", "numpy", "glibc") and number and "<" not in wanted:
-                facts[name] = number[1]
-            elif name in ("setuptools", "numpy", "cmake") and (upper := re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)):
+        for name, wanted in plan.build.pins.items():
+            # Only an upper bound says which version it will be; ">=1.26" may bring anything newer.
+            upper = re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)
+            if name in ("setuptools", "numpy", "cmake") and upper:
                 facts[name] = _just_below(upper[1])
+            elif name in ("setuptools", "numpy", "cmake") and (exact := re.search(r"==\s*(\d+(?:\.\d+)*)", wanted)):
+                facts[name] = exact[1]
     return facts
+
+
+def forecast(plan: Plan, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
+    """The patches a planned build will need, before there is a tree: those sure from version and tools alone.
+
+    Patches of submodules hang on what is checked out there; ``source patch`` decides on them later.
+    """
+    if plan.answer != "build" or plan.torch is None:
+        return ()
+    facts = {"version": plan.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc, "fmt": ABSENT}
+    context = Context(facts | from_plan(plan))
+    sure = []
+    for patch in load_patches(plan.project):
+        for block in patch.applies:
+            files = [one for one in block if one.key == "file"]
+            rest = tuple(one for one in block if one.key != "file")
+            if any(one.path.startswith("third_party/") for one in files):
+                continue
+            if all(one.judge(context) is True for one in rest):
+                sure.append(patch.id)
+                break
+    return tuple(sure)
 
 
 def find_compiler(host: Host) -> str | None:

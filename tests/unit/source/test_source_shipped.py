@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 import source_mini as mini
 
+import rekindle
 from rekindle.errors import StageFailed
 from rekindle.source.patches import Choice, Context, Patch, apply, choose, load_patches, status, unapply
+from rekindle.source.patches.hunks import apply_diff
 
 TREES = Path(__file__).parents[2] / "trees"
 MARKS = {
@@ -108,6 +112,32 @@ def test_keeps_crlf(patch: Patch, tmp_path: Path) -> None:
         assert content.count(b"\n") == content.count(b"\r\n")
     unapply(tree)
     assert mini.snapshot(tree) == before
+
+
+@pytest.mark.parametrize("patch", ALL, ids=lambda patch: patch.id)
+def test_git_apply_agrees(patch: Patch, tmp_path: Path) -> None:
+    """Exported scripts have git and not us: its result must be ours, byte for byte."""
+    images = TREES / patch.project / patch.id
+    if patch.project == "spark":
+        images = Path(rekindle.__file__).parent / "spark/tree"
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for root in (ours, theirs):
+        for path in patch.paths:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(images / path, root / path)
+    for diff in patch.files:
+        after = apply_diff(diff, (ours / diff.path).read_bytes())
+        (ours / diff.path).write_bytes(after or b"")
+    (tmp_path / "p").write_bytes(patch.raw)
+    done = subprocess.run(
+        ["git", "apply", "--unidiff-zero", str(tmp_path / "p")],
+        cwd=theirs,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert mini.snapshot(ours) == mini.snapshot(theirs)
 
 
 @pytest.mark.parametrize("patch", ALL, ids=lambda patch: f"{patch.project}-{patch.id}")
