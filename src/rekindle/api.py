@@ -80,13 +80,13 @@ def verify(
 ) -> VerifyReport:
     """Prove that a wheel, or the package an interpreter has, works."""
     from rekindle.errors import BadInput
-    from rekindle.host.files import write_atomically
     from rekindle.host.live import LiveHost
     from rekindle.model.document import encode, load
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
     from rekindle.verify.promise import promises
+    from rekindle.verify.room import write_report
     from rekindle.verify.root import user_cache
 
     host = LiveHost()
@@ -134,9 +134,9 @@ def verify(
             progress=listener,
         )
     if save is not None:
-        write_atomically(save, encode(report))
+        write_report(save, encode(report))
     if junit is not None:
-        write_atomically(junit, output.junit(report))
+        write_report(junit, output.junit(report))
     return report
 
 

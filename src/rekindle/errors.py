@@ -72,6 +72,12 @@ class CommandFailed(StageFailed):
         self.last_lines = tuple(last_lines)
 
 
+class Unprepared(CommandFailed):
+    """What a step needs first could not be made ready (an environment, a root); nothing was answered."""
+
+    exit_code = Exit.USAGE
+
+
 class BuildFailed(StageFailed):
     """A build ended with no; ``failure`` is its account (:class:`rekindle.model.build.BuildFailure`)."""
 

@@ -48,7 +48,8 @@ class Dialogue:
         with contextlib.suppress(OSError):
             self._process.stdin.write(json.dumps(request).encode())
             self._process.stdin.close()
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -86,7 +87,9 @@ class Dialogue:
                     self._process.wait(seconds)
                     break
         code = self._process.wait()
-        if self._process.stdout is not None:
+        # A stray process may hold the pipe open; closing it under the listener would then wait for that process.
+        self._listener.join(2.0)
+        if self._process.stdout is not None and not self._listener.is_alive():
             self._process.stdout.close()
         self._log.close()
         return code

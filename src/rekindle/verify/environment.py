@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.errors import BadInput, CommandFailed, MissingTool
+from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.verify.interpreter import Interpreter
@@ -101,12 +100,12 @@ def _run(argv: Sequence[str]) -> None:
     except FileNotFoundError as error:
         raise MissingTool(f"{argv[0]} is not there", remedy="install it, or give another with --python EXE") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(argv, None, [f"no end within {INSTALL_SECONDS:.0f} s"]) from error
+        raise Unprepared(argv, None, [f"no end within {INSTALL_SECONDS:.0f} s"]) from error
     if done.returncode:
         lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
         lines = [line for line in lines if line.strip()]
         telling = [line for line in lines if "error" in line.lower()] or lines
-        raise CommandFailed(argv, done.returncode, telling[-20:], remedy=_remedy(" ".join(telling)))
+        raise Unprepared(argv, done.returncode, telling[-20:], remedy=_remedy(" ".join(telling)))
 
 
 def _remedy(text: str) -> str:
@@ -119,8 +118,3 @@ def _remedy(text: str) -> str:
             "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
         )
     return "the same command by hand shows more"
-
-
-def remove(folder: Path) -> None:
-    """Throw an environment away; a busy file is no reason to fail a verification."""
-    shutil.rmtree(folder, ignore_errors=True)

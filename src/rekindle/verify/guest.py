@@ -13,7 +13,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rekindle.errors import BadInput, CommandFailed
+from rekindle.errors import BadInput, Unprepared
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
 from rekindle.verify.emulator import PATIENCE, Emulator
@@ -135,7 +135,7 @@ def install_dependencies(
     if done.returncode:
         lines = [line for line in (done.stderr + done.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
         telling = [line for line in lines if "ERROR" in line] or lines
-        raise CommandFailed(
+        raise Unprepared(
             argv[:4], done.returncode, telling[-5:], remedy="is a package index reachable? --no-deps goes without"
         )
 

@@ -18,12 +18,14 @@ from rekindle.verify.bytecode import compile_ahead
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
 from rekindle.verify.interpreter import find_interpreter, probe_interpreter
+from rekindle.verify.room import disk_trouble
 from rekindle.verify.root import prepare_root
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
 
 
+@disk_trouble()
 def prove_wheel(
     host: Host,
     wheel: Path,
@@ -58,6 +60,7 @@ def prove_wheel(
         return run_checks(target, level=level, expect=promise, only=only, progress=progress)
 
 
+@disk_trouble()
 def prove_installed(
     host: Host,
     *,
@@ -101,6 +104,7 @@ def _known(package: str) -> None:
         raise BadInput(f"there are checks for {' and '.join(KNOWN)}, none for {package!r}")
 
 
+@disk_trouble()
 def prove_emulated(
     host: Host,
     wheel: Path,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.errors import CommandFailed, MissingTool
+from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.verify.bytecode import compile_ahead
@@ -83,7 +83,7 @@ def prepare_root(host: Host, cache: Path, progress: Progress) -> Root:
             made.rename(folder)
     found = _read(folder)
     if found is None:
-        raise CommandFailed(["apt-get"], 0, ["the packages it brought hold no Python"])
+        raise Unprepared(["apt-get"], 0, ["the packages it brought hold no Python"])
     return found
 
 
@@ -131,7 +131,7 @@ def _download(work: Path) -> list[Path]:
     _run(["apt-get", "-q", "-y", "install", "--download-only", *PACKAGES], env=env, seconds=DOWNLOAD_SECONDS)
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
-        raise CommandFailed(["apt-get"], 0, ["apt brought no packages"], remedy="does apt offer amd64 packages here?")
+        raise Unprepared(["apt-get"], 0, ["apt brought no packages"], remedy="does apt offer amd64 packages here?")
     return debs
 
 
@@ -163,13 +163,11 @@ def _run(argv: Sequence[str], *, seconds: float, env: dict[str, str] | None = No
             list(argv), stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(
-            argv, None, [f"no end within {seconds:.0f} s"], remedy="is the mirror reachable?"
-        ) from error
+        raise Unprepared(argv, None, [f"no end within {seconds:.0f} s"], remedy="is the mirror reachable?") from error
     if done.returncode:
         lines = [line for line in (done.stdout + done.stderr).decode("utf-8", "replace").splitlines() if line.strip()]
         telling = [line for line in lines if line.startswith("E:")] or lines
         remedy = "do this machine's apt sources offer amd64 packages?"
         if any("No space left" in line for line in lines):
             remedy = "free some disk space"
-        raise CommandFailed(argv, done.returncode, telling[-5:], remedy=remedy)
+        raise Unprepared(argv, done.returncode, telling[-5:], remedy=remedy)

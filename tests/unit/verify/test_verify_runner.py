@@ -146,7 +146,12 @@ def test_only_what_was_asked_for_runs(tmp_path: Path) -> None:
 def test_what_the_plan_promises_is_compared(tmp_path: Path) -> None:
     report = try_package(tmp_path, GOOD, expect={"version": "0.4.0", "settings": {"USE_CUDA": "ON"}})
     assert status(report)["version"] == status(report)["settings"] == "failed"
-    assert "USE_CUDA=ON" in find(report, "settings").detail
+    assert "USE_CUDA is OFF, ON was planned" in find(report, "settings").detail
+
+
+def test_settings_agree_in_whatever_words(tmp_path: Path) -> None:
+    report = try_package(tmp_path, GOOD, expect={"settings": {"USE_CUDA": "0", "BUILD_PYTHON": "ON"}})
+    assert status(report)["settings"] == "passed" and "1 settings as planned" in find(report, "settings").detail
 
 
 def test_a_package_that_prints_does_not_disturb(tmp_path: Path) -> None:

@@ -112,6 +112,7 @@ class Child(object):
         self.buffer = b""
         reader, writer = os.pipe()
         sys.stderr.flush()
+        parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
             try:
@@ -119,7 +120,10 @@ class Child(object):
                 if own_group:
                     os.setsid()
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
                 die_with_parent()
+                if os.getppid() != parent:  # it died before we asked to die with it
+                    os._exit(1)
                 trap.install(self.state.fileno(), self.maps.fileno())
                 work(lambda event: os.write(writer, (json.dumps(event) + "\n").encode("utf-8")))
                 code = 0
@@ -186,9 +190,11 @@ class Child(object):
 def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
     bench_for = lambda tell: kit.Bench(None, request, tell, device)  # noqa: E731
+    # Asked to end, take the check and whatever it started along; the question waits until both are known.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
-    # Asked to end, take the check and whatever it started along.
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     started, step, result, late = kit.clock(), "", None, False
     for event in child.lines(deadline):
         if event is None:

@@ -1,9 +1,8 @@
 """Is this the torch that was planned, and does it compute at all?"""
 
-import re
 import sys
 
-from rekindle_checks.kit import Skip, check
+from rekindle_checks.kit import Skip, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
@@ -21,27 +20,20 @@ def settings(t):
     """Build settings as planned. ``asserts`` of a plan name CMake options and their values."""
     torch = t.torch()
     text = torch.__config__.show()
-    found = dict(re.findall(r"\b([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
-    for name, value in sorted((t.plan.get("settings") or {}).items()):
-        if name not in found:
-            continue  # not every option is written down; those that are must agree
-        same = truth(found[name]) == truth(value) if truth(value) is not None else found[name] == value
-        t.ensure(same, "%s is %s, %s was planned" % (name, found[name], value))
+    found, agreed = planned_settings(t, text)
     if t.plan.get("cuda"):
         built = torch.version.cuda or "none"
         t.ensure(built.split(".")[:2] == t.plan["cuda"].split(".")[:2], "built with CUDA %s, %s was planned" % (built, t.plan["cuda"]))
     if t.plan.get("rocm"):
         built = getattr(torch.version, "hip", None) or "none"
         t.ensure(built.split(".")[:2] == t.plan["rocm"].split(".")[:2], "built with ROCm %s, %s was planned" % (built, t.plan["rocm"]))
-    kind = "CUDA " + torch.version.cuda if torch.version.cuda else "ROCm " + torch.version.hip if getattr(torch.version, "hip", None) else "CPU only"
-    blas = found.get("BLAS_INFO", "?")
-    return "%s, BLAS %s, LAPACK %s" % (kind, blas, found.get("LAPACK_INFO", "?"))
-
-
-def truth(value):
-    """ON, 1, true … as a bool; None for what is no switch."""
-    words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
-    return words.get(str(value).strip().lower())
+    kind = "CPU only"
+    if torch.version.cuda:
+        kind = "CUDA " + torch.version.cuda
+    elif getattr(torch.version, "hip", None):
+        kind = "ROCm " + torch.version.hip
+    said = "%s, BLAS %s, LAPACK %s" % (kind, found.get("BLAS_INFO", "?"), found.get("LAPACK_INFO", "?"))
+    return said + ("; %d settings as planned" % agreed if agreed else "")
 
 
 @check("arch-list", level="smoke", remedy="rebuild with the planned TORCH_CUDA_ARCH_LIST")

@@ -4,6 +4,7 @@ A check is a function with a stable id. It returns one line of detail, raises ``
 against what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
 """
 
+import re
 import sys
 import time
 
@@ -125,6 +126,27 @@ def known_remedy(text):
     if "no space left" in low:
         return "the disk or /dev/shm is full"
     return None
+
+
+def truth(value):
+    """ON, 1, true … as a bool; None for what is no switch."""
+    words = {"on": True, "1": True, "true": True, "yes": True, "off": False, "0": False, "false": False, "no": False}
+    return words.get(str(value).strip().lower())
+
+
+def planned_settings(t, text):
+    """The NAME=value pairs of a build summary; those the plan names too must agree. Returns all, and how many did.
+
+    Not every option is written down: what the summary leaves out cannot be compared here.
+    """
+    found = dict(re.findall(r"(?<![\w-])([A-Z][A-Z0-9_]+)=([^,\s]+)", text))
+    agreed = 0
+    for name, value in sorted((t.plan.get("settings") or {}).items()):
+        if name in found:
+            same = found[name] == value if truth(value) is None else truth(found[name]) == truth(value)
+            t.ensure(same, "%s is %s, %s was planned" % (name, found[name], value))
+            agreed += 1
+    return found, agreed
 
 
 def numbers(value):

@@ -1,0 +1,36 @@
+"""Disk trouble told as what it is: one line with the place and what to do, never a traceback."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_atomically
+
+_OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
+
+
+@contextlib.contextmanager
+def disk_trouble() -> Iterator[None]:
+    """Everything inside writes to the temporary directory or the cache."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OURS:
+            raise
+        place = error.filename or tempfile.gettempdir()
+        raise BadInput(
+            f"cannot write to {place}: {error.strerror}", remedy="free some space there, or set TMPDIR to another disk"
+        ) from error
+
+
+def write_report(path: Path, data: bytes) -> None:
+    """A report where the user wants it."""
+    try:
+        write_atomically(path, data)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error
