@@ -97,8 +97,11 @@ def _suggest(
 
     names = list(dict.fromkeys(hit[1] for hit in longer))[:4]
     if not names:
-        near = difflib.get_close_matches(key, index, n=3, cutoff=0.7)
-        names = [index[name][0][1] for name in near]
+        # With the line's name too ("geforcertx3060"): a misspelt "GeForse" must not hide the number behind it.
+        spelt = {re.sub(r"[^a-z0-9+]+", "", hits[0][1].lower()): hits[0][1] for hits in index.values()}
+        spelt |= {name: hits[0][1] for name, hits in index.items()}
+        near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
+        names = list(dict.fromkeys(spelt[name] for name in near))
     if names:
         return "did you mean " + " or ".join(repr(name) for name in names) + "?"
     return "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"

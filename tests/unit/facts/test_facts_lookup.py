@@ -87,3 +87,12 @@ def test_a_cpu_is_found(name: str, kind: str) -> None:
 def test_a_distribution_tells_its_glibc(name: str, glibc: str | None) -> None:
     row = find_distro(name, FACTS)
     assert (row.glibc if row else None) == glibc
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("GeForse RTX 3060", "GeForce RTX 3060"), ("Telsa K40c", "Tesla K40c"), ("RTX 30600", "3060")]
+)
+def test_a_misspelt_name_brings_the_nearest(typed: str, meant: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        find_gpu(typed, load_facts())
+    assert meant in (refused.value.remedy or "")
