@@ -16,3 +16,4 @@ class Coverage(NamedTuple):
     text: str = ""
     source: str | None = None
     env: tuple[tuple[str, str], ...] = ()
+    risky: bool = False

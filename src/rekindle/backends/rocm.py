@@ -16,8 +16,11 @@ VENDOR = "amd"
 VARIABLE = "HSA_OVERRIDE_GFX_VERSION"
 
 
-def find_override(gfx: Gfx, facts: Facts) -> GfxOverride | None:
-    return next((row for row in facts.rocm.override if row.gfx.name == gfx.name), None)
+def find_override(gfx: Gfx, rocm: str, facts: Facts) -> GfxOverride | None:
+    for row in facts.rocm.override:
+        if row.gfx.name == gfx.name and (row.rocm_below is None or compare(rocm, row.rocm_below) < 0):
+            return row
+    return None
 
 
 def find_gap(gfx: Gfx, rocm: str, publisher: str, facts: Facts) -> MathGap | None:
@@ -48,12 +51,12 @@ def covers(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Cove
         text = f"lists {gpu.arch}, but its {gap.library} (ROCm {rocm}) has no files for it"
         return Coverage("none", text, gap.source[0])
     # An override is a Linux thing: the variable belongs to the HSA runtime.
-    row = find_override(gpu.arch, facts) if platform.startswith("linux") else None
+    row = find_override(gpu.arch, rocm, facts) if platform.startswith("linux") else None
     if row is not None and row.runs.name in names and not find_gap(row.runs, rocm, flavour.publisher, facts):
         text = f"has no {gpu.arch}, but its {row.runs} code runs there under {VARIABLE}={row.value}"
         if row.risk:
             text += f" ({row.risk})"
-        return Coverage("override", text, row.source[0], ((VARIABLE, row.value),))
+        return Coverage("override", text, row.source[0], ((VARIABLE, row.value),), risky=row.risk is not None)
     return Coverage("none", f"has no code for {gpu.arch}", source)
 
 

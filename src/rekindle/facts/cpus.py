@@ -40,7 +40,9 @@ def find_cpu(text: str, facts: Facts) -> str:
     raise BadInput(f"no CPU called {text!r} is known", remedy=hint)
 
 
-def microarchitecture(name: str, facts: Facts) -> Microarchitecture | None:
+def microarchitecture(name: str | None, facts: Facts) -> Microarchitecture | None:
+    if not name:  # nothing to look up: spare the start-up the table
+        return None
     return facts.cpu.microarchitecture.get(name)
 
 

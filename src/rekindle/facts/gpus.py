@@ -14,6 +14,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
 from rekindle.model.facts import Chip
+from rekindle.model.machine import Vendor
 
 _PCI = re.compile(r"(?:0x)?(10de|1002)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
@@ -22,11 +23,12 @@ _NOISE = re.compile(
     r"|\(r\)|\(tm\)|\b\d+ ?(gb|gib|mib|mb)\b|[®™\[\](),]"
 )
 _LINE = re.compile(r"^(tesla|radeon|quadro|instinct|firepro|jetson)+(pro)?")
+_INTEL = re.compile(r"\bintel\b|\barc\b.*\b[ab]\d{2,3}|\b(iris|uhd graphics)\b")
 _LAPTOP = re.compile(r"\b(laptop|notebook)\b")
 
 
 class FoundGpu(NamedTuple):
-    vendor: Literal["nvidia", "amd"]
+    vendor: Vendor
     name: str
     archs: tuple[GpuArch, ...]
     chips: tuple[str, ...]
@@ -74,6 +76,8 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         return by_pci_id(match[1], match[2], facts, revision=match[3])
     if found := _jetson(wanted, facts):
         return found
+    if _INTEL.search(lowered):
+        return FoundGpu("intel", wanted, (), ())
     index = _index(facts)
     key = plain(wanted)
     if not key:

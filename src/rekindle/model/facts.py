@@ -131,6 +131,7 @@ class GfxOverride(Row, frozen=True, kw_only=True):
     gfx: Gfx
     runs: Gfx
     value: str
+    rocm_below: str | None = None
     risk: str | None = None
 
 

@@ -50,10 +50,10 @@ def official(question: Question) -> Iterator[Candidate]:
             yield replace(bare, python=choose_python(bare, question))
 
 
-def builds(question: Question, versions: tuple[str, ...]) -> Iterator[Candidate]:
+def builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:
     """Source builds of these releases, each with the toolkits worth trying, best first; no compiler chosen yet."""
     for version in versions:
-        for kit in _kits(question, version):
+        for kit in _kits(question, version)[:kits]:
             bare = Candidate(
                 answer="build",
                 torch=version,

@@ -13,6 +13,7 @@ from rekindle.plan.question import Question
 
 # Proposed in this order. The last toolset of each Visual Studio, so that a link to it can be found.
 GCC = ("gcc-13", "gcc-12", "gcc-11", "gcc-14", "gcc-10", "gcc-9", "gcc-8", "gcc-7", "gcc-6", "gcc-5", "gcc-4.9")
+CLANG = ("clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang-13", "clang-12", "clang-11", "clang-10")
 MSVC = ("msvc-19.29", "msvc-19.37", "msvc-19.39", "msvc-19.44", "msvc-19.16", "msvc-19.0")
 VISUAL_STUDIO = {"19.0": "2015", "19.1": "2017", "19.2": "2019", "19.3": "2022", "19.4": "2022", "19.5": "2026"}
 
@@ -100,6 +101,8 @@ def choose(candidate: Candidate, question: Question) -> str | None:
         if wish is None and not list(problems(spelling, candidate, question)):
             return spelling
     proposals = MSVC if question.machine.os.system == "windows" else GCC
+    if wish and wish.startswith("clang"):
+        proposals = (*CLANG, *proposals)
     fitting = [name for name in proposals if not list(problems(name, candidate, question))]
     if wish and fitting and wish.partition("-")[0] == fitting[0].partition("-")[0]:
         # The nearest to what was asked for: usually the distribution has that one too.

@@ -38,8 +38,9 @@ def cost(judged: Judged, question: Question) -> float:
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
     total += DOUBT * min(len(judged.doubts), 2)
-    if any(coverage.kind == "override" for _, coverage in judged.covered):
-        total += OVERRIDE
+    overridden = [coverage for _, coverage in judged.covered if coverage.kind == "override"]
+    if overridden:
+        total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
     if candidate.answer == "build":
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
         if question.wish.build:

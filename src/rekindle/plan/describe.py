@@ -73,7 +73,8 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
     gpus = []
     for name in names:
         found = find_gpu(name, facts)
-        gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=found.archs[0], possible=found.archs[1:]))
+        arch = found.archs[0] if found.archs else None
+        gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:]))
     return tuple(gpus)
 
 

@@ -43,11 +43,15 @@ def with_hazards(judged: Judged, question: Question) -> Judged:
     return judged
 
 
-def judged_builds(question: Question, versions: tuple[str, ...], *, every: bool = False) -> Iterator[Judged]:
-    """Builds, judged. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted."""
+def judged_builds(
+    question: Question, versions: tuple[str, ...], *, every: bool = False, kits: int | None = None
+) -> Iterator[Judged]:
+    """Builds, judged. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted;
+    ``kits`` limits how many toolkits are tried per release (the asked one is the first).
+    """
     if not every:
         versions = tuple(version for version in versions if _version_passes(version, question))
-    for candidate in builds(question, versions):
+    for candidate in builds(question, versions, kits=kits):
         if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
             continue
         yield judge(replace(candidate, compiler=choose(candidate, question)), question)

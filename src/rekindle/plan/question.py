@@ -118,6 +118,11 @@ class Question:
     def hopeless_gpus(self) -> tuple[Gpu, ...]:
         return tuple(gpu for gpu in self.machine.gpus if self._is_hopeless(gpu))
 
+    @property
+    def cards_are_hopeless(self) -> bool:
+        """There are cards, nothing can use any of them, and nobody asked for the CPU wheel."""
+        return self.backend == "cpu" and bool(self.machine.gpus) and self.flavour != "cpu"
+
     @staticmethod
     def _is_hopeless(gpu: Gpu) -> bool:
         if isinstance(gpu.arch, Sm):

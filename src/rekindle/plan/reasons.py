@@ -145,7 +145,8 @@ def _hopeless(gpu: Gpu, question: Question) -> str:
     if isinstance(gpu.arch, Sm):
         return f"{card(gpu)} is older than Kepler (sm_30): torch's CUDA kernels never supported it, and no build can."
     if gpu.vendor == "intel":
-        return f"{card(gpu)}: Intel GPUs (XPU) are not planned for yet; the CPU wheel runs."
+        index = "https://download.pytorch.org/whl/xpu"
+        return f"{card(gpu)}: Intel GPUs need the XPU wheels (torch 2.5 and later, {index}), which are not planned for."
     return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
 
 
@@ -184,7 +185,7 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
     for hazard in judged.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
     if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
-        yield Reason(code="no-gpu-named", text="No GPU was named, so this is the CPU wheel; name one with --gpu.")
+        yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
     if candidate.cuda and not question.driver and not question.tegra:
         own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
         if floor:
@@ -213,11 +214,3 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
         )
         text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R470 the last driver. {proof}."
         yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")
-    if question.gfxs and candidate.answer == "build":
-        from rekindle.backends.rocm import find_gap
-
-        for gfx in question.gfxs:
-            gap = find_gap(gfx, candidate.rocm or "0", "pytorch", question.facts)
-            if gap:
-                text = f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first."
-                yield Reason(code="rocm-math-gap", text=text, source=gap.source[0])

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Iterator
 
 from rekindle.backends import BACKENDS
+from rekindle.backends.rocm import find_gap
 from rekindle.facts import Facts
 from rekindle.facts.gpus import jetson_cuda
 from rekindle.model.arch import Sm, parse_sm
@@ -66,6 +67,16 @@ def last_branch(sm: Sm, facts: Facts) -> DriverEnd | None:
     return next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
 
 
+@functools.lru_cache(maxsize=256)
+def card_driver(sm: Sm, system: str, facts: Facts) -> tuple[str, str] | None:
+    """(driver, toolkit): no driver older than that of the first toolkit for an architecture knows its cards."""
+    for kit in reversed(facts.toolkits):
+        if sm in facts.cuda.toolkit[kit].sass:
+            own, _, _ = needed_driver(kit, system, facts)
+            return (own, kit) if own and kit != facts.toolkits[-1] else None
+    return None
+
+
 @rule("R102")
 def driver_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The driver can run this CUDA; a newer driver is proposed where the card still gets one."""
@@ -88,6 +99,21 @@ def driver_is_new_enough(candidate: Candidate, question: Question) -> Iterator[R
             )
             return
     driver = question.driver
+    for gpu in question.gpus:
+        known = card_driver(gpu.arch, system, question.facts) if isinstance(gpu.arch, Sm) else None
+        if driver is not None and known is not None and key(driver)[0] < key(known[0])[0]:
+            first, kit = known
+            why = f"{card(gpu)} itself needs a driver of branch {key(first)[0]} or newer (CUDA {kit} introduced it)"
+            yield Refusal(
+                rule="R102",
+                code="driver-older-than-card",
+                what=f"driver {driver}",
+                reason=f"{why}; this one is {driver}.",
+                remedy=f"update the driver to {first} or newer",
+                source=source,
+                change=Change(what="driver", from_=driver, to=f">={max((first, floor), key=key)}", why=why),
+            )
+            return
     if driver is not None and not driver_at_least(driver, floor):
         yield Refusal(
             rule="R102",
@@ -292,4 +318,22 @@ def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Re
                 what=f"CUDA {candidate.cuda}",
                 reason=f"JetPack for this Jetson board ({sm}) offers CUDA {', '.join(offered)}, not {candidate.cuda}.",
                 source="https://developer.nvidia.com/embedded/jetpack-archive",
+            )
+
+
+@rule("R118", "build")
+def math_library_has_target(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """ROCm's math libraries have files for the cards; else they must be built too, which few did."""
+    if candidate.rocm is None:
+        return
+    for gfx in question.gfxs:
+        gap = find_gap(gfx, candidate.rocm, "pytorch", question.facts)
+        if gap is not None:
+            yield Refusal(
+                rule="R118",
+                code="rocm-math-gap",
+                what=candidate.name,
+                reason=f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first.",
+                source=gap.source[0],
+                certain=False,
             )

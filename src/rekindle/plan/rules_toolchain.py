@@ -95,7 +95,7 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
 
 @rule("R205", "build")
 def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """Somebody official built this torch with this ROCm."""
+    """Somebody official built this torch with this major version of ROCm."""
     if candidate.rocm is None:
         return
     facts = question.facts
@@ -105,7 +105,7 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
         for version, row in facts.rocm.release.items()
         if any(compare(minor(torch), minor(candidate.torch)) == 0 for torch in row.torch)
     ]
-    if not any(minor(known) == minor(candidate.rocm) for known in (*flavours, *named)):
+    if not any(key(known)[0] == key(candidate.rocm)[0] for known in (*flavours, *named)):
         official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
         yield Refusal(
             rule="R205",

@@ -64,6 +64,8 @@ def make_plan(
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     """Judge for all cards; where nothing serves them all, for as many as possible."""
+    if question.cards_are_hopeless:
+        return Outcome(question)
     outcome = _judge_all(question, wheelhouse)
     if outcome.best is not None or len(question.gpus) < 2:
         return outcome
@@ -108,6 +110,20 @@ def _judge_wheels(question: Question) -> list[Judged]:
     return found
 
 
+def _builds_with_kit(question: Question) -> list[Judged]:
+    """No torch is asked for, but a toolkit is: the newest releases that take it, with the fewest changes."""
+    found: list[Judged] = []
+    for version in question.wanted_releases:
+        first = next(iter(judged_builds(question, (version,), kits=1)), None)
+        if first is not None:
+            found.append(first)
+        if sum(judged.feasible for judged in found) >= 2 * _ENOUGH_BUILDS:
+            break
+        if first is not None and first.feasible and not first.changes and not first.doubts:
+            break
+    return found
+
+
 def _find_builds(question: Question) -> list[Judged]:
     """The first feasible builds, nearest to the wish first; stops early, since a build is a build."""
     found: list[Judged] = []
@@ -115,6 +131,9 @@ def _find_builds(question: Question) -> list[Judged]:
     wanted = set(question.wanted_releases)
     if question.machine.os.system == "macos":
         return found
+    asked_kit = question.wish.cuda or question.wish.rocm
+    if question.torch is None and asked_kit:
+        found += _builds_with_kit(question)
     for version in buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break

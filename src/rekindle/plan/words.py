@@ -24,8 +24,9 @@ _MANY = 6
 def compose(outcome: Outcome) -> Plan:
     question = outcome.question
     best = outcome.best
-    against = [] if best is not None and not best.changes else _against_the_wish(outcome)
-    if best is None or (question.backend == "cpu" and question.machine.gpus and question.flavour != "cpu"):
+    settled = question.cards_are_hopeless or (best is not None and not best.changes)
+    against = [] if settled else _against_the_wish(outcome)
+    if best is None:
         return _no(outcome, against)
     candidate = best.candidate
     changes = tuple(_explained(change, against, candidate) for change in best.changes)
