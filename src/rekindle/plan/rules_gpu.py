@@ -52,7 +52,10 @@ def needed_driver(cuda: str, system: str, facts: Facts) -> tuple[str | None, str
         return None, None, None
     own = row.driver_windows if system == "windows" else row.driver_linux
     floor = row.minor_driver_windows if system == "windows" else row.minor_driver_linux
-    return own or row.driver_linux, floor or own or row.driver_linux, row.driver_source
+    own = own or row.driver_linux
+    # Of 11.0 the toolkit's own driver is older than the floor of minor-version compatibility: the lower one counts.
+    known = [driver for driver in (own, floor) if driver]
+    return own, min(known, key=key, default=None), row.driver_source
 
 
 def driver_at_least(driver: str, floor: str) -> bool:
