@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.causes import examination_with_causes, proof_with_causes, with_cause
 from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
 from rekindle.joins.export import export
 from rekindle.joins.facts import facts_check, facts_show, facts_sources
@@ -52,7 +53,7 @@ def doctor(
 
         host = load_recorded(replay)
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch)
-    examination = examined.examination
+    examination = examination_with_causes(examined.examination)
     if capture is not None:
         from rekindle.doctor.keep import keep
 
@@ -133,6 +134,7 @@ def verify(
             env=env,
             progress=listener,
         )
+    report = proof_with_causes(report)
     if save is not None:
         write_report(save, encode(report))
     if junit is not None:
@@ -151,8 +153,6 @@ def compare_verifications(before: Path, after: Path) -> VerifyComparison:
 
 def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildResults | BuildFailure:
     """A plan and a tree into a wheel per target Python; a failure is an account with its diagnosis."""
-    import msgspec
-
     from rekindle.build import build as carry_out
     from rekindle.build import make_order
     from rekindle.errors import BuildFailed
@@ -171,8 +171,7 @@ def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildRe
                 )
             except BuildFailed as error:
                 assert isinstance(error.failure, BuildFailure)
-                text = "\n".join([error.failure.command or "", *error.failure.error])
-                return msgspec.structs.replace(error.failure, diagnosis=explain(text, plan=order.plan))
+                return with_cause(error.failure, order.plan)
     return BuildResults(results=tuple(results))
 
 

@@ -82,7 +82,19 @@ def build_tree(
     try:
         return build(plan, tree, workspace, python=python, options=wanted, progress=progress)
     except BuildFailed as failed:
-        raise StageFailed(failed.message, remedy=failed.remedy) from failed
+        raise _told(failed, plan) from failed
+
+
+def _told(failed: BuildFailed, plan: Plan) -> StageFailed:
+    """The failure in one breath: what happened, why, and what mends it, where that is known."""
+    from rekindle.joins.causes import with_cause
+    from rekindle.model.build import BuildFailure
+
+    account = failed.failure
+    matches = with_cause(account, plan).diagnosis.matches if isinstance(account, BuildFailure) else ()
+    if not matches or not matches[0].fix:
+        return StageFailed(failed.message, remedy=failed.remedy)
+    return StageFailed(f"{failed.message}\n{matches[0].cause}", remedy=matches[0].fix[0])
 
 
 def wheel_is_there(built: BuildResult) -> bool:

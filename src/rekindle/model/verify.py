@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
 
 VerifyStatus = Literal["passed", "failed", "skipped"]
@@ -44,6 +45,8 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     subject: str = ""
     level: Level = "smoke"
     seconds: float = 0.0
+    # What the failed checks' messages mean, where that is known.
+    diagnosis: Diagnosis = Diagnosis()
 
     @property
     def good(self) -> bool:

@@ -25,6 +25,11 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.section("failed")
         for check in failed:
             _failure(check, screen)
+    for match in report.diagnosis.matches[:2]:
+        screen.section(f"cause ({match.confidence} confidence)")
+        screen.paragraph(match.cause)
+        for step in match.fix:
+            screen.bullet(step)
     skipped = [check for check in report.checks if check.status == "skipped"]
     if skipped:
         screen.section("skipped")

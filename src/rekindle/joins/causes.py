@@ -1,0 +1,61 @@
+"""The diagnoses inside other verbs: a failed build, a failed verification, a torch the doctor finds broken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.joins.explain import explain
+
+if TYPE_CHECKING:
+    from rekindle.model.build import BuildFailure
+    from rekindle.model.diagnosis import Diagnosis
+    from rekindle.model.machine import Check, Examination, Machine
+    from rekindle.model.plan import Plan
+    from rekindle.model.verify import VerifyReport
+
+
+def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
+    """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log."""
+    from msgspec.structs import replace
+
+    found = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
+    if not _certain(found) and failure.log and Path(failure.log).is_file():
+        whole = explain(Path(failure.log), plan=plan)
+        found = whole if whole.matches else found
+    return replace(failure, diagnosis=found)
+
+
+def proof_with_causes(report: VerifyReport) -> VerifyReport:
+    """What the failed checks said, diagnosed; a report without failures stays as it is."""
+    from msgspec.structs import replace
+
+    said = [check.detail for check in report.checks if check.status == "failed"]
+    if not said:
+        return report
+    found = explain("\n".join(said))
+    return replace(report, diagnosis=found) if found.matches else report
+
+
+def examination_with_causes(examination: Examination) -> Examination:
+    """A broken torch gets the remedy of its error where that is certain."""
+    from msgspec.structs import replace
+
+    checks = tuple(_mended(check, examination.machine) for check in examination.checks)
+    return replace(examination, checks=checks) if checks != examination.checks else examination
+
+
+def _mended(check: Check, machine: Machine) -> Check:
+    from msgspec.structs import replace
+
+    if check.id != "torch" or check.status == "ok" or not check.why:
+        return check
+    found = explain(check.why, machine=machine)
+    if not _certain(found):
+        return check
+    first = found.matches[0]
+    return replace(check, why=f"{check.why} ({first.title}; rekindle explain --rule {first.id})", fix=first.fix[0])
+
+
+def _certain(diagnosis: Diagnosis) -> bool:
+    return bool(diagnosis.matches) and diagnosis.matches[0].confidence == "high"

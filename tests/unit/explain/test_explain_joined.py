@@ -1,0 +1,50 @@
+"""The engine inside build, verify and doctor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.joins.causes import examination_with_causes, proof_with_causes, with_cause
+from rekindle.model.build import BuildFailure
+from rekindle.model.machine import Check, Examination, Os
+from rekindle.model.verify import VerifyCheck, VerifyReport
+
+KILLED = "c++: fatal error: Killed signal terminated program cc1plus"
+
+
+def failure(error: tuple[str, ...], log: Path | None = None) -> BuildFailure:
+    return BuildFailure(project="torch", phase="compile", message="x", error=error, log=str(log) if log else None)
+
+
+def test_a_failed_command_is_diagnosed() -> None:
+    assert with_cause(failure((KILLED,))).diagnosis.matches[0].id == "oom-killed"
+
+
+def test_the_whole_log_is_read_where_the_command_says_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_text(f"[1/2] x\n{KILLED}\nninja: build stopped\n", encoding="utf-8")
+    assert with_cause(failure(("ninja: build stopped",), log)).diagnosis.matches[0].line == 2
+    assert with_cause(failure(("ninja: build stopped",), tmp_path / "gone.log")).diagnosis.matches == ()
+
+
+def test_failed_checks_are_diagnosed_and_good_reports_left_alone() -> None:
+    said = "RuntimeError: CUDA error: no kernel image is available for execution on the device"
+    report = VerifyReport(checks=(VerifyCheck(id="matmul", status="failed", detail=said),), failed=1)
+    assert proof_with_causes(report).diagnosis.matches[0].id == "no-kernel-image"
+    fine = VerifyReport(checks=(VerifyCheck(id="matmul", status="passed", detail=said),), passed=1)
+    assert proof_with_causes(fine) is fine
+
+
+def test_a_broken_torch_gets_the_remedy_of_its_error() -> None:
+    why = "ImportError: /lib64/libc.so.6: version `GLIBC_2.28' not found (required by /x/libtorch_cpu.so)"
+    check = Check(id="torch", status="warn", why=why, fix="install another")
+    other = Check(id="cmake", status="fail", why="missing")
+    seen = examination_with_causes(Examination(os=Os(system="linux"), checks=(check, other)))
+    assert "glibc-too-old" in str(seen.checks[0].why) and seen.checks[0].fix != "install another"
+    assert seen.checks[1] is other
+
+
+def test_an_uncertain_cause_changes_nothing() -> None:
+    check = Check(id="torch", status="warn", why="illegal instruction: it was built for a newer processor", fix="f")
+    examination = Examination(os=Os(system="linux", arch="x86_64"), checks=(check,))
+    assert examination_with_causes(examination) is examination
