@@ -89,7 +89,11 @@ def torch_in(tmp_path: Path, source: str, *arguments: str, version: str = "2.3.1
     (site / "torch-2.3.1.dist-info").mkdir()
     (site / "torch").mkdir()
     (site / "torch/version.py").write_text(f"__version__ = '{version}'\ncuda: Optional[str] = '12.1'\nhip = None\n")
+    (site / "torch/include/ATen").mkdir(parents=True)
+    (site / "torch/include/ATen/Config.h").write_text("#define AT_MKL_ENABLED() 1\n#define AT_NNPACK_ENABLED() 0\n")
     library(site / "torch/lib/libtorch_cpu.so", source, *arguments)
+    bindings = 'const char *noise = "sm_", *archs = "sm_50 sm_60 sm_90a compute_90";'
+    library(site / "torch/lib/libtorch_python.so", bindings)
     asking = Asking(LiveHost(), "test", deadline=float("inf"))
     python = str(home / "bin/python")
     found = find_torches(asking, {python: _about(asking, python)}, try_it=False)
@@ -108,6 +112,8 @@ def _about(asking: Asking, python: str):  # type: ignore[no-untyped-def]
 def test_a_torch_that_loads(tmp_path: Path) -> None:
     torch = torch_in(tmp_path, "int at_version(void) { return 1; }")
     assert (torch.version, torch.cuda, torch.works, torch.why) == ("2.3.1+cu121", "12.1", True, None)
+    assert torch.archs == ("sm_50", "sm_60", "sm_90a", "compute_90")
+    assert torch.built_with == ("mkl",)
 
 
 def test_a_torch_whose_library_is_missing_says_which(tmp_path: Path) -> None:

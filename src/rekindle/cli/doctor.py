@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--try-torch",
         action="store_true",
-        help="import each installed torch and use the card (slower)",
+        help="import each installed torch and use the card (may take a minute)",
     )
     add_workspace(parser)
 

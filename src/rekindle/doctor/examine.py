@@ -31,6 +31,8 @@ from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 7.5
+# Importing torch from a cold disk may take most of a minute; it is done only where asked for.
+TRYING_DEADLINE_S = 60.0
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +43,10 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    host: Host, *, workspace: str | None = None, try_torch: bool = False, deadline_s: float = DEADLINE_S
+    host: Host, *, workspace: str | None = None, try_torch: bool = False, deadline_s: float | None = None
 ) -> Examined:
     """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
+    deadline_s = deadline_s or (TRYING_DEADLINE_S if try_torch else DEADLINE_S)
     begin = time.monotonic()
     if host.system not in get_args(System):
         raise BadInput(f"{host.system} is no system Rekindle knows (linux, windows, macos)")

@@ -17,6 +17,8 @@ from rekindle.doctor.text import text_of
 from rekindle.model.machine import InstalledTorch
 
 _MAX_TRIED = 3
+# The switches a user asks about; the others are the build system's own business.
+_SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn", "magma", "cusparselt", "kleidiai"}
 
 
 def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
@@ -43,12 +45,26 @@ def _read(host: Asking, python: str, place: str, version: str) -> InstalledTorch
         return match[1] if match else None
 
     return InstalledTorch(
-        version=value("__version__") or version, python=python, path=path, cuda=value("cuda"), rocm=value("hip")
+        version=value("__version__") or version,
+        python=python,
+        path=path,
+        cuda=value("cuda"),
+        rocm=value("hip"),
+        built_with=_built_with(host, f"{path}{slash}include{slash}ATen", slash),
     )
 
 
+def _built_with(host: Asking, headers: str, slash: str) -> tuple[str, ...]:
+    """The build's switches, from the headers it installs: ``#define AT_MKL_ENABLED() 1``."""
+    said = text_of(host.read(f"{headers}{slash}Config.h")) + text_of(
+        host.read(f"{headers}{slash}cuda{slash}CUDAConfig.h")
+    )
+    found = re.findall(r"^#define AT_(?:BUILD_WITH_|PARALLEL_)?(\w+?)(?:_ENABLED)?(?:\(\))? 1\s*$", said, re.MULTILINE)
+    return tuple(sorted({name.lower() for name in found if name.lower() in _SWITCHES}))
+
+
 def _try(host: Asking, torch: InstalledTorch, *, deep: bool) -> InstalledTorch:
-    raw = host.torch(torch.python, deep=deep, timeout=host.left(7 if deep else 4))
+    raw = host.torch(torch.python, deep=deep, timeout=host.left(50 if deep else 4))
     if raw is None:
         return torch
     answer = read_answer(raw, Tried)

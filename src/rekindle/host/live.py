@@ -55,7 +55,9 @@ class LiveHost:
     def which_all(self, name: str) -> tuple[str, ...]:
         found: dict[str, None] = {}
         for place in os.environ.get("PATH", os.defpath).split(os.pathsep):
-            if place and (path := shutil.which(name, path=place)):
+            path = shutil.which(name, path=place) if place else None
+            # On Windows the current directory is searched too; what lies there is no installation.
+            if path and Path(path).parent == Path(place):
                 found[path] = None
         return tuple(found)
 

@@ -94,6 +94,7 @@ class InstalledTorch(Part, frozen=True, kw_only=True):
     cuda: str | None = None
     rocm: str | None = None
     archs: tuple[str, ...] = ()
+    built_with: tuple[str, ...] = ()
     works: bool | None = None
     gpu_works: bool | None = None
     why: str | None = None

@@ -15,12 +15,47 @@ def place():
     return None
 
 
+def targets(lib):
+    """The string behind torch.cuda.get_arch_list(): "sm_50 sm_60 … compute_90", a literal in the bindings."""
+    import mmap
+    import re
+
+    pattern = re.compile(
+        b"(?:sm_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,4})(?: (?:sm_[0-9]{2,3}[af]?|compute_[0-9]{2,3}[af]?|gfx[0-9a-f]{3,4}))*\0"
+    )
+    for name in ("libtorch_python.so", "torch_python.dll"):
+        path = os.path.join(lib, name)
+        if not os.path.exists(path):
+            continue
+        with open(path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            for lead in (b"\0sm_", b"\0gfx"):
+                at = data.find(lead)
+                while at >= 0:
+                    match = pattern.match(data, at + 1)
+                    if match:
+                        return match.group()[:-1].decode("ascii").split(" ")
+                    at = data.find(lead, at + 1)
+    return []
+
+
+def for_gpu(lib):
+    try:
+        with open(os.path.join(os.path.dirname(lib), "version.py")) as file:
+            text = file.read()
+    except (OSError, UnicodeError):
+        return False
+    return any(line.startswith(("cuda", "hip")) and "'" in line for line in text.splitlines())
+
+
 def quick(answer):
     import ctypes
 
     lib = place()
     if lib is None:
         raise ImportError("there is no torch/lib in this Python")
+    if for_gpu(lib):
+        answer["arch_list"] = targets(lib)
     if sys.platform == "win32":
         if hasattr(os, "add_dll_directory"):
             os.add_dll_directory(lib)
