@@ -11,7 +11,7 @@ from rekindle.joins.explain import explain, explain_list, explain_report, explai
 from rekindle.joins.export import export
 from rekindle.joins.facts import facts_check, facts_show, facts_sources
 from rekindle.joins.index import index_add, index_build, index_search, index_serve, index_yank
-from rekindle.joins.inspect import inspect as inspect
+from rekindle.joins.inspect import inspect, inspect_diff, inspect_machine
 from rekindle.joins.page import index_page
 from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
 from rekindle.joins.source import (
@@ -203,6 +203,9 @@ __all__ = [
     "index_search",
     "index_serve",
     "index_yank",
+    "inspect",
+    "inspect_diff",
+    "inspect_machine",
     "machine_from_flags",
     "machine_profile",
     "plan",

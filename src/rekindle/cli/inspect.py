@@ -1,43 +1,90 @@
 """What a wheel or library really contains, read from its bytes.
 
-TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (its name) or a name on the index
+TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (its directory) or a name on the index
 such as torch==2.6.0. Nothing is imported and no vendor's tool is needed.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import Exit
+from rekindle.errors import BadInput, Exit
+
+if TYPE_CHECKING:
+    from rekindle.model.machine import Machine
 
 EXAMPLES = """examples:
   rekindle inspect torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl
   rekindle inspect torch==2.6.0 --quick                     reads about 1 % of the wheel, from the index
   rekindle inspect torch==2.6.0 --python 3.11 --platform win_amd64
-  rekindle inspect libtorch_cuda.so --json
+  rekindle inspect torch==1.13.1 --for "Tesla K40c"         does it run there? per axis, worst first
+  rekindle inspect torch.whl --for this --html torch.html
+  rekindle inspect --diff torch==2.6.0 torch==2.7.1 --quick
 """
+
+_DESCRIBES = ("gpu", "cpu", "os", "distro", "glibc", "arch", "driver", "memory")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="TARGET", help="a wheel, a library, a directory or a package name")
+    parser.add_argument("target", metavar="TARGET", nargs="?", help="a wheel, a library, a directory or a package name")
     parser.add_argument("--quick", action="store_true", help="read as little as possible")
     parser.add_argument("--no-cpu", action="store_true", help="leave out the audit of the CPU code")
+    parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="compare two wheels instead")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
     parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
+    group = parser.add_argument_group("does it run there?")
+    group.add_argument(
+        "--for", dest="machine", metavar="MACHINE", help="this, a machine.json, a profile's name or a GPU"
+    )
+    group.add_argument(
+        "--gpu", action="append", metavar="GPU", help="or by hand: product name, sm_35, gfx1031; repeatable"
+    )
+    group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
+    group.add_argument("--os", metavar="OS", help="linux, windows or macos")
+    group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
+    group.add_argument("--glibc", metavar="VERSION")
+    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64")
+    group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
+    group.add_argument("--memory", metavar="SIZE", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.wheel import render_wheel
+    from rekindle.render.wheel import render_diff, render_wheel
 
-    report = api.inspect(
-        args.target,
-        quick=args.quick,
-        cpu=not args.no_cpu,
-        python=args.python,
-        platform=args.platform,
-        progress=session.progress,
-    )
+    reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": args.platform}
+    if args.diff:
+        if args.target:
+            raise BadInput("--diff takes two targets and no third", remedy="rekindle inspect --diff A B")
+        return Answer(document=api.inspect_diff(*args.diff, **reading, progress=session.progress), view=render_diff)
+    if not args.target:
+        raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
+    machine, name = _machine(args)
+    report = api.inspect(args.target, machine=machine, machine_name=name, **reading, progress=session.progress)
+    if args.html:
+        from pathlib import Path
+
+        from rekindle.host.files import write_atomically
+        from rekindle.render.wheel_html import wheel_page
+
+        write_atomically(Path(args.html), wheel_page(report))
     refused = report.verdict is not None and report.verdict.runs is False
     return Answer(document=report, view=render_wheel, exit_code=Exit.NO if refused else Exit.YES)
+
+
+def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:
+    from rekindle import api
+
+    flags = {name: value for name in _DESCRIBES if (value := getattr(args, name)) is not None}
+    if args.machine:
+        if flags:
+            raise BadInput("--for describes the whole machine", remedy="leave --gpu, --cpu, --os … out")
+        return api.inspect_machine(args.machine), args.machine
+    if not flags:
+        return None, ""
+    gpu = flags.pop("gpu", ())
+    name = " ".join([*gpu, *(f"{key} {value}" for key, value in flags.items())])
+    return api.machine_from_flags(gpu=gpu, **flags), name

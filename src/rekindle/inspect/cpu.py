@@ -87,6 +87,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         silent=_uses(lists["silent"]),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common()),
         evidence=tuple((lists["unconditional"] + lists["suspects"] + lists["silent"])[:MOST_EVIDENCE]),
+        required=tuple(sorted(needed)),
         runs_from=runs_from(needed, machine) if machine else None,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.judged.functions for survey in surveys),

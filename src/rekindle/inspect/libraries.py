@@ -29,6 +29,7 @@ class Library:
     rpath: tuple[str, ...] = ()
     floors: dict[str, str]
     cpu: CpuSurvey | None = None
+    cxx_abi: str | None = None
 
     @property
     def base(self) -> str:
@@ -57,8 +58,22 @@ def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int,
         )  # fmt: skip
     return Library(
         file=file, format="elf", machine=binary.machine, gpu=gpu, needed=binary.needed, soname=binary.soname,
-        rpath=binary.rpath, floors=_floors(binary), cpu=code,
+        rpath=binary.rpath, floors=_floors(binary), cxx_abi=_cxx_abi(binary), cpu=code,
     )  # fmt: skip
+
+
+def _cxx_abi(elf: Elf) -> str | None:
+    """``cxx11`` or ``pre-cxx11``, by how std::string is spelled in the symbols a library takes from libstdc++."""
+    section = elf.section(".dynstr")
+    if section is None:
+        return None
+    offset, size = elf.content(section)
+    names = elf.view.take(offset, size)
+    new = names.count(b"St7__cxx1112basic_string")
+    old = names.count(b"\0_ZNSs") + names.count(b"\0_ZNKSs") + names.count(b"RKSs")
+    if new == old == 0:
+        return None
+    return "cxx11" if new > old else "pre-cxx11"
 
 
 def _floors(elf: Elf) -> dict[str, str]:

@@ -15,9 +15,11 @@ from rekindle.errors import BadInput
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.libraries import Library, read_library
-from rekindle.inspect.links import join_links
+from rekindle.inspect.links import join_links, link_findings
 from rekindle.inspect.origin import describe_library, kernels_of, reference_set
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource, is_native
+from rekindle.inspect.record import check_record
+from rekindle.inspect.rocm_files import find_data_files
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding, WheelGpu, WheelReport
 
@@ -37,6 +39,9 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
         _find_declared_list(source, declared, natives)
     else:
         libraries = _read_all(source, natives, declared, findings, progress, cpu=cpu)
+        if isinstance(source, WheelSource) and source.fetched is None:
+            progress.stage("checking", "RECORD")
+            findings += check_record(source)
     return assemble(source, declared, libraries, findings, quick=quick)
 
 
@@ -96,6 +101,8 @@ def assemble(
     surveys = [library.gpu for library in libraries if library.gpu.entries]
     reference = reference_set(surveys, declared.targets)
     machines = sorted({library.machine for library in libraries})
+    platform = declared.claims.get("platform")
+    links = join_links(libraries, declared.requires, platform)
     return WheelReport(
         name=declared.name,
         version=declared.version,
@@ -113,10 +120,11 @@ def assemble(
             torch_kernels=kernels_of(surveys, reference, {"own"}),
             static_libraries=kernels_of(surveys, reference, {"static"}),
             libraries=tuple(describe_library(survey, reference, {}) for survey in surveys),
+            data_files=find_data_files(source.files),
         ),
         cpu=join_cpu([library.cpu for library in libraries if library.cpu], machines),
-        links=join_links(libraries),
-        findings=tuple(findings),
+        links=links,
+        findings=(*findings, *link_findings(links, platform)),
         read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,
     )
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
-    from rekindle.model.wheel import WheelReport
+    from rekindle.model.wheel import WheelDiff, WheelReport
 
 
 def inspect(
@@ -17,18 +17,66 @@ def inspect(
     quick: bool = False,
     cpu: bool = True,
     machine: Machine | None = None,
+    machine_name: str = "the machine",
     python: str | None = None,
     platform: str | None = None,
     progress: Progress | None = None,
 ) -> WheelReport:
     """What a wheel, library, directory or published package really contains; ``machine`` adds a verdict."""
+    import msgspec
+
     from rekindle.inspect.survey import inspect_source
     from rekindle.inspect.targets import open_target
     from rekindle.model.progress import Silent
 
     listener = progress or Silent()
     with open_target(target, places=pip_places, progress=listener, python=python, platform=platform) as source:
-        return inspect_source(source, quick=quick, cpu=cpu, progress=listener)
+        report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
+    if machine is None:
+        return report
+    from rekindle.inspect.judge import judge_machine
+
+    return msgspec.structs.replace(report, verdict=judge_machine(report, machine, machine_name))
+
+
+def inspect_diff(
+    before: str,
+    after: str,
+    *,
+    quick: bool = False,
+    cpu: bool = True,
+    python: str | None = None,
+    platform: str | None = None,
+    progress: Progress | None = None,
+) -> WheelDiff:
+    """What changed from one wheel to another."""
+    from rekindle.inspect.diff import compare
+
+    reports = [
+        inspect(target, quick=quick, cpu=cpu, python=python, platform=platform, progress=progress)
+        for target in (before, after)
+    ]
+    return compare(*reports)
+
+
+def inspect_machine(where: str) -> Machine:
+    """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``)."""
+    from pathlib import Path
+
+    from rekindle.errors import BadInput
+    from rekindle.joins.plan import find_machine, machine_from_flags, this_machine
+
+    if where == "this":
+        return this_machine()
+    try:
+        return find_machine(where)[0]
+    except BadInput as error:
+        if Path(where).exists() or where.endswith(".json"):
+            raise
+        try:
+            return machine_from_flags(gpu=[where])
+        except BadInput:
+            raise error from None
 
 
 def pip_places() -> Places:

@@ -13,7 +13,7 @@ from rekindle.model.plan import Reason
 
 Origin = Literal["own", "specialised", "static", "other"]
 Axis = Literal["system", "python", "cpu", "gpu", "driver", "libc", "libraries", "integrity"]
-Runs = Literal["yes", "no", "unknown"]
+Runs = Literal["yes", "partly", "unknown", "no"]
 
 
 class ArchSet(Part, frozen=True, kw_only=True):
@@ -98,9 +98,10 @@ class GuardUse(Part, frozen=True, kw_only=True):
 
 
 class WheelCpu(Part, frozen=True, kw_only=True):
-    """``suspects`` are reached by code that asks no CPU, but whether that path is ever taken on an old CPU
-    cannot be told statically; ``silent`` instructions (lzcnt, tzcnt) give wrong numbers on an old CPU instead
-    of stopping."""
+    """``required`` is what every CPU must have: the unconditional uses, less those in one corner of a library that
+    dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, but whether that
+    path is ever taken on an old CPU cannot be told statically; ``silent`` instructions (lzcnt) give wrong numbers on
+    an old CPU instead of stopping."""
 
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()
@@ -109,6 +110,7 @@ class WheelCpu(Part, frozen=True, kw_only=True):
     silent: tuple[IsaUse, ...] = ()
     guards: tuple[GuardUse, ...] = ()
     evidence: tuple[Evidence, ...] = ()
+    required: tuple[str, ...] = ()
     runs_from: str | None = None
     oldest: tuple[str, ...] = ()
     functions: int | None = None
@@ -190,3 +192,19 @@ class WheelReport(Document, frozen=True, kw_only=True):
     requires_python: str | None = None
     findings: tuple[Finding, ...] = ()
     read_bytes: int | None = None
+
+
+class Difference(Part, frozen=True, kw_only=True):
+    """Either a value that changed (``before``, ``after``) or entries that went and came."""
+
+    what: str
+    before: str | None = None
+    after: str | None = None
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
+
+
+class WheelDiff(Document, frozen=True, kw_only=True):
+    before: str
+    after: str
+    differences: tuple[Difference, ...] = ()

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelGpu, WheelReport
+from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport
 from rekindle.render.screen import Screen
 
 
 def render_wheel(report: WheelReport, screen: Screen) -> None:
     name = " ".join(part for part in (report.name or report.target, report.version) if part)
-    screen.verdict("ok", f"{name}: {headline(report)}")
+    told = judged_headline(report)
+    status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
+    screen.verdict(status, f"{name}: {told or headline(report)}")
+    if told:
+        screen.paragraph(headline(report))
     screen.rows(_facts(report))
+    if report.verdict:
+        screen.section(f"On {report.verdict.machine}")
+        for axis in report.verdict.axes:
+            screen.bullet(f"{axis.axis}: {axis.text}", status=_STATUS[axis.runs])
+            if axis.remedy and axis.runs != "yes":
+                screen.paragraph(f"→ {axis.remedy}", indent=6)
     _gpu(report.gpu, screen)
     _cpu(report.cpu, screen)
     _links(report, screen)
@@ -17,6 +27,18 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
         screen.section("Found in the wheel itself")
         for finding in report.findings:
             screen.bullet(finding.text, status={"error": "fail", "warning": "warn", "note": "skip"}[finding.severity])
+
+
+_STATUS = {"yes": "ok", "partly": "warn", "unknown": "skip", "no": "fail"}
+
+
+def judged_headline(report: WheelReport) -> str | None:
+    """The verdict in a few words, where a machine was named."""
+    if report.verdict is None:
+        return None
+    words = {True: "runs on", False: "does not run on", None: "cannot be told for"}[report.verdict.runs]
+    partly = any(axis.runs == "partly" for axis in report.verdict.axes) and report.verdict.runs
+    return f"{words} {report.verdict.machine}{', with exceptions' if partly else ''}"
 
 
 def headline(report: WheelReport) -> str:
@@ -113,12 +135,31 @@ def _links(report: WheelReport, screen: Screen) -> None:
     if not links.needed:
         return
     screen.section("Links")
-    rows = [
-        ("glibc", f">= {links.glibc}" if links.glibc else ""),
-        ("libstdc++", f">= GLIBCXX_{links.glibcxx}" if links.glibcxx else ""),
-        ("brought along", " ".join(links.bundled)),
-        ("from elsewhere", " ".join(links.external)),
+    floor = [f"glibc >= {links.glibc}" if links.glibc else "", f"GLIBCXX_{links.glibcxx}" if links.glibcxx else ""]
+    floor += [
+        f"C++ ABI {links.cxx_abi}" if links.cxx_abi else "",
+        f"tag {links.manylinux_claim}" if links.manylinux_claim else "",
     ]
-    for title, text in rows:
-        if text:
-            screen.bullet(f"{title}: {text}")
+    if any(floor):
+        screen.bullet(", ".join(part for part in floor if part))
+    if links.bundled:
+        screen.bullet(f"brought along: {' '.join(links.bundled)}")
+    groups: dict[str, list[str]] = {}
+    for source in links.sources:
+        if not source.system or screen.verbosity:
+            groups.setdefault(source.package or "unknown", []).append(source.library)
+    for package, names in groups.items():
+        screen.bullet(f"from {package}: {' '.join(names)}")
+
+
+def render_diff(diff: WheelDiff, screen: Screen) -> None:
+    if not diff.differences:
+        screen.verdict("ok", f"{diff.before} and {diff.after} do not differ in anything read here")
+        return
+    screen.verdict("ok", f"{diff.before} → {diff.after}: {len(diff.differences)} differences")
+    for row in diff.differences:
+        if row.gone or row.come:
+            change = [f"- {' '.join(row.gone)}" if row.gone else "", f"+ {' '.join(row.come)}" if row.come else ""]
+            screen.bullet(f"{row.what}: " + "  ".join(part for part in change if part))
+        else:
+            screen.bullet(f"{row.what}: {row.before} → {row.after}")

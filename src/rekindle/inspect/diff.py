@@ -1,0 +1,59 @@
+"""Two wheels side by side: what one has that the other has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rekindle.model.wheel import Difference, WheelDiff, WheelReport
+
+
+def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
+    """Only what differs, axis by axis."""
+    rows: list[Difference] = []
+
+    def scalar(what: str, get: Callable[[WheelReport], object]) -> None:
+        old, new = get(before), get(after)
+        if old != new:
+            rows.append(Difference(what=what, before=_text(old), after=_text(new)))
+
+    def listed(what: str, get: Callable[[WheelReport], Iterable[str]]) -> None:
+        old, new = list(get(before)), list(get(after))
+        gone, come = [one for one in old if one not in new], [one for one in new if one not in old]
+        if gone or come:
+            rows.append(Difference(what=what, gone=tuple(gone), come=tuple(come)))
+
+    scalar("version", lambda r: r.version)
+    scalar("size", lambda r: f"{r.bytes / 1e6:.1f} MB")
+    scalar("CUDA", lambda r: r.cuda)
+    scalar("ROCm", lambda r: r.rocm)
+    scalar("Python", lambda r: r.requires_python)
+    listed("tags", lambda r: r.tags)
+    listed("declared architectures", lambda r: r.gpu.declared)
+    listed("own kernels", lambda r: (*r.gpu.torch_kernels.sass, *r.gpu.torch_kernels.ptx, *r.gpu.torch_kernels.gfx))
+    listed("some own kernels", lambda r: r.gpu.torch_kernels.partial)
+    listed("static libraries", lambda r: (*r.gpu.static_libraries.sass, *r.gpu.static_libraries.ptx))
+    files = {library.file: library for library in before.gpu.libraries}
+    for library in after.gpu.libraries:
+        if library.file in files:
+            old, new = files[library.file], library
+            mine, yours = [*old.sass, *old.ptx, *old.gfx], [*new.sass, *new.ptx, *new.gfx]
+            gone, come = [a for a in mine if a not in yours], [a for a in yours if a not in mine]
+            if gone or come:
+                name = library.file.rsplit("/", 1)[-1]
+                rows.append(Difference(what=f"{name} architectures", gone=tuple(gone), come=tuple(come)))
+    listed("libraries with GPU code", lambda r: (library.file for library in r.gpu.libraries))
+    for data in {d.library for r in (before, after) for d in r.gpu.data_files}:
+        listed(f"{data} files", lambda r, d=data: (g for one in r.gpu.data_files if one.library == d for g in one.gfx))  # type: ignore[misc]
+    scalar("CPU needed", lambda r: r.cpu.runs_from)
+    listed("CPU, unguarded", lambda r: (f"{e.function} [{' '.join(e.isa)}]" for e in r.cpu.evidence))
+    scalar("glibc", lambda r: r.links.glibc)
+    scalar("GLIBCXX", lambda r: r.links.glibcxx)
+    scalar("C++ ABI", lambda r: r.links.cxx_abi)
+    listed("libraries from elsewhere", lambda r: r.links.external)
+    listed("libraries brought along", lambda r: r.links.bundled)
+    listed("requirements", lambda r: r.requires)
+    return WheelDiff(before=before.target or "", after=after.target or "", differences=tuple(rows))
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

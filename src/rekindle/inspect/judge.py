@@ -1,0 +1,160 @@
+"""Does this wheel run on that machine? One verdict per axis, the worst first, each with its remedy.
+
+What the machine does not tell is *unknown*, not yes and not no. The whole runs if no axis says no and at least
+one axis could be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rekindle.inspect.cpus import missing
+from rekindle.inspect.judge_gpu import judge_driver, judge_gpus
+from rekindle.inspect.packages import promised_glibc
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Reason
+from rekindle.model.version import at_least
+from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
+
+_WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
+
+
+def judge_machine(report: WheelReport, machine: Machine, name: str) -> Verdict:
+    axes = [
+        *_system(report, machine),
+        *_python(report, machine),
+        *_cpu(report, machine),
+        *judge_gpus(report, machine),
+        *judge_driver(report, machine),
+        *_libc(report, machine),
+        *_libraries(report),
+        *_integrity(report),
+    ]
+    axes.sort(key=lambda axis: _WORST[axis.runs])
+    runs: bool | None = None
+    if any(axis.runs == "no" for axis in axes):
+        runs = False
+    elif any(axis.runs in ("yes", "partly") and axis.axis in ("gpu", "cpu", "system", "libc") for axis in axes):
+        # What nobody told us about the machine is listed, but does not take the answer away.
+        runs = None if any(axis.runs == "unknown" and not axis.code.endswith("-not-told") for axis in axes) else True
+    because = tuple(Reason(code=axis.code, text=axis.text) for axis in axes if axis.runs != "yes" or runs)
+    return Verdict(machine=name, runs=runs, because=because, axes=tuple(axes))
+
+
+def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
+
+
+def _platforms(report: WheelReport) -> set[tuple[str, str]]:
+    """(system, machine) pairs the tags name."""
+    out = set()
+    for tag in report.tags:
+        platform = tag.rsplit("-", 1)[-1]
+        for one in platform.split("."):
+            system = "windows" if one.startswith("win") else "macos" if one.startswith("macosx") else "linux"
+            for text, machine in (
+                ("x86_64", "x86_64"),
+                ("amd64", "x86_64"),
+                ("aarch64", "aarch64"),
+                ("arm64", "aarch64"),
+            ):
+                if one.endswith(text):
+                    out.add((system, machine))
+    return out
+
+
+def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    platforms = _platforms(report)
+    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get((machine.os.arch or "").lower(), machine.os.arch)
+    if not platforms:
+        if report.cpu.arch and arch and report.cpu.arch != arch:
+            return [verdict("system", "no", "arch", f"built for {report.cpu.arch}; the machine is {arch}")]
+        return []
+    named = ", ".join(f"{system} {cpu}" for system, cpu in sorted(platforms))
+    if machine.os.system not in {system for system, _ in platforms}:
+        text = f"the wheel is for {named}; the machine runs {machine.os.system}"
+        return [verdict("system", "no", "os", text, f"take a wheel for {machine.os.system}")]
+    if arch and (machine.os.system, arch) not in platforms:
+        return [
+            verdict(
+                "system", "no", "arch", f"the wheel is for {named}; the machine is {arch}", f"take a wheel for {arch}"
+            )
+        ]
+    return [verdict("system", "yes", "os", f"the wheel is for {named}")]
+
+
+def _python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    wanted = {tag.split("-")[0] for tag in report.tags}
+    interpreters = {one for tags in wanted for one in tags.split(".")}
+    exact = {one for one in interpreters if one.startswith("cp") and not any("abi3" in tag for tag in report.tags)}
+    if not exact:
+        return []
+    need = ", ".join(sorted(_dotted(one) for one in exact))
+    if not machine.pythons:
+        return [verdict("python", "unknown", "python-not-told", f"needs Python {need}")]
+    have = {"cp" + "".join(python.version.split(".")[:2]) for python in machine.pythons}
+    if have & exact:
+        return [verdict("python", "yes", "python", f"Python {need} is there")]
+    found = ", ".join(sorted({python.version for python in machine.pythons}))
+    return [
+        verdict("python", "no", "python", f"needs Python {need}; the machine has {found}", f"install Python {need}")
+    ]
+
+
+def _dotted(tag: str) -> str:
+    digits = tag.removeprefix("cp")
+    return f"{digits[0]}.{digits[1:]}" if digits.isdecimal() and len(digits) > 1 else tag
+
+
+def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    cpu = report.cpu
+    if cpu.functions is None:
+        return []
+    who = machine.cpu.name or machine.cpu.microarchitecture or "the CPU"
+    if not machine.cpu.features:
+        text = f"the code runs from {cpu.runs_from}; what the machine's CPU can do is not known"
+        return [verdict("cpu", "unknown", "cpu-not-told", text)]
+    lacking = missing(cpu.required, machine.cpu.features)
+    if lacking:
+        shown = [e for e in cpu.evidence if set(e.isa) & set(lacking)][:3]
+        evidence = "; ".join(f"{e.function} in {e.file}" for e in shown)
+        text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking ({evidence})"
+        return [verdict("cpu", "no", "cpu-isa", text, "build from source for this CPU: rekindle plan --build")]
+    corners = [use for use in (*cpu.unconditional, *cpu.suspects) if missing([use.isa], machine.cpu.features)]
+    if corners:
+        names = list(dict.fromkeys(name for use in corners for name in use.examples))
+        lacking = [use.isa for use in corners]
+        text = f"{who} lacks {', '.join(lacking)}: the wheel starts, but {', '.join(names[:4])} would crash"
+        remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
+        return [verdict("cpu", "partly", "cpu-corner", text, remedy)]
+    return [verdict("cpu", "yes", "cpu-isa", f"{who} has all that is used without asking ({cpu.runs_from})")]
+
+
+def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    need = report.links.glibc
+    if need is None and report.quick:
+        need = promised_glibc(report.tags[0].rsplit("-", 1)[-1]) if report.tags else None
+    if need is None or machine.os.system != "linux":
+        return []
+    if machine.os.glibc is None:
+        return [verdict("libc", "unknown", "glibc-not-told", f"needs glibc {need}")]
+    if at_least(machine.os.glibc, need):
+        return [verdict("libc", "yes", "glibc", f"needs glibc {need}, the machine has {machine.os.glibc}")]
+    text = f"needs glibc {need}, the machine has {machine.os.glibc}"
+    return [verdict("libc", "no", "glibc", text, "take an older torch, a container, or build on this machine")]
+
+
+def _libraries(report: WheelReport) -> list[AxisVerdict]:
+    unknown = [source for source in report.links.sources if not source.system and source.package is None]
+    if unknown:
+        names = ", ".join(source.library for source in unknown[:6])
+        return [verdict("libraries", "unknown", "libraries", f"must be found on the machine: {names}")]
+    others = sorted({source.package for source in report.links.sources if not source.system and source.package})
+    if others:
+        return [verdict("libraries", "yes", "libraries-from-packages", "libraries come from " + ", ".join(others))]
+    return []
+
+
+def _integrity(report: WheelReport) -> list[AxisVerdict]:
+    errors: Sequence[str] = [finding.text for finding in report.findings if finding.severity == "error"]
+    return [verdict("integrity", "no", "damaged", text, "download it again") for text in errors[:3]]

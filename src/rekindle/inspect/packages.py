@@ -1,0 +1,59 @@
+"""Where a needed library comes from, and what a manylinux tag promises: read from ``packages.toml``."""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Provider:
+    pattern: re.Pattern[str]
+    package: str
+    system: bool
+
+
+@functools.cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(resources.files("rekindle.inspect").joinpath("packages.toml").read_text("utf-8"))
+
+
+@functools.cache
+def _providers() -> tuple[Provider, ...]:
+    return tuple(
+        Provider(re.compile(row["pattern"]), row["package"], bool(row.get("system"))) for row in _table()["library"]
+    )
+
+
+def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bool]:
+    """(package, comes with the system) for a library; the wheel's own requirement names it most exactly."""
+    for provider in _providers():
+        if provider.pattern.search(library):
+            own = next((_name(line) for line in requires if _base(line) == provider.package), None)
+            return own or provider.package, provider.system
+    return None, False
+
+
+def _name(requirement: str) -> str:
+    match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
+    return match[0] if match else requirement
+
+
+def _base(requirement: str) -> str:
+    return re.sub(r"-cu\d+$", "", _name(requirement).lower())
+
+
+def promised_glibc(platform: str) -> str | None:
+    """The oldest glibc a platform tag promises to run on; None for tags that promise nothing (linux_x86_64)."""
+    found = []
+    for tag in platform.split("."):
+        if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
+            found.append(f"{match[1]}.{match[2]}")
+        elif match := re.match(r"(manylinux(?:1|2010|2014))_", tag):
+            found.append(_table()["manylinux"][match[1]])
+    return min(found, key=lambda text: tuple(map(int, text.split("."))), default=None)

@@ -1,0 +1,151 @@
+"""Verdicts per axis: the real rule per container, the worst axis first, unknown is not no."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.inspect.judge import judge_machine
+from rekindle.inspect.judge_gpu import loads, loads_gfx
+from rekindle.model.arch import Sm, parse_gfx, parse_sm
+from rekindle.model.machine import Cpu, Drivers, Gpu, Machine, Os, Python
+from rekindle.model.wheel import (
+    ArchSet,
+    DataFiles,
+    Evidence,
+    IsaUse,
+    Kernels,
+    LibraryGpu,
+    Links,
+    Verdict,
+    WheelCpu,
+    WheelGpu,
+    WheelReport,
+)
+
+
+def library(*sets: tuple[str, str, int]) -> LibraryGpu:
+    rows = tuple(ArchSet(archs=tuple(archs.split()), count=count, origin=origin) for archs, origin, count in sets)  # type: ignore[arg-type]
+    return LibraryGpu(file="torch/lib/libtorch_cuda.so", sets=rows)
+
+
+OWN = "sm_37 sm_50 sm_60 sm_70 sm_75 sm_80 sm_86"
+OLD = WheelReport(
+    tags=("cp311-cp311-linux_x86_64",),
+    cuda="11.7",
+    gpu=WheelGpu(
+        torch_kernels=Kernels(sass=tuple(OWN.split())),
+        libraries=(
+            library(
+                (OWN, "own", 221),
+                ("sm_35 sm_50 sm_60 sm_70 sm_75 sm_80 sm_86", "static", 50),
+                ("sm_80", "specialised", 16),
+            ),
+        ),
+    ),
+    cpu=WheelCpu(arch="x86_64", functions=10, runs_from="x86-64"),
+    links=Links(glibc="2.17"),
+)
+
+
+def machine(gpu: str | None = None, **more: object) -> Machine:
+    gpus = ()
+    if gpu:
+        vendor = "amd" if gpu.startswith("gfx") else "nvidia"
+        gpus = (Gpu(vendor=vendor, arch=parse_gfx(gpu) if vendor == "amd" else parse_sm(gpu)),)  # type: ignore[arg-type]
+    fields = {"os": Os(system="linux", arch="x86_64"), "gpus": gpus, **more}
+    return Machine(**fields)  # type: ignore[arg-type]
+
+
+def axis(verdict: Verdict, name: str) -> str:
+    return next(one.runs for one in verdict.axes if one.axis == name)
+
+
+def test_a_static_library_does_not_make_a_card_run() -> None:
+    verdict = judge_machine(OLD, machine("sm_35"), "K40c")
+    assert verdict.runs is False
+    assert verdict.axes[0].axis == "gpu"
+    assert "static" in verdict.axes[0].text
+
+
+@pytest.mark.parametrize(
+    ("gpu", "runs"), [("sm_37", "yes"), ("sm_75", "yes"), ("sm_89", "yes"), ("sm_90", "no"), ("sm_120", "no")]
+)
+def test_same_major_equal_or_lower_minor(gpu: str, runs: str) -> None:
+    assert axis(judge_machine(OLD, machine(gpu), "x"), "gpu") == runs
+
+
+def test_kernels_of_a_static_library_that_miss_the_card_are_named() -> None:
+    gpu = WheelGpu(libraries=(library(("sm_75 sm_80", "own", 1), ("sm_80 sm_86", "static", 32)),))
+    verdict = judge_machine(msgspec.structs.replace(OLD, gpu=gpu), machine("sm_75"), "T4")
+    assert verdict.runs is True
+    assert axis(verdict, "gpu") == "partly"
+    assert "32 of 33" in verdict.axes[0].text
+
+
+@pytest.mark.parametrize(
+    ("archs", "card", "how"),
+    [
+        ("sm_90a", "sm_90", "sass"), ("sm_90a", "sm_100", None), ("sm_100f", "sm_103", "sass"),
+        ("sm_103f", "sm_100", None),
+        ("compute_70", "sm_120", "ptx"), ("compute_90", "sm_86", None), ("sm_86 compute_50", "sm_86", "sass"),
+        ("compute_90a", "sm_100", None),
+    ],
+)  # fmt: skip
+def test_specific_targets_and_ptx(archs: str, card: str, how: str | None) -> None:
+    assert loads(archs.split(), parse_sm(card)) == how
+
+
+@given(
+    st.sets(st.sampled_from(["sm_50", "sm_60", "sm_70", "sm_75", "sm_80", "sm_90a", "compute_70"])), st.integers(50, 99)
+)
+def test_more_code_never_takes_a_card_away(archs: set[str], card: int) -> None:
+    device = Sm.from_number(card)
+    if loads(sorted(archs), device):
+        assert loads([*sorted(archs), "sm_30"], device)
+
+
+def test_amd_needs_its_own_chip_and_rocblas_files() -> None:
+    gpu = WheelGpu(
+        libraries=(LibraryGpu(file="l.so", sets=(ArchSet(archs=("gfx906", "gfx90a:xnack-"), count=9, origin="own"),)),),
+        data_files=(DataFiles(library="rocBLAS", gfx=("gfx90a",), files=3),),
+    )
+    report = msgspec.structs.replace(OLD, gpu=gpu, cuda=None, rocm="6.1")
+    assert axis(judge_machine(report, machine("gfx906"), "MI50"), "gpu") == "no"
+    assert axis(judge_machine(report, machine("gfx90a"), "MI210"), "gpu") == "yes"
+    assert axis(judge_machine(report, machine("gfx1030"), "6800"), "gpu") == "no"
+    assert not loads_gfx(["gfx90a:xnack+"], parse_gfx("gfx90a:xnack-"))
+
+
+def test_the_cpu_axis() -> None:
+    needs_avx2 = WheelCpu(
+        arch="x86_64", functions=9, required=("avx2",), runs_from="x86-64-v3",
+        unconditional=(IsaUse(isa="avx2", functions=1, examples=("spark::checksum",)),),
+        evidence=(Evidence(function="spark::checksum", file="l.so", isa=("avx2",), why="exported"),),
+    )  # fmt: skip
+    report = msgspec.structs.replace(OLD, cpu=needs_avx2)
+    old = machine(cpu=Cpu(microarchitecture="ivybridge", features=("avx", "f16c")))
+    new = machine(cpu=Cpu(microarchitecture="haswell", features=("avx", "avx2")))
+    assert judge_machine(report, old, "x").runs is False
+    assert axis(judge_machine(report, new, "x"), "cpu") == "yes"
+    corner = msgspec.structs.replace(needs_avx2, required=())
+    assert axis(judge_machine(msgspec.structs.replace(OLD, cpu=corner), old, "x"), "cpu") == "partly"
+    assert axis(judge_machine(report, machine(), "x"), "cpu") == "unknown"
+
+
+def test_glibc_python_system_and_driver() -> None:
+    assert axis(judge_machine(OLD, machine(os=Os(system="linux", arch="x86_64", glibc="2.12")), "x"), "libc") == "no"
+    assert axis(judge_machine(OLD, machine(os=Os(system="windows", arch="x86_64")), "x"), "system") == "no"
+    assert axis(judge_machine(OLD, machine(os=Os(system="linux", arch="aarch64")), "x"), "system") == "no"
+    assert axis(judge_machine(OLD, machine(pythons=(Python(version="3.9.1"),)), "x"), "python") == "no"
+    assert axis(judge_machine(OLD, machine(pythons=(Python(version="3.11.4"),)), "x"), "python") == "yes"
+    assert axis(judge_machine(OLD, machine("sm_80", drivers=Drivers(nvidia="390.10")), "x"), "driver") == "no"
+    assert axis(judge_machine(OLD, machine("sm_80", drivers=Drivers(nvidia="535.10")), "x"), "driver") == "yes"
+
+
+def test_the_worst_axis_comes_first() -> None:
+    order = [one.runs for one in judge_machine(OLD, machine("sm_120"), "x").axes]
+    rank = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
+    assert order == sorted(order, key=lambda runs: rank[runs])
