@@ -7,17 +7,64 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rekindle.model.facts import Platform
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan, WhyNot, Wish
+    from rekindle.model.wheelhouse import Row
     from rekindle.plan.wheelhouse import HouseWheel
 
 
-def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse: Sequence[HouseWheel] = ()) -> Plan:
-    """Which torch runs on a machine (default: this one), how to get it, and why."""
+def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] = ()) -> Plan:
+    """Which torch runs on a machine (default: this one), how to get it, and why.
+
+    ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
+    """
     from rekindle.plan.solve import make_plan
 
     where = machine or this_machine()
-    return _with_patches(make_plan(where, wish, wheelhouse=wheelhouse), where)
+    wheels = [wheel for place in wheelhouses for wheel in house_wheels(place)]
+    return _with_patches(make_plan(where, wish, wheelhouse=wheels), where)
+
+
+def house_wheels(place: str) -> list[HouseWheel]:
+    """The torch wheels of a wheelhouse that were looked into, as the planner wants them."""
+    from rekindle.index.catalogue import load_wheels, location
+
+    found = []
+    for row in load_wheels(place):
+        if row.project == "torch" and row.inspected and not row.yanked:
+            found += _house_wheels(row, location(place, row))
+    return found
+
+
+def _house_wheels(row: Row, where: str) -> list[HouseWheel]:
+    from rekindle.model.arch import parse_sm
+    from rekindle.plan.wheelhouse import HouseWheel
+
+    platforms: dict[tuple[str, str], Platform] = {
+        ("linux", "x86_64"): "linux_x86_64",
+        ("linux", "aarch64"): "linux_aarch64",
+        ("windows", "x86_64"): "windows",
+        ("windows", "amd64"): "windows",
+    }
+    ptx = {parse_sm(text) for text in row.ptx}
+    archs = [sm.dotted + ("+PTX" if sm in ptx else "") for sm in map(parse_sm, row.sass) if not sm.suffix]
+    return [
+        HouseWheel(
+            torch=row.version,
+            python=python,
+            platform=platforms[(system, machine)],
+            location=where,
+            cuda=row.cuda,
+            rocm=row.rocm,
+            archs=tuple(archs) if row.cuda else row.gfx,
+            glibc=row.glibc,
+        )
+        for system in row.systems
+        for machine in row.machines
+        for python in row.pythons
+        if (system, machine) in platforms
+    ]
 
 
 def _with_patches(made: Plan, machine: Machine) -> Plan:

@@ -13,6 +13,7 @@ from rekindle.plan.question import Question
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
+WHEELHOUSE = 2.4  # after an official wheel with a small change, before a build
 DRIVER = 2.0
 SMALL = 1.0
 TORCH_UP = 1.5
@@ -30,9 +31,9 @@ def cost(judged: Judged, question: Question) -> float:
     changes = {change.what for change in judged.changes}
     if changes & {"variant", "cuda", "rocm"}:
         total += SMALL
-        if question.tegra and question.wish.cuda and candidate.cuda and "cuda" in changes:
+        if question.board_cuda and candidate.cuda and "cuda" in changes:
             # Within a JetPack it is another toolkit; across major versions the board is flashed anew.
-            total += SMALL if key(candidate.cuda)[0] == key(question.wish.cuda)[0] else 6 * SMALL
+            total += SMALL if key(candidate.cuda)[0] == key(question.board_cuda)[0] else 6 * SMALL
     for what in changes - {"variant", "cuda", "rocm", "torch"}:
         total += DRIVER if what == "driver" else SMALL
     if "torch" in changes:
@@ -41,6 +42,8 @@ def cost(judged: Judged, question: Question) -> float:
     overridden = [coverage for _, coverage in judged.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
+    if candidate.wheel:
+        total += WHEELHOUSE
     if candidate.answer == "build":
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
         if question.wish.build:

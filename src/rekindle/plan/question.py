@@ -16,7 +16,7 @@ from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Wish
-from rekindle.model.version import matches, same_prefix
+from rekindle.model.version import key, matches, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 # Cards that no torch ever had kernels for; they are named and set aside.
@@ -154,6 +154,14 @@ class Question:
         """Somebody looked (or said so), and there is none; a machine described by hand may just not say."""
         return bool(self.machine.tools) or self.machine.disk_free_gib is not None
 
+    @functools.cached_property
+    def board_cuda(self) -> str | None:
+        """On a Jetson: the CUDA that is asked for or installed. Its driver belongs to it, so it binds."""
+        if not self.tegra:
+            return None
+        found = [kit.version for kit in self.machine.toolkits if kit.kind == "cuda" and kit.version]
+        return self.wish.cuda or max(found, key=key, default=None)
+
     # --- the rest of the machine
 
     @functools.cached_property
@@ -186,7 +194,7 @@ class Question:
 
     def had_python(self, versions: tuple[str, ...]) -> str | None:
         """A Python the machine already has that is among these, newest first."""
-        for python in sorted(self.machine.pythons, key=lambda p: p.version, reverse=True):
+        for python in sorted(self.machine.pythons, key=lambda p: key(p.version), reverse=True):
             for version in versions:
                 if same_prefix(python.version, version):
                     return version

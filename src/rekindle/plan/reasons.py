@@ -158,7 +158,8 @@ def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
 def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
     question, candidate = outcome.question, judged.candidate
     for gpu in outcome.unserved:
-        yield Reason(code="gpu-not-served", text=f"{card(gpu)} is not served by this plan; no torch serves all cards.")
+        text = f"{card(gpu)} is not served by this plan: no torch, or only a much older one, serves all cards."
+        yield Reason(code="gpu-not-served", text=text)
     for gpu in question.hopeless_gpus:
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
     for gpu in question.usable_gpus:
@@ -182,6 +183,10 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
             )
             yield Reason(code="gpu-unknown", text=text)
     yield from _limits(candidate, question)
+    have = [python.version for python in question.machine.pythons]
+    if have and candidate.python and not question.had_python((candidate.python,)):
+        text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
+        yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
     for hazard in judged.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
     if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:

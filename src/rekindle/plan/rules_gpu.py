@@ -270,6 +270,23 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
         )
 
 
+@rule("R119")
+def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """A Jetson that has one major version of CUDA cannot run another without another JetPack."""
+    have = question.board_cuda
+    if have is None or question.wish.cuda or candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
+        return
+    why = f"the board has CUDA {have}; CUDA {candidate.cuda} takes another JetPack (L4T), which means flashing it anew"
+    yield Refusal(
+        rule="R119",
+        code="jetpack-change",
+        what=f"CUDA {candidate.cuda}",
+        reason=f"{why[0].upper()}{why[1:]}.",
+        source="https://developer.nvidia.com/embedded/jetpack-archive",
+        change=Change(what="cuda", from_=have, to=candidate.cuda, why=why),
+    )
+
+
 @rule("R116", "build")
 def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """On Windows only AMD's own ROCm (TheRock) can build torch, and only for its targets."""

@@ -28,6 +28,7 @@ from rekindle.plan.words import compose
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
+_HELD_BACK = 5  # minor releases
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Outcome:
     wheels: list[Judged] = field(default_factory=list)
     builds: list[Judged] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
+    partial: list[tuple[tuple[Gpu, ...], Judged]] = field(default_factory=list)  # ways that serve only some cards
 
     @functools.cached_property
     def feasible(self) -> list[Judged]:
@@ -67,15 +69,30 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     if question.cards_are_hopeless:
         return Outcome(question)
     outcome = _judge_all(question, wheelhouse)
-    if outcome.best is not None or len(question.gpus) < 2:
+    best = outcome.best
+    if len(question.gpus) < 2 or (best is not None and best.candidate.answer == "install"):
         return outcome
     for kept in _subsets(question.gpus):
         machine = msgspec.structs.replace(question.machine, gpus=kept)
         smaller = _judge_all(Question(machine, question.wish, question.facts), wheelhouse)
-        if smaller.best is not None:
+        if smaller.best is None:
+            continue
+        if best is None or _much_newer(smaller.best, best, question):
             smaller.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
             return smaller
+        if len(kept) == len(question.gpus) - 1:
+            outcome.partial.append((kept, smaller.best))
+        else:
+            break
     return outcome
+
+
+def _much_newer(smaller: Judged, whole: Judged, question: Question) -> bool:
+    """One old card (often the one that only drives the display) must not hold the others years back."""
+    if question.torch is not None:
+        return False
+    order = question.facts.minors
+    return order[minor(smaller.candidate.torch)] - order[minor(whole.candidate.torch)] >= _HELD_BACK
 
 
 def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle.model.facts import Platform
 from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
 from rekindle.plan.candidate import Candidate, Judged
@@ -156,6 +158,11 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
         kinds.add(kind)
         seen.add(_signature(judged))
         chosen.append(_alternative(judged))
+    for kept, judged in outcome.partial:
+        if judged.candidate.answer == "install":
+            names = ", ".join(card(gpu) for gpu in kept)
+            only = msgspec.structs.replace(_alternative(judged), why=f"an official wheel, but it serves only {names}")
+            chosen.append(only)
     if outcome.question.backend != "cpu":
         chosen.append(
             Alternative(
