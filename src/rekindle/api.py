@@ -68,6 +68,7 @@ def verify(
     wheel: Path | None = None,
     python: str | None = None,
     package: str | None = None,
+    events: Path | None = None,
     cpu: str | None = None,
     env: Mapping[str, str] | None = None,
     level: Level = "smoke",
@@ -86,6 +87,7 @@ def verify(
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
+    from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
     from rekindle.verify.room import write_report
     from rekindle.verify.root import user_cache
@@ -93,7 +95,9 @@ def verify(
     host = LiveHost()
     listener = progress or Silent()
     expect = promises(load(plan, Plan)) if plan else {}
-    if cpu is not None:
+    if events is not None:
+        report = read_events(host, events, level, listener)
+    elif cpu is not None:
         if wheel is None:
             raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
         report = prove.prove_emulated(

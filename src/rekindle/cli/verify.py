@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
     parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
     parser.add_argument("--find-links", metavar="DIR", action="append", default=[], help="where dependencies lie")
+    parser.add_argument("--events", metavar="FILE", help="what checks/agent.py wrote on a machine without rekindle")
     parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
     parser.add_argument("--compare", nargs=2, metavar=("A.json", "B.json"), help="two saved reports side by side")
@@ -53,6 +54,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         wheel=Path(args.wheel) if args.wheel else None,
         python=args.python,
         package=args.package,
+        events=Path(args.events) if args.events else None,
         cpu=args.cpu,
         env=_settings(args.env),
         level=args.level,

@@ -17,8 +17,9 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
     else:
         screen.verdict("warn", f"nothing was proved about {what} ({report.level}): {count}")
-    place = ("torch", "python", "machine", "cpu", "cpu model", "gpu0")
-    rows = [(name, report.environment[name]) for name in place if name in report.environment]
+    place = ("torch", "cuda", "hip", "python", "machine", "cpu model", "emulator")
+    shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
+    rows = [(name, report.environment[name]) for name in shown if name in report.environment]
     screen.rows(rows)
     failed = [check for check in report.checks if check.status == "failed"]
     if failed:

@@ -44,7 +44,8 @@ def host_is_x86() -> bool:
 
 
 def guest_from(interpreter: Interpreter) -> Guest:
-    return Guest(python=Path(interpreter.path), version=interpreter.version[:2], root=None)
+    # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
+    return Guest(python=Path(interpreter.path).resolve(), version=interpreter.version[:2], root=None)
 
 
 def guest_in(root: Root) -> Guest:

@@ -11,9 +11,9 @@ from typing import Any
 
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.verify import Level, VerifyCheck, VerifyReport
-from rekindle.verify.crash import describe_crash, sentence
-from rekindle.verify.dialogue import Silence, dialogue
+from rekindle.model.verify import Level, VerifyReport
+from rekindle.verify.dialogue import Dialogue, Silence, dialogue
+from rekindle.verify.gather import Gathering
 from rekindle.verify.target import Target
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
@@ -33,127 +33,59 @@ def run_checks(
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Every check of ``level`` for the target's package, in the target's Python."""
-    run = _Run(target, level, dict(expect or {}), tuple(only), progress or Silent())
-    return run.carry_out()
+    started = time.monotonic()
+    gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
+    request = {
+        "package": target.package,
+        "level": level,
+        "only": list(only),
+        "expect": dict(expect or {}),
+        "patience": target.patience,
+        "cpu": target.cpu,
+        "cpu_features": target.cpu_features,
+        "no_import": target.no_import,
+        "inline": target.inline,
+    }
+    with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
+        for _ in range(MAX_RESTARTS):
+            if _session(target, request, gathered, Path(folder)):
+                break
+    return gathered.report(subject=target.subject, level=level, seconds=time.monotonic() - started)
 
 
-class _Run:
-    def __init__(
-        self, target: Target, level: Level, expect: dict[str, Any], only: tuple[str, ...], progress: Progress
-    ) -> None:
-        self.host = LiveHost()
-        self.target = target
-        self.level: Level = level
-        self.expect = expect
-        self.only = only
-        self.progress = progress
-        self.checks: list[VerifyCheck] = []
-        self.environment: dict[str, str] = dict(target.environment)
-        self.expected: int | None = None
+def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:
+    """One life of the agent; True where there is nothing left to do."""
+    log = work / "stderr.log"
+    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
+    env |= target.env
+    asked = {**request, "done": [check.id for check in gathered.checks]}
+    with dialogue(target.agent(), asked, env=env, cwd=work, log=log) as talk:
+        while (ended := _listen(talk, target, gathered, log)) is None:
+            pass
+        return ended
 
-    def carry_out(self) -> VerifyReport:
-        started = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
-            work = Path(folder)
-            for _ in range(MAX_RESTARTS):
-                if self._session(work):
-                    break
-        return VerifyReport(
-            checks=tuple(self.checks),
-            passed=sum(check.status == "passed" for check in self.checks),
-            failed=sum(check.status == "failed" for check in self.checks),
-            skipped=sum(check.status == "skipped" for check in self.checks),
-            environment=self.environment,
-            subject=self.target.subject,
-            level=self.level,
-            seconds=round(time.monotonic() - started, 3),
-        )
 
-    def _session(self, work: Path) -> bool:
-        """One life of the agent; True where there is nothing left to do."""
-        log = work / "stderr.log"
-        request = {
-            "package": self.target.package,
-            "level": self.level,
-            "only": list(self.only),
-            "expect": self.expect,
-            "patience": self.target.patience,
-            "cpu": self.target.cpu,
-            "cpu_features": self.target.cpu_features,
-            "no_import": self.target.no_import,
-            "inline": self.target.inline,
-            "done": [check.id for check in self.checks],
-        }
-        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
-        env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
-        env |= self.target.env
-        with dialogue(self.target.agent(), request, env=env, cwd=work, log=log) as talk:
-            current: dict[str, Any] | None = None
-            limit = START * self.target.patience
-            while True:
-                try:
-                    event = talk.next(limit)
-                except Silence:
-                    self._dead(current, f"no answer within {limit:.0f} s", log)
-                    return current is None
-                if event is None:
-                    code = talk.wait(5.0)
-                    self._dead(current, _ending(code), log)
-                    return current is None or current["id"].startswith("import.")
-                limit = START * self.target.patience
-                kind = event["event"]
-                if kind == "hello":
-                    for name in ("python", "implementation", "machine", "executable"):
-                        self.environment.setdefault(name, str(event[name]))
-                elif kind == "plan":
-                    self.expected = len(self.checks) + int(event["checks"])
-                    for number, gpu in enumerate(event["gpus"]):
-                        self.environment[f"gpu{number}"] = str(gpu["name"])
-                elif kind == "begin":
-                    current = event
-                    limit = float(event["timeout"]) + GRACE
-                    self.progress.step(len(self.checks), self.expected, event["id"])
-                elif kind == "end":
-                    self._add(event)
-                    current = None
-                elif kind == "done":
-                    talk.wait(5.0)
-                    return bool(event.get("clean", True)) or bool(self.checks and self._import_failed())
-
-    def _import_failed(self) -> bool:
-        return any(check.id.startswith("import.") and check.status == "failed" for check in self.checks)
-
-    def _dead(self, current: dict[str, Any] | None, how: str, log: Path) -> None:
-        """The agent itself ended while ``current`` ran, or before it said anything."""
-        words = _last_line(log)
-        detail = f"{how}: {words}" if words else how
-        name = current["id"] if current else "start"
-        remedy = current.get("remedy") if current else "does this interpreter start at all?"
-        self._record(VerifyCheck(id=name, status="failed", detail=detail, remedy=remedy or None))
-
-    def _add(self, event: dict[str, Any]) -> None:
-        machine = self.environment.get("machine", "")
-        crash = describe_crash(self.host, event["crash"], machine) if event.get("crash") else None
-        detail = str(event.get("detail", ""))
-        if crash is not None:
-            detail = f"{detail}: {sentence(crash)}" if sentence(crash) else detail
-        self._record(
-            VerifyCheck(
-                id=str(event["id"]),
-                status=event["status"],
-                detail=detail,
-                seconds=round(float(event.get("seconds", 0.0)), 3),
-                cpu_seconds=round(event["cpu_seconds"], 3) if "cpu_seconds" in event else None,
-                remedy=event.get("remedy"),
-                crash=crash,
-                worst=event.get("worst"),
-            )
-        )
-
-    def _record(self, check: VerifyCheck) -> None:
-        self.checks.append(check)
-        word = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}[check.status]
-        self.progress.note(f"{word} {check.id:<26} {check.seconds:7.2f} s  {check.detail}"[:200])
+def _listen(talk: Dialogue, target: Target, gathered: Gathering, log: Path) -> bool | None:
+    """One event. None: go on; True: all is said; False: the agent ended early and must be started again."""
+    limit = START * target.patience
+    if gathered.current is not None:
+        limit = float(gathered.current["timeout"]) + GRACE
+    importing = gathered.current is not None and gathered.current["id"].startswith("import.")
+    began = gathered.current is not None
+    try:
+        event = talk.next(limit)
+    except Silence:
+        gathered.cut_short(_with(f"no answer within {limit:.0f} s", log))
+        return not began or importing
+    if event is None:
+        gathered.cut_short(_with(_ending(talk.wait(5.0)), log))
+        return not began or importing
+    if event["event"] == "done":
+        talk.wait(5.0)
+        return bool(event.get("clean", True)) or gathered.import_failed
+    gathered.hear(event)
+    return None
 
 
 def _ending(code: int) -> str:
@@ -163,10 +95,11 @@ def _ending(code: int) -> str:
     return f"the interpreter ended with exit code {code if code < 2**31 else hex(code)}"
 
 
-def _last_line(log: Path) -> str:
+def _with(how: str, log: Path) -> str:
+    """The last line the agent complained with, where there is one."""
     try:
         data = log.read_bytes()[-4000:]
     except OSError:
-        return ""
+        return how
     lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    return f"{how}: {lines[-1][:300]}" if lines else how

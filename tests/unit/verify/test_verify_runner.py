@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
+from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
+from rekindle.verify.gather import read_events
 from rekindle.verify.runner import run_checks
-from rekindle.verify.target import Target
+from rekindle.verify.target import CHECKS, Target
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals")
 
@@ -203,7 +207,7 @@ def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> Non
     (package / "__init__.py").write_text(GOOD + HANG)
     mark = f"REKINDLE_TEST_MARK={tmp_path}"
     script = (
-        "import sys; from rekindle.verify.runner import run_checks; from rekindle.verify.target import Target\n"
+        "import sys; from rekindle.verify.runner import run_checks; from rekindle.verify.target import CHECKS, Target\n"
         f"class Tell:\n    def stage(self, *a): pass\n    def step(self, d, t, x=''): print(x, flush=True)\n"
         "    def note(self, x): pass\n"
         f"run_checks(Target(command=(sys.executable,), package='spark', env={{'PYTHONPATH': {str(tmp_path)!r}, "
@@ -220,3 +224,46 @@ def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> Non
     while alive(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not alive(mark)
+
+
+def other_pythons() -> list[str]:
+    """Interpreters of other versions, as developers have them."""
+    places = [*Path.home().glob(".pyenv/versions/3.*/bin/python"), *Path("/opt/python").glob("cp3*/bin/python")]
+    found = {place.parent.parent.name: str(place) for place in places}
+    return [found[name] for name in sorted(found)]
+
+
+@pytest.mark.parametrize("python", other_pythons() or [None])
+def test_the_agent_runs_under_every_python_from_3_6(python: str | None, tmp_path: Path) -> None:
+    if python is None:
+        pytest.skip("no other Python versions on this machine")
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "__init__.py").write_text(GOOD + NULL)
+    target = Target(command=(python,), env={"PYTHONPATH": str(tmp_path)}, package="spark")
+    report = run_checks(target, level="full")
+    assert status(report)["checksum"] == "passed", report.checks
+    crash = find(report, "dot").crash
+    assert crash is not None and crash.signal == "SIGSEGV"
+
+
+def test_what_an_agent_said_elsewhere_becomes_the_same_report(tmp_path: Path) -> None:
+    """On a machine without Rekindle the agent is run by hand; its words are read here."""
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "spark" / "__init__.py").write_text(GOOD + NULL)
+    agent = [sys.executable, str(CHECKS / "agent.py")]
+    said = subprocess.run(
+        agent,
+        input=b'{"package": "spark", "level": "full"}',
+        stdout=subprocess.PIPE,
+        env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        check=True,
+    ).stdout
+    (tmp_path / "events.jsonl").write_bytes(said)
+    report = read_events(LiveHost(), tmp_path / "events.jsonl", "full", Silent())
+    target = Target(command=(sys.executable,), env={"PYTHONPATH": str(tmp_path)}, package="spark")
+    assert status(report) == status(run_checks(target, level="full"))
+    (tmp_path / "half.jsonl").write_bytes(said[: len(said) // 2].rpartition(b"\n")[0])
+    assert not read_events(LiveHost(), tmp_path / "half.jsonl", "full", Silent()).good
+    (tmp_path / "junk.jsonl").write_text("[1, 2]\n")
+    with pytest.raises(BadInput):
+        read_events(LiveHost(), tmp_path / "junk.jsonl", "full", Silent())

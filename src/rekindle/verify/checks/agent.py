@@ -234,6 +234,17 @@ def import_package(bench):
     return "%s from %s" % (version, os.path.dirname(getattr(module, "__file__", "?")))
 
 
+def about(package):
+    """What the report says about the package, besides its checks."""
+    module = sys.modules[package]
+    found = {package: str(getattr(module, "__version__", "?"))}
+    version = getattr(module, "version", None)
+    for name in ("cuda", "hip"):
+        if getattr(version, name, None):
+            found[name] = str(getattr(version, name))
+    return found
+
+
 def probe_devices(request):
     """How many GPUs the package sees, asked in a child: CUDA must not start in the process that forks."""
     if request["package"] != "torch":
@@ -344,7 +355,7 @@ def perform(request, tell):
         return
     gpus = probe_devices(request)
     jobs = [job for scope in ("cpu", "gpu", "gpus") for job in jobs_for(scope, request, gpus)]
-    tell({"event": "plan", "checks": len(jobs), "gpus": gpus})
+    tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": about(package)})
     carry_out(jobs, request, tell)
 
 
