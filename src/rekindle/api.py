@@ -41,6 +41,7 @@ def doctor(
     save: Path | None = None,
     capture: Path | None = None,
     replay: Path | None = None,
+    progress: Progress | None = None,
 ) -> Examination:
     """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
     from rekindle.doctor.examine import examine
@@ -52,7 +53,7 @@ def doctor(
         from rekindle.host.recorded import load_recorded
 
         host = load_recorded(replay)
-    examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch)
+    examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
     if capture is not None:
         from rekindle.doctor.keep import keep

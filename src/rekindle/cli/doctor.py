@@ -42,6 +42,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         save=args.save,
         capture=args.capture,
         replay=args.replay,
+        progress=session.progress,
     )
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use
     return Answer(document=examination, view=show_examination, exit_code=Exit.YES if ready else Exit.NO)

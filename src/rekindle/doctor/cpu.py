@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from msgspec.structs import replace
+
+from rekindle.doctor.cpu_limit import allowed_processors
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import text_of
 from rekindle.host.protocol import Cpuid
@@ -24,6 +27,14 @@ _NEED_YMM = ("avx", "avx2", "fma", "f16c", "xop", "fma4", "vaes", "vpclmulqdq", 
 
 
 def probe_cpu(host: Asking) -> Cpu:
+    cpu = _described(host)
+    allowed = allowed_processors(host)
+    # Said only where it is less than the machine has.
+    limited = allowed is not None and (cpu.threads is None or allowed < cpu.threads)
+    return replace(cpu, allowed=allowed if limited else None)
+
+
+def _described(host: Asking) -> Cpu:
     if host.machine == "x86_64" and (cpuid := host.cpuid()) is not None:
         return _from_cpuid(host, cpuid)
     raw = text_of(host.read("/proc/cpuinfo", limit=4 << 20)) if host.system == "linux" else ""

@@ -28,6 +28,7 @@ from rekindle.doctor.torch_verdict import judge_torch
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
+from rekindle.model.progress import Progress
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 7.5
@@ -43,7 +44,12 @@ class Examined(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    host: Host, *, workspace: str | None = None, try_torch: bool = False, deadline_s: float | None = None
+    host: Host,
+    *,
+    workspace: str | None = None,
+    try_torch: bool = False,
+    deadline_s: float | None = None,
+    progress: Progress | None = None,
 ) -> Examined:
     """Look at the whole machine. Never longer than ``deadline_s`` and a little, whatever hangs."""
     deadline_s = deadline_s or (TRYING_DEADLINE_S if try_torch else DEADLINE_S)
@@ -64,7 +70,7 @@ def examine(
         "package managers": probe_managers,
         "programs that hold torch": probe_holders,
     }
-    answers = run_probes(host, probes, deadline=begin + deadline_s)
+    answers = run_probes(host, probes, deadline=begin + deadline_s, progress=progress)
     found = answers.found
     memory: Limits = found.get("memory", Limits())
     graphics: Graphics = found.get("graphics", Graphics())

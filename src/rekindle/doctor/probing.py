@@ -12,6 +12,7 @@ import msgspec
 from rekindle.doctor.witness import Witness
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Gap
+from rekindle.model.progress import Progress, Silent
 
 OUR_BUG = "a bug in rekindle"
 # Commands end this long before the deadline, so that their processes are gone when the doctor is.
@@ -68,7 +69,9 @@ class Answers(msgspec.Struct, kw_only=True):
     asked: list[Asking] = msgspec.field(default_factory=list)
 
 
-def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> Answers:
+def run_probes(
+    host: Host, probes: Mapping[str, Probe], *, deadline: float, progress: Progress | None = None
+) -> Answers:
     """Run all of them at once; ``deadline`` (monotonic) holds for the lot."""
     answers = Answers()
     # Daemon threads: one that is stuck in a dead network mount must not keep the process from ending.
@@ -79,8 +82,8 @@ def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> A
         thread = threading.Thread(target=_guarded, args=(probe, asking, box), name=f"probe {name}", daemon=True)
         thread.start()
         running.append((name, asking, thread, box))
-    for name, asking, thread, box in running:
-        thread.join(max(0.0, deadline - time.monotonic()))
+    _wait([(name, thread) for name, _, thread, _ in running], deadline, progress or Silent())
+    for name, asking, _, box in running:
         # Copied, because a probe that is still running may go on noting.
         answers.gaps += list(asking.gaps)
         answers.asked.append(asking)
@@ -93,6 +96,17 @@ def run_probes(host: Host, probes: Mapping[str, Probe], *, deadline: float) -> A
             last = asking.evidence[-1].asked if asking.evidence else "its first question"
             answers.gaps.append(Gap(what=name, why=f"no answer in time (after {last})"))
     return answers
+
+
+def _wait(threads: list[tuple[str, threading.Thread]], deadline: float, progress: Progress) -> None:
+    """Until all are done or the deadline; from the second second on, say whom one waits for."""
+    begin = time.monotonic()
+    while threads and (left := deadline - time.monotonic()) > 0:
+        threads[0][1].join(min(left, 0.5))
+        threads = [(name, thread) for name, thread in threads if thread.is_alive()]
+        waited = time.monotonic() - begin
+        if threads and waited > 1.5:
+            progress.step(waited, deadline - begin, "waiting for " + ", ".join(name for name, _ in threads))
 
 
 def _guarded(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:

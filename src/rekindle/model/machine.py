@@ -27,12 +27,15 @@ class Os(Part, frozen=True, kw_only=True):
 
 
 class Cpu(Part, frozen=True, kw_only=True):
+    """``allowed`` is how many processors a container or an affinity leaves, where that is less than all."""
+
     name: str | None = None
     vendor: str | None = None
     microarchitecture: str | None = None
     features: tuple[str, ...] = ()
     cores: int | None = None
     threads: int | None = None
+    allowed: float | None = None
 
 
 class Gpu(Part, frozen=True, kw_only=True):

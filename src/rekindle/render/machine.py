@@ -93,7 +93,8 @@ def _processor(machine: Machine) -> str:
     counts = f"{cpu.cores} cores" if cpu.cores else None
     if cpu.threads and cpu.threads != cpu.cores:
         counts = f"{counts}, {cpu.threads} threads" if counts else f"{cpu.threads} threads"
-    return ", ".join(part for part in (cpu.name or "unknown", cpu.microarchitecture, counts) if part)
+    allowed = f"{cpu.allowed:g} allowed" if cpu.allowed else None
+    return ", ".join(part for part in (cpu.name or "unknown", cpu.microarchitecture, counts, allowed) if part)
 
 
 def _memory(machine: Machine) -> str:

@@ -90,6 +90,31 @@ def test_memory_is_the_smallest_limit(files: dict[str, bytes], gib: float, by: s
 
 
 @pytest.mark.parametrize(
+    ("files", "allowed"),
+    [
+        ({}, None),
+        ({"/proc/self/cgroup": b"0::/\n", "/sys/fs/cgroup/cpu.max": b"max 100000\n"}, None),
+        ({"/proc/self/cgroup": b"0::/\n", "/sys/fs/cgroup/cpu.max": b"250000 100000\n"}, 2.5),
+        (
+            {
+                "/proc/self/cgroup": b"3:cpu,cpuacct:/box\n",
+                "/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us": b"400000\n",
+                "/sys/fs/cgroup/cpu/box/cpu.cfs_period_us": b"100000\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_quota_us": b"-1\n",
+                "/sys/fs/cgroup/cpu/cpu.cfs_period_us": b"100000\n",
+            },
+            4.0,
+        ),
+        ({"/proc/self/status": b"Name:\tpython\nCpus_allowed_list:\t0-1,6\n"}, 3.0),
+        ({"/proc/self/status": b"Cpus_allowed_list:\t0-7\n"}, None),
+    ],
+)
+def test_processors_one_may_use(files: dict[str, bytes], allowed: float | None) -> None:
+    eight = "\n\n".join(f"processor\t: {n}\nflags\t: sse2" for n in range(8)).encode()
+    assert probe_cpu(asking(files={"/proc/cpuinfo": eight, **files})).allowed == allowed
+
+
+@pytest.mark.parametrize(
     ("memory", "gib", "by"),
     [
         (Memory(total=32 * GIB, commit_limit=40 * GIB), 32, None),
