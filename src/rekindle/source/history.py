@@ -1,7 +1,7 @@
 """Our marks in a tree's history: the tags between upstream, our patches and hipify, and commits of our own.
 
-A tree with git gets them in its own repository. For one without, a private repository in ``.rekindle/git``
-holds them, so that "what did we change" is one git command there too.
+A tree with git gets them in its own repository. For one without, or without a commit yet, a private repository
+in ``.rekindle/git`` holds them, so that "what did we change" is one git command there too.
 
 ``rekindle-base`` upstream as it came · ``rekindle-patched`` with our patches · ``rekindle-hipified`` after hipify
 """
@@ -26,7 +26,7 @@ _BATCH = 500
 def open_history(root: Path) -> Git:
     """The repository that holds our marks; made on first use for a tree without git."""
     own = Git(root)
-    if own.present:
+    if own.present and own.head() is not None:
         return own
     private = Git(root, private=journal.folder(root) / "git")
     if not (journal.folder(root) / "git" / "HEAD").is_file():

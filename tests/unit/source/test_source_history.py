@@ -34,16 +34,18 @@ def git(tree: Path, *args: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture(params=["git", "plain"])
+@pytest.fixture(params=["git", "plain", "git without a commit"])
 def hip_tree(tree: Path, request: pytest.FixtureRequest) -> Path:
     tool = tree / hipify.SCRIPT
     tool.parent.mkdir(parents=True)
     tool.write_text(TOOL)
     (tree / ".gitignore").write_text("*.tmp\n")
-    if request.param == "git":
+    if request.param != "plain":
         git(tree, "init", "-q")
+    if request.param == "git":
         git(tree, "add", "-A")
         git(tree, "commit", "-qm", "upstream")
+        git(tree, "tag", "v1.13.1")
     return tree
 
 
@@ -87,7 +89,7 @@ def test_a_hipify_that_failed_is_cleaned_up(hip_tree: Path, monkeypatch: pytest.
 
 
 def test_no_tool_and_foreign_changes(tree: Path, hip_tree: Path) -> None:
-    if (hip_tree / ".git").exists():
+    if (hip_tree / ".git").exists() and git(hip_tree, "tag"):
         (hip_tree / "setup.py").write_text("mine\n")
         with pytest.raises(StageFailed, match=r"setup\.py has uncommitted changes"):
             hipify.hipify(hip_tree)

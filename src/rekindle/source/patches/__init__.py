@@ -80,7 +80,7 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
         plan = engine.survey(root, wanted, record)
         _refuse(root, plan, record)
         git = Git(root)
-        if git.present:
+        if git.present and git.head() is not None:
             git.tag(BASE_TAG)
         if plan.taken:
             _keep(root, plan.taken)
@@ -168,7 +168,7 @@ def _describe(
     root: Path, project: str, version: str, record: TreeRecord, patches: Sequence[AppliedPatch]
 ) -> SourceTree:
     git = Git(root)
-    has_git = git.present
+    has_git = git.present and git.head() is not None
     shown = {patch.id for patch in patches}
     rest = [
         AppliedPatch(id=patch.id, state="applied", sha256=patch.sha256, files=patch.files)
