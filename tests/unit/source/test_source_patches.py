@@ -145,14 +145,17 @@ def test_not_a_torch_tree(tmp_path: Path) -> None:
         status(tmp_path / "nowhere")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_read_only_tree(tree: Path) -> None:
-    tree.chmod(0o555)
-    try:
-        with pytest.raises(BadInput, match="cannot write"):
-            apply(tree, [patch()])
-    finally:
-        tree.chmod(0o755)
+def test_read_only_tree(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = mini.snapshot(tree)
+
+    def read_only(*args: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(journal, "_make_folder", read_only)
+    with pytest.raises(BadInput, match="Read-only file system; the tree is as it was"):
+        apply(tree, [patch()])
+    assert mini.snapshot(tree) == before
+    assert apply(tree, [patch()], dry_run=True).patches[0].state == "clean"
 
 
 def test_git_tree_gets_a_diff_base_and_refuses_dirt(tree: Path) -> None:
