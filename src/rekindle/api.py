@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.bundle import bundle
 from rekindle.joins.causes import examination_with_causes, proof_with_causes, with_cause
 from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
 from rekindle.joins.export import export
@@ -191,6 +192,7 @@ def build_script(request: BuildRequest) -> BuildScript:
 __all__ = [
     "build",
     "build_script",
+    "bundle",
     "compare_verifications",
     "doctor",
     "explain",

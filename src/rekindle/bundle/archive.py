@@ -1,0 +1,113 @@
+"""A wheel rewritten in one pass and bounded memory: unchanged members are copied as they are, compressed.
+
+Nothing is inflated that need not be: most of a torch wheel goes from file to file. The result appears under
+its name only when it is complete.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import os
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rekindle.errors import BadInput
+
+_CHUNK = 1 << 20
+_LOCAL = struct.Struct("<4s5H3L2H")
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class Rewriter:
+    """Writes a new wheel from an old one. ``rows`` is RECORD as it grows."""
+
+    def __init__(self, source: zipfile.ZipFile, target: zipfile.ZipFile, folder: str) -> None:
+        self.source, self.target, self.folder = source, target, folder
+        self.rows = _read_record(source, folder)
+
+    def copy(self, info: zipfile.ZipInfo) -> None:
+        """The member with its compressed bytes untouched."""
+        reading = self.source.fp
+        writing = self.target.fp
+        assert reading is not None and writing is not None
+        reading.seek(info.header_offset)
+        head = reading.read(_LOCAL.size)
+        if len(head) < _LOCAL.size or head[:4] != b"PK\x03\x04":
+            raise BadInput(f"the wheel is damaged: nothing is stored where {info.filename!a} should begin")
+        fields = _LOCAL.unpack(head)
+        reading.seek(info.header_offset + _LOCAL.size + fields[9] + fields[10])
+        clone = zipfile.ZipInfo(info.filename, info.date_time)
+        for name in ("compress_type", "external_attr", "create_system", "CRC", "compress_size", "file_size"):
+            setattr(clone, name, getattr(info, name))
+        # Sizes are known now, so no data descriptor follows; the bit for UTF-8 names stays.
+        clone.flag_bits = info.flag_bits & 0x800
+        clone.header_offset = self.target.start_dir
+        writing.seek(self.target.start_dir)
+        writing.write(clone.FileHeader(zip64=max(clone.file_size, clone.compress_size) > zipfile.ZIP64_LIMIT))
+        left = info.compress_size
+        while left:
+            chunk = reading.read(min(left, _CHUNK))
+            if not chunk:
+                raise BadInput(f"the wheel is cut short in {info.filename!a}")
+            writing.write(chunk)
+            left -= len(chunk)
+        self.target.start_dir = writing.tell()
+        self.target.filelist.append(clone)
+        self.target.NameToInfo[clone.filename] = clone
+        self.target._didModify = True  # type: ignore[attr-defined]
+
+    def add(self, name: str, chunks: Iterable[bytes], *, mode: int = 0o644) -> int:
+        """A new or replaced member; its row in RECORD is renewed. Returns the bytes it takes compressed."""
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = (0o100000 | mode) << 16
+        digest, size = hashlib.sha256(), 0
+        with self.target.open(info, "w", force_zip64=True) as stream:
+            for chunk in chunks:
+                digest.update(chunk)
+                size += len(chunk)
+                stream.write(chunk)
+        encoded = base64.urlsafe_b64encode(digest.digest()).rstrip(b"=").decode()
+        self.rows[name] = (f"sha256={encoded}", str(size))
+        return info.compress_size
+
+    def finish(self) -> None:
+        """RECORD, last as the wheel specification recommends."""
+        name = f"{self.folder}/RECORD"
+        self.rows.pop(name, None)
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerows((key, *value) for key, value in self.rows.items())
+        writer.writerow((name, "", ""))
+        info = zipfile.ZipInfo(name, _EPOCH)
+        info.compress_type = zipfile.ZIP_DEFLATED
+        info.external_attr = 0o100644 << 16
+        self.target.writestr(info, out.getvalue())
+
+
+def file_chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def extract(archive: zipfile.ZipFile, name: str, target: Path) -> None:
+    """One member into a file of our choosing (its name never decides where)."""
+    with archive.open(name) as reading, target.open("wb") as writing:
+        while chunk := reading.read(_CHUNK):
+            writing.write(chunk)
+        writing.flush()
+        os.fsync(writing.fileno())
+
+
+def _read_record(archive: zipfile.ZipFile, folder: str) -> dict[str, tuple[str, str]]:
+    try:
+        text = archive.read(f"{folder}/RECORD").decode("utf-8")
+    except (KeyError, UnicodeDecodeError) as error:
+        raise BadInput(f"the wheel has no readable {folder}/RECORD") from error
+    return {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}

@@ -1,0 +1,153 @@
+"""Which libraries a wheel lacks, and where they lie: the closure over what its libraries need.
+
+``Found`` is a file that goes in; its name inside the wheel is the one others ask for (a soname), whatever the
+file is called on disk. What is left out or cannot be found is told with who needs it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import mmap
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.bundle.rules import Rules
+from rekindle.errors import BadInput
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.pe import Pe, is_pe
+from rekindle.model.bundle import Left
+
+MAX_LIBRARIES = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Native:
+    """What a library says about itself: ``machine`` tells architectures apart, ``needed`` is its wishes."""
+
+    system: str
+    machine: int
+    needed: tuple[str, ...]
+    soname: str | None = None
+    rpath: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    name: str
+    path: Path
+    why: str
+    data: tuple[tuple[str, Path], ...] = ()
+
+
+@dataclass
+class Collection:
+    brought: dict[str, Found] = field(default_factory=dict)
+    left: dict[str, Left] = field(default_factory=dict)
+    missing: dict[str, Left] = field(default_factory=dict)
+
+
+def read_native(path: Path) -> Native | None:
+    """None for what is no library."""
+    with path.open("rb") as file:
+        head = file.read(64)
+        if not (is_elf(head) or is_pe(head)):
+            return None
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return native_of(data, path.name)
+
+
+def native_of(data: mmap.mmap | bytes, what: str) -> Native | None:
+    head = bytes(data[:64])
+    if is_elf(head):
+        elf = Elf(data, what)
+        machine = int.from_bytes(head[18:20], "little")
+        return Native(system="linux", machine=machine, needed=elf.needed, soname=elf.soname, rpath=elf.rpath)
+    if is_pe(head):
+        pe = Pe(data, what)
+        at = int.from_bytes(head[60:64], "little")
+        machine = int.from_bytes(bytes(data[at + 4 : at + 6]), "little")
+        return Native(system="windows", machine=machine, needed=(*pe.needed, *pe.delayed))
+    return None
+
+
+def collect(
+    own: dict[str, Native],
+    rules: Rules,
+    places: Sequence[Path],
+    *,
+    exclude: Iterable[str] = (),
+    tell: Callable[[str], None] = lambda name: None,
+) -> Collection:
+    """``own`` are the wheel's libraries by member name; ``places`` are searched in order."""
+    result = Collection()
+    excluded = tuple(exclude)
+    have = {_fold(member.rsplit("/", 1)[-1]) for member in own} | {
+        _fold(lib.soname) for lib in own.values() if lib.soname
+    }
+    systems = {lib.system for lib in own.values()}
+    if len(systems) > 1:
+        raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
+    machines = {lib.machine for lib in own.values()}
+    waiting = [(name, member.rsplit("/", 1)[-1], False) for member, lib in own.items() for name in lib.needed]
+    system = next(iter(systems), "linux")
+    while waiting:
+        name, who, optional = waiting.pop(0)
+        key = _fold(name)
+        if key in have or key in result.brought or name in result.left or name in result.missing:
+            continue
+        why = rules.why_left(name, system)
+        if why is None and any(fnmatch.fnmatchcase(name, pattern) for pattern in excluded):
+            why = "excluded by --exclude"
+        if why:
+            result.left[name] = Left(name=name, why=why, needed_by=who)
+            continue
+        tell(name)
+        path = _find(name, places, machines)
+        if path is None:
+            if not optional:
+                result.missing[name] = Left(name=name, why="not found", needed_by=who)
+            continue
+        patterns, folders = rules.companions(name)
+        data = tuple((folder, path.parent / folder) for folder in folders if (path.parent / folder).is_dir())
+        result.brought[key] = Found(name=name, path=path, why=f"needed by {who}", data=data)
+        if len(result.brought) > MAX_LIBRARIES:
+            raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
+        native = read_native(path)
+        waiting += [(need, name, False) for need in (native.needed if native else ())]
+        waiting += [(other, f"{name} (opened while running)", True) for other in _siblings(path, patterns)]
+    return result
+
+
+def _siblings(path: Path, patterns: tuple[str, ...]) -> list[str]:
+    """The names under which a library opens its companions: their sonames, from beside it."""
+    names: dict[str, None] = {}
+    for pattern in patterns:
+        for file in sorted(path.parent.glob(pattern)):
+            if file.resolve() == path.resolve():
+                continue
+            native = read_native(file)
+            if native:
+                names[native.soname or file.name] = None
+    return list(names)
+
+
+def _find(name: str, places: Sequence[Path], machines: set[int]) -> Path | None:
+    """The first file of that name made for the same processor. ``name`` comes from a header: it is only a name."""
+    if "/" in name or "\\" in name or name in ("", ".", ".."):
+        return None
+    for place in places:
+        candidates = [place / name]
+        if name.lower().endswith(".dll") and not candidates[0].exists():
+            # DLL names ignore case, and so must we, also on a Linux disk.
+            candidates = [file for file in place.glob("*.[dD][lL][lL]") if file.name.lower() == name.lower()]
+        for path in candidates:
+            if path.is_file():
+                native = read_native(path)
+                if native and (not machines or native.machine in machines):
+                    return path
+    return None
+
+
+def _fold(name: str) -> str:
+    return name.lower() if name.lower().endswith((".dll", ".pyd")) else name

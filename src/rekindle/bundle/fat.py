@@ -1,0 +1,269 @@
+"""The fat wheel: brings libraries in, sets their search paths, renews RECORD, tells what it did.
+
+The new wheel lies beside its final name until it is complete, and the given one is only read. Memory is
+bounded: libraries pass through temporary files, one at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import posixpath
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.bundle.archive import Rewriter, extract, file_chunks
+from rekindle.bundle.collect import Collection, Native, collect, read_native
+from rekindle.bundle.notes import bill_of_materials, licence_files, with_build_tag, without_vendor_packages
+from rekindle.bundle.rpath import needs_new_path, new_path
+from rekindle.bundle.rules import Rules
+from rekindle.bundle.trim import Outcome, trim
+from rekindle.errors import BadInput, StageFailed
+from rekindle.model.arch import Sm
+from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
+from rekindle.model.progress import Progress
+
+_NATIVE = re.compile(r"(\.so(\.\d+)*|\.pyd|\.dll)$", re.IGNORECASE)
+_NAME = re.compile(r"(?P<head>[^-]+-[^-]+)(-(?P<build>\d[^-]*))?(?P<tags>-[^-]+-[^-]+-[^-]+)\.whl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """``set_path`` changes a library's search path (patchelf); ``archs`` empty keeps all device code."""
+
+    wheel: Path
+    out: Path
+    places: Sequence[Path]
+    rules: Rules
+    set_path: Callable[[Path, str], None]
+    archs: tuple[Sm, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_missing: bool = False
+    dry_run: bool = False
+
+
+def make_fat(order: Order, progress: Progress) -> BundleReport:
+    try:
+        with zipfile.ZipFile(order.wheel) as source:
+            return _Bundling(order, source, progress).run()
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise BadInput(f"{order.wheel.name} is no readable wheel: {error}") from error
+    except OSError as error:
+        raise StageFailed(
+            f"cannot bundle {order.wheel.name}: {error.strerror or error}",
+            remedy="nothing was written; make room or give a writable directory with --out",
+        ) from error
+
+
+class _Bundling:
+    def __init__(self, order: Order, source: zipfile.ZipFile, progress: Progress) -> None:
+        self.order, self.source, self.progress = order, source, progress
+        name = _NAME.fullmatch(order.wheel.name)
+        folders = {m.split("/")[0] for m in source.namelist() if m.split("/")[0].endswith(".dist-info")}
+        if not name or len(folders) != 1:
+            raise BadInput(f"{order.wheel.name} is no wheel", remedy="its name or its .dist-info is not as it must be")
+        self.folder = folders.pop()
+        self.tag = (name["build"] or "1") + "fat"
+        self.target_name = f"{name['head']}-{self.tag}{name['tags']}.whl"
+
+    def run(self) -> BundleReport:
+        order = self.order
+        with self._workshop() as shop:
+            own = self._own(shop)
+            self.progress.stage("find", "what the wheel lacks")
+            found = collect(own, order.rules, order.places, exclude=order.exclude)
+            system = next((lib.system for lib in own.values()), "linux")
+            report = BundleReport(
+                wheel=str(order.wheel),
+                system="windows" if system == "windows" else "linux",
+                bytes_before=order.wheel.stat().st_size,
+                left=tuple(found.left.values()),
+                missing=tuple(found.missing.values()),
+                notes=(_hip_note(own),) if _hip_note(own) and order.archs else (),
+            )
+            if found.missing and not order.allow_missing:
+                first = next(iter(found.missing.values()))
+                raise StageFailed(
+                    f"{len(found.missing)} libraries are nowhere to be found, first {first.name} (needed by "
+                    f"{first.needed_by})",
+                    remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
+                )
+            where = destination(own, found, self.folder)
+            if order.dry_run:
+                return _planned(report, found, where, order.rules)
+            return self._write(shop, own, found, where, report)
+
+    @contextlib.contextmanager
+    def _workshop(self) -> Iterator[Path]:
+        self.order.out.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".bundle-", dir=self.order.out))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _own(self, shop: Path) -> dict[str, Native]:
+        members = [name for name in self.source.namelist() if _NATIVE.search(name)]
+        own: dict[str, Native] = {}
+        self.progress.stage("read", f"{len(members)} libraries")
+        for number, name in enumerate(members):
+            self.progress.step(number, len(members), name)
+            copy = shop / "reading"
+            extract(self.source, name, copy)
+            native = read_native(copy)
+            if native:
+                own[name] = native
+        (shop / "reading").unlink(missing_ok=True)
+        return own
+
+    def _write(
+        self, shop: Path, own: dict[str, Native], found: Collection, where: str, report: BundleReport
+    ) -> BundleReport:
+        order = self.order
+        part = shop / "wheel"
+        names = {lib.name for lib in found.brought.values()}
+        trimmed: list[Trimmed] = []
+        patched: list[str] = []
+        brought: list[tuple[Brought, Path]] = []
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as target:
+            out = Rewriter(self.source, target, self.folder)
+            infos = [info for info in self.source.infolist() if not info.is_dir()]
+            self.progress.stage("write", self.target_name)
+            for number, info in enumerate(infos):
+                self.progress.step(number, len(infos) + len(names), info.filename)
+                self._member(out, info, own.get(info.filename), names, where, shop, trimmed, patched)
+            for lib in found.brought.values():
+                self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
+                file = f"{where}/{lib.name}"
+                copy = shop / "library"
+                shutil.copyfile(lib.path, copy)
+                native = read_native(copy)
+                if native and native.system == "linux" and "$ORIGIN" not in native.rpath:
+                    order.set_path(copy, "$ORIGIN")
+                self._trim(copy, file, trimmed)
+                out.add(file, file_chunks(copy), mode=0o755)
+                licence = order.rules.licence_of(lib.name)
+                size = copy.stat().st_size
+                entry = Brought(
+                    file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=licence.name if licence else None
+                )
+                brought.append((entry, lib.path))
+                for folder, data in lib.data:
+                    for path in sorted(p for p in data.rglob("*") if p.is_file()):
+                        inside = posixpath.normpath(f"{where}/{folder}/{path.relative_to(data).as_posix()}")
+                        out.add(inside, file_chunks(path))
+            self._notes(out, brought)
+            out.finish()
+            biggest = sorted(target.infolist(), key=lambda info: info.compress_size, reverse=True)[:10]
+        final = order.out / self.target_name
+        if final.resolve() == order.wheel.resolve():
+            raise BadInput(f"{final} is the wheel itself", remedy="give another directory with --out")
+        with part.open("rb") as file_:
+            digest = hashlib.file_digest(file_, "sha256").hexdigest()
+        part.replace(final)
+        import msgspec
+
+        return msgspec.structs.replace(
+            report,
+            out=str(final),
+            sha256=digest,
+            bytes_after=final.stat().st_size,
+            brought=tuple(item for item, _ in brought),
+            trimmed=tuple(trimmed),
+            patched=tuple(patched),
+            biggest=tuple(PartSize(file=info.filename, bytes=info.compress_size) for info in biggest),
+        )
+
+    def _member(
+        self,
+        out: Rewriter,
+        info: zipfile.ZipInfo,
+        native: Native | None,
+        names: set[str],
+        where: str,
+        shop: Path,
+        trimmed: list[Trimmed],
+        patched: list[str],
+    ) -> None:
+        if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
+            return
+        patch = native is not None and needs_new_path(info.filename, native, names, where)
+        if native is None or not (patch or self.order.archs):
+            out.copy(info)
+            return
+        copy = shop / "library"
+        extract(self.source, info.filename, copy)
+        outcome = self._trim(copy, info.filename, trimmed)
+        if patch:
+            self.order.set_path(copy, new_path(info.filename, native.rpath, where))
+            patched.append(info.filename)
+        if patch or (outcome and outcome.bytes):
+            out.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+        else:
+            out.copy(info)
+
+    def _trim(self, copy: Path, name: str, trimmed: list[Trimmed]) -> Outcome | None:
+        if not self.order.archs:
+            return None
+        outcome = trim(copy, self.order.archs)
+        if outcome.bytes or outcome.kept_whole:
+            trimmed.append(
+                Trimmed(file=name, archs=outcome.dropped, bytes=outcome.bytes, kept_whole=outcome.kept_whole)
+            )
+        return outcome
+
+    def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
+        metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8")
+        text, _ = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
+        out.add(f"{self.folder}/METADATA", [text.encode()])
+        wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8")
+        out.add(f"{self.folder}/WHEEL", [with_build_tag(wheel, self.tag).encode()])
+        if brought:
+            bill = bill_of_materials(self.target_name, brought, self.order.rules)
+            out.add(f"{self.folder}/sboms/rekindle-bundle.cdx.json", [bill])
+            for name, path in licence_files([path for _, path in brought]).items():
+                out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
+
+
+def destination(own: dict[str, Native], found: Collection, folder: str) -> str:
+    """Where libraries go: ``package/lib`` if the wheel has one, else beside who needs them."""
+    folders = [posixpath.dirname(name) for name in own]
+    for candidate in ("torch/lib", *sorted(name for name in set(folders) if posixpath.basename(name) == "lib")):
+        if candidate in folders:
+            return candidate
+    names = {lib.name for lib in found.brought.values()}
+    needing = [posixpath.dirname(name) for name, lib in own.items() if names & set(lib.needed)]
+    project = folder.split("-")[0]
+    if any(lib.system == "windows" for lib in own.values()):
+        # Windows looks beside the module that is loaded, and nowhere else that a wheel could name.
+        return next((name for name in needing if name), project)
+    return f"{project}.libs"
+
+
+def _planned(report: BundleReport, found: Collection, where: str, rules: Rules) -> BundleReport:
+    import msgspec
+
+    rows = []
+    for lib in found.brought.values():
+        licence = rules.licence_of(lib.name)
+        rows.append(
+            Brought(
+                file=f"{where}/{lib.name}",
+                origin=str(lib.path),
+                bytes=lib.path.stat().st_size,
+                why=lib.why,
+                licence=licence.name if licence else None,
+            )
+        )
+    return msgspec.structs.replace(report, brought=tuple(rows))
+
+
+def _hip_note(own: dict[str, Native]) -> str:
+    hip = any("libamdhip64" in need for lib in own.values() for need in lib.needed)
+    return "AMD device code is left whole: bundles are found by offsets that only their maker may change" if hip else ""

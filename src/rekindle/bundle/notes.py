@@ -1,0 +1,87 @@
+"""What a fat wheel says about itself: METADATA without what it now brings, licences, and a bill of materials."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rekindle import __version__
+from rekindle.bundle.rules import Rules
+from rekindle.model.bundle import Brought
+
+# The packages through which official wheels get the same libraries.
+_VENDOR = re.compile(r"^(nvidia[-_]|cuda-toolkit\b|cuda-bindings\b|rocm\b|rocm-sdk)", re.IGNORECASE)
+_LICENCE_FILES = ("LICENSE*", "License*", "LICENCE*", "EULA*", "COPYING*", "NOTICE*")
+_MAX_LICENCE = 1 << 20
+
+
+def without_vendor_packages(metadata: str, brought: Iterable[str]) -> tuple[str, tuple[str, ...]]:
+    """METADATA without ``Requires-Dist`` on packages whose libraries are inside now; (text, what was dropped)."""
+    if not any(name.startswith(("libcu", "libnv", "libnccl", "libroc", "libhip", "cu", "nv")) for name in brought):
+        return metadata, ()
+    dropped: list[str] = []
+    lines: list[str] = []
+    body = False
+    for line in metadata.splitlines(keepends=True):
+        body = body or not line.strip()
+        requirement = line.removeprefix("Requires-Dist:").strip()
+        if not body and line.startswith("Requires-Dist:") and _VENDOR.match(requirement):
+            dropped.append(requirement)
+            continue
+        lines.append(line)
+    return "".join(lines), tuple(dropped)
+
+
+def with_build_tag(wheel: str, tag: str) -> str:
+    """``Build:`` in the WHEEL file, which must agree with the file name."""
+    lines = [line for line in wheel.splitlines() if line.strip() and not line.startswith("Build:")]
+    return "\n".join([*lines, f"Build: {tag}"]) + "\n"
+
+
+def licence_files(paths: Sequence[Path]) -> dict[str, Path]:
+    """Licence texts that lie beside the libraries (in their directory, the one above, or a .dist-info there)."""
+    found: dict[str, Path] = {}
+    for folder in dict.fromkeys(path.resolve().parent for path in paths):
+        # A system directory's licences are not this library's.
+        near = [folder, folder.parent] if not str(folder).startswith(("/usr/lib", "/lib")) else []
+        for place in near:
+            for pattern in _LICENCE_FILES:
+                for file in sorted(place.glob(pattern)):
+                    if file.is_file() and file.stat().st_size <= _MAX_LICENCE:
+                        found.setdefault(f"{place.name}-{file.name}", file)
+    return found
+
+
+def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rules: Rules) -> bytes:
+    """CycloneDX 1.5, kept in ``.dist-info/sboms`` as PEP 770 asks."""
+    components = []
+    for item, path in brought:
+        licence = rules.licence_of(Path(item.file).name)
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        components.append(
+            {
+                "type": "library",
+                "name": Path(item.file).name,
+                "hashes": [{"alg": "SHA-256", "content": digest}],
+                "licenses": [{"license": {"name": licence.name if licence else "unknown"}}],
+                "properties": [
+                    {"name": "rekindle:in-wheel", "value": item.file},
+                    {"name": "rekindle:why", "value": item.why},
+                ],
+            }
+        )
+    document = {
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": {
+            "component": {"type": "library", "name": subject},
+            "tools": {"components": [{"type": "application", "name": "rekindle", "version": __version__}]},
+        },
+        "components": components,
+    }
+    return json.dumps(document, indent=2).encode() + b"\n"

@@ -1,0 +1,63 @@
+"""Which library goes into a fat wheel, from ``rules.toml``: leave, bring, bring along, under which licence."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import tomllib
+from importlib import resources
+
+import msgspec
+
+
+class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    system: str
+    why: str
+    source: str
+    names: tuple[str, ...]
+
+
+class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    when: tuple[str, ...]
+    source: str
+    bring: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+
+
+class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    names: tuple[str, ...]
+    name: str
+    spdx: str
+    source: str
+
+
+class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    schema: int
+    retrieved: str
+    leave: tuple[Leave, ...]
+    loaded: tuple[Loaded, ...]
+    licence: tuple[Licence, ...]
+
+    def why_left(self, name: str, system: str) -> str | None:
+        """Why a library must stay outside; None if it is to be brought."""
+        return next((row.why for row in self.leave if row.system == system and _matches(name, row.names)), None)
+
+    def companions(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """(patterns of libraries, data directories) that a library opens while it runs."""
+        rows = [row for row in self.loaded if _matches(name, row.when)]
+        return tuple(p for row in rows for p in row.bring), tuple(d for row in rows for d in row.data)
+
+    def licence_of(self, name: str) -> Licence | None:
+        return next((row for row in self.licence if _matches(name, row.names)), None)
+
+
+@functools.cache
+def load_rules() -> Rules:
+    raw = resources.files("rekindle.bundle").joinpath("rules.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(raw), Rules)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    # Windows does not tell Cudart64.DLL from cudart64.dll; Linux names are matched as they are.
+    spelt = name.lower() if name.lower().endswith(".dll") else name
+    return any(fnmatch.fnmatchcase(spelt, pattern.lower() if spelt != name else pattern) for pattern in patterns)

@@ -1,0 +1,121 @@
+"""Takes device code of other architectures out of a library, only where that cannot change what runs.
+
+A fat binary container is found by its address, so it stays where it is; inside it the entries that some
+wanted card can run move to the front, the container's length is set to them, and the rest becomes zeros.
+The file keeps its size (moving sections would break addresses), but zeros take no room in a wheel.
+
+A container is left whole if anything in it is not understood, and never emptied: if nothing in it serves a
+wanted card, its smallest entry stays, so that the library behaves there exactly as before (it has no image).
+Linkable device code (``__nv_relfatbin``) and AMD's offload bundles are left alone.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.fatbin import Container, Entry, read_containers
+from rekindle.formats.pe import Pe, is_pe
+from rekindle.formats.view import Malformed
+from rekindle.model.arch import Sm, ptx_runs_on, sass_runs_on
+
+SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
+_SIZE_AT = 8  # of the u64 length in a container's header
+_HEADER_AT = 6  # of the u16 header size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """``kept_whole`` says why a library was not touched at all."""
+
+    dropped: tuple[str, ...] = ()
+    bytes: int = 0
+    kept_whole: str | None = None
+
+
+def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry]:
+    """What some wanted card can run, or the smallest if nothing can. PTX is kept for cards without machine code."""
+    keep: set[int] = set()
+    for card in wanted:
+        sass = [e.offset for e in entries if e.kind == "sass" and sass_runs_on(e.arch, card)]
+        ptx = [e.offset for e in entries if e.kind == "ptx" and ptx_runs_on(e.arch, card)]
+        # All that fit, not only the best: which one the driver takes is the driver's business.
+        keep.update(sass or ptx)
+    if not keep:
+        keep = {min(entries, key=lambda e: e.header + e.size).offset}
+    return [entry for entry in entries if entry.offset in keep]
+
+
+def trim(path: Path, wanted: Sequence[Sm]) -> Outcome:
+    """Trim a library in place. On any doubt it is left as it was."""
+    with path.open("r+b") as file:
+        if file.seek(0, 2) == 0:
+            return Outcome(kept_whole="it is empty")
+        with mmap.mmap(file.fileno(), 0) as data:
+            try:
+                plans = [_plan(data, container, wanted) for container in _containers(data)]
+            except (Malformed, BadInput) as error:
+                return Outcome(kept_whole=error.message)
+            dropped: dict[str, int] = {}
+            saved = 0
+            for container, keep in plans:
+                for entry in container.entries:
+                    if entry not in keep:
+                        dropped[entry.name] = dropped.get(entry.name, 0) + 1
+                        saved += entry.header + entry.size
+                _rewrite(data, container, keep)
+            data.flush()
+    return Outcome(dropped=tuple(sorted(dropped, key=_by_number)), bytes=saved)
+
+
+def _containers(data: mmap.mmap) -> list[Container]:
+    head = data[:64]
+    if is_elf(head):
+        elf = Elf(data)
+        spans = [elf.content(section) for section in elf.sections if section.name in SECTIONS]
+    elif is_pe(head):
+        pe = Pe(data)
+        spans = [pe.content(section) for section in pe.sections if section.name in SECTIONS]
+    else:
+        return []
+    return [container for start, size in spans for container in read_containers(data, start, size)]
+
+
+def _plan(data: mmap.mmap, container: Container, wanted: Sequence[Sm]) -> tuple[Container, list[Entry]]:
+    known = all(entry.kind in ("sass", "ptx") for entry in container.entries)
+    if not container.entries or not known:
+        return container, list(container.entries)
+    return container, wanted_entries(container.entries, wanted)
+
+
+def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
+    if len(keep) == len(container.entries):
+        return
+    (header,) = struct.unpack_from("<H", data, container.offset + _HEADER_AT)
+    start = container.offset + header
+    at = start
+    for entry in keep:
+        length = entry.header + entry.size
+        # Entries only ever move towards the front, so none is overwritten before it is read.
+        data.move(at, entry.offset, length)
+        at += length
+    end = container.offset + container.size
+    _zero(data, at, end)
+    struct.pack_into("<Q", data, container.offset + _SIZE_AT, at - start)
+
+
+def _zero(data: mmap.mmap, start: int, end: int) -> None:
+    step = 1 << 20
+    for at in range(start, end, step):
+        stop = min(end, at + step)
+        data[at:stop] = bytes(stop - at)
+
+
+def _by_number(name: str) -> tuple[int, str]:
+    digits = "".join(c for c in name if c.isdigit())
+    return int(digits or 0), name

