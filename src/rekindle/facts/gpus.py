@@ -164,19 +164,21 @@ def jetson_cuda(arch: Sm, facts: Facts) -> tuple[str, ...]:
     return ()
 
 
-def _newest(arch: GpuArch) -> tuple[int, int, str]:
+def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
+    """Older before newer, within a vendor; unknown first."""
     if isinstance(arch, Sm):
         return arch.major, arch.minor, arch.suffix
-    assert isinstance(arch, Gfx)
-    number, rest = arch.order
-    return number, 0, rest
+    if isinstance(arch, Gfx):
+        number, rest = arch.order
+        return number, 0, rest
+    return -1, 0, ""
 
 
 def _joined(wanted: str, hits: list[tuple[str, str, str, Chip]]) -> FoundGpu:
     vendors = {hit[0] for hit in hits}
     vendor: Literal["nvidia", "amd"] = "nvidia" if "nvidia" in vendors else "amd"
     mine = [hit for hit in hits if hit[0] == vendor]
-    archs = tuple(sorted({parse_gpu_arch(hit[3].arch) for hit in mine}, reverse=True, key=_newest))
+    archs = tuple(sorted({parse_gpu_arch(hit[3].arch) for hit in mine}, reverse=True, key=sort_key))
     names = {hit[1] for hit in mine}
     name = next(iter(names)) if len(names) == 1 else wanted
     return FoundGpu(vendor, name, archs, tuple(dict.fromkeys(hit[2] for hit in mine)))

@@ -62,7 +62,7 @@ class Release(Row, frozen=True, kw_only=True):
     commit: str | None = None
     pythons: dict[Platform, tuple[str, ...]] = {}
     pypi: dict[Platform, str] = {}
-    glibc: str | None = None
+    glibc: dict[Platform, str] = {}
     torchvision: str | None = None
     torchaudio: str | None = None
     triton: str | None = None

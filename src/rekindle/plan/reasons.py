@@ -75,7 +75,7 @@ def _wheel_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
         text = f"The wheel brings its own CUDA {candidate.cuda} runtime; the CUDA {question.wish.cuda} toolkit is only"
         yield Reason(code="wheel-brings-cuda", text=text + " needed to compile extensions.")
     release = question.facts.release(candidate.torch)
-    need = flavour.glibc or (release.glibc if release else None)
+    need = flavour.glibc or (release.glibc.get(question.platform) if release else None)
     if question.glibc and need and compare(question.glibc, need) >= 0:
         text = f"glibc {question.glibc} is new enough: the wheel (manylinux_{need.replace('.', '_')}) needs {need}."
         yield Reason(code="glibc-fits", text=text, source="tags of the wheels on PyPI")

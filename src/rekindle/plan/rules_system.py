@@ -83,7 +83,7 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
     have = question.glibc
     release = question.facts.release(candidate.torch)
     assert release is not None and candidate.flavour is not None
-    need = candidate.flavour.glibc or release.glibc
+    need = candidate.flavour.glibc or release.glibc.get(question.platform)
     if have is None or need is None or compare(have, need) >= 0:
         return
     yield Refusal(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rekindle.facts import Facts, load_facts
+from rekindle.facts.gpus import sort_key
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.version import minor
@@ -73,7 +74,9 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     if len(question.gpus) < 2 or (best is not None and best.candidate.answer == "install"):
         return outcome
     for kept in _subsets(question.gpus):
-        machine = msgspec.structs.replace(question.machine, gpus=kept)
+        dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
+        others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
+        machine = msgspec.structs.replace(question.machine, gpus=others)
         smaller = _judge_all(Question(machine, question.wish, question.facts), wheelhouse)
         if smaller.best is None:
             continue
@@ -97,7 +100,7 @@ def _much_newer(smaller: Judged, whole: Judged, question: Question) -> bool:
 
 def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
     """Large ones first; among equals those that keep the newest cards."""
-    order = sorted(gpus, key=lambda gpu: str(gpu.arch or ""), reverse=True)
+    order = sorted(gpus, key=lambda gpu: sort_key(gpu.arch), reverse=True)
     for size in range(len(gpus) - 1, 0, -1):
         yield from itertools.combinations(order, size)
 

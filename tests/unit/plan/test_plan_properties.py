@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rekindle.backends import BACKENDS
@@ -75,6 +75,7 @@ def test_a_plan_serves_what_it_says_it_serves(names: list[str], wish: Wish, syst
 
 
 @given(gpus, wishes, systems, drivers)
+@example(["sm_100", "sm_20", "sm_30"], Wish(), "linux", "390.157")
 @quick
 def test_following_the_changes_leads_to_a_plan_as_asked(
     names: list[str], wish: Wish, system: str, driver: str | None
@@ -91,6 +92,7 @@ def test_following_the_changes_leads_to_a_plan_as_asked(
 
 
 @given(st.lists(st.sampled_from(SMS), min_size=2, max_size=3, unique=True), wishes, systems)
+@example(["sm_100", "sm_20", "sm_30"], Wish(), "linux")
 @quick
 def test_taking_a_gpu_away_never_takes_a_solution_away(names: list[str], wish: Wish, system: str) -> None:
     whole = make_plan(machine_with(names, system, None), wish, FACTS)
