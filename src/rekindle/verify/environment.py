@@ -104,8 +104,16 @@ def _run(argv: Sequence[str]) -> None:
     if done.returncode:
         lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
         lines = [line for line in lines if line.strip()]
-        telling = [line for line in lines if "error" in line.lower()] or lines
-        raise Unprepared(argv, done.returncode, telling[-20:], remedy=_remedy(" ".join(telling)))
+        raise Unprepared(argv, done.returncode, [*lines[-20:], _gist(lines)], remedy=_remedy(" ".join(lines)))
+
+
+def _gist(lines: Sequence[str]) -> str:
+    """One line that says why: pip's last ERROR, or uv's whole sentence, which it draws over several lines."""
+    if errors := [line for line in lines if line.startswith("ERROR:")]:
+        return errors[-1]
+    first = next((number for number, line in enumerate(lines) if line.lstrip().lower().startswith(("error", "×"))), 0)
+    words = " ".join(line.strip(" ×╰╭│─▶├└→") for line in lines[first:])
+    return words[:400] or "it said nothing"
 
 
 def _remedy(text: str) -> str:
@@ -113,7 +121,7 @@ def _remedy(text: str) -> str:
         return "this Python cannot make environments: apt install python3-venv, or install uv"
     if "No space left" in text:
         return "free some disk space, or set TMPDIR to a larger disk"
-    if "No matching distribution" in text or "Could not find a version" in text:
+    if any(words in text for words in ("No matching distribution", "Could not find a version", "No solution found")):
         return (
             "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
         )
