@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from typing import Any
 
@@ -15,6 +16,15 @@ MAX_NAME_BYTES = 64 * 1024
 
 class Malformed(BadInput):
     """The bytes contradict themselves: an offset, a size or a count that cannot be true."""
+
+
+def release(data: object, offset: int, size: int) -> None:
+    """Let the system take back the pages of a mapped file that were read once: hundreds of MB then stay small."""
+    if isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
+        low = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        high = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
+        if high > low:
+            data.madvise(mmap.MADV_DONTNEED, low, high - low)
 
 
 class View:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from rekindle.formats import fatbin, offload
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
+from rekindle.formats.view import release
+from rekindle.inspect.cubin_names import owners_of
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx
+
+# How many containers of each set of architectures are looked into for names.
+SAMPLES = 4
+RELEASE_EVERY = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,7 @@ class GpuSurvey:
     compression: Counter[str] = field(default_factory=Counter)
     newest_ptx: tuple[int, int] | None = None
     odd: Counter[str] = field(default_factory=Counter)
+    owners: dict[ArchKey, list[tuple[str, ...]]] = field(default_factory=dict)
 
     def targets(self, kind: str) -> list[Target]:
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
@@ -64,7 +71,11 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
 
 
 def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
+    read_to = offset
     for container in fatbin.read_containers(binary.view.data, offset, size, survey.file):
+        if container.offset - read_to > RELEASE_EVERY:
+            release(binary.view.data, read_to, container.offset - read_to)
+            read_to = container.offset
         targets = set()
         for entry in container.entries:
             if entry.kind not in ("sass", "ptx"):
@@ -78,7 +89,11 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) ->
             if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
                 survey.newest_ptx = entry.version
         if targets:
-            survey.sets[frozenset(targets)] += 1
+            key = frozenset(targets)
+            survey.sets[key] += 1
+            seen = survey.owners.setdefault(key, [])
+            if len(seen) < SAMPLES:
+                seen.append(owners_of(binary.view.data, container))
 
 
 def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:

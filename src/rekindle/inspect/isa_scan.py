@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from rekindle.formats.elf import Elf
 from rekindle.formats.functions import Code, Functions, code_of, find_functions
 from rekindle.formats.pe import Pe
 from rekindle.formats.references import References, read_references
+from rekindle.formats.view import release
 
 STRETCH = 2 << 20
 WORKERS = 2
@@ -66,15 +66,6 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
             done += piece[3]
             step(done, total)
     return LibraryScan(binary, functions, references, CLASSES[binary.machine], _join(parts), state, code)
-
-
-def release(data: object, offset: int, size: int) -> None:
-    """Let the system take back the pages of a mapped file that were read once: 300 MB of code stay small."""
-    if isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
-        low = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
-        high = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
-        if high > low:
-            data.madvise(mmap.MADV_DONTNEED, low, high - low)
 
 
 def _pieces(code: list[Code], functions: Functions) -> list[tuple[int, int, int, int, int]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from rekindle.inspect.cubin_names import merge
 from rekindle.inspect.gpu import ArchKey, GpuSurvey, Target
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin
@@ -80,7 +81,7 @@ def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Or
     )
 
 
-def describe_library(survey: GpuSurvey, reference: ArchKey, names: dict[ArchKey, tuple[str, ...]]) -> LibraryGpu:
+def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     return LibraryGpu(
         file=survey.file,
         sass=tuple(target.name for target in survey.targets("sass")),
@@ -91,7 +92,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey, names: dict[ArchKey,
                 archs=tuple(target.name for target in _sorted(key)),
                 count=count,
                 origin=origin_of(key, reference),
-                kernels=names.get(key, ()),
+                kernels=merge(survey.owners.get(key, ())),
             )
             for key, count in survey.sets.most_common()
         ),

@@ -119,7 +119,7 @@ def assemble(
             declared=tuple(target.name for target in declared.targets),
             torch_kernels=kernels_of(surveys, reference, {"own"}),
             static_libraries=kernels_of(surveys, reference, {"static"}),
-            libraries=tuple(describe_library(survey, reference, {}) for survey in surveys),
+            libraries=tuple(describe_library(survey, reference) for survey in surveys),
             data_files=find_data_files(source.files),
         ),
         cpu=join_cpu([library.cpu for library in libraries if library.cpu], machines),
