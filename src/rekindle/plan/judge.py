@@ -6,7 +6,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rekindle.backends import BACKENDS
-from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish  # noqa: F401 (they register themselves)
+from rekindle.plan import (  # they register themselves
+    rules_gpu,
+    rules_jetson,
+    rules_resources,
+    rules_rocm,
+    rules_system,
+    rules_toolchain,
+    rules_wish,
+)
 from rekindle.plan.candidate import Candidate, Judged
 from rekindle.plan.candidates import builds
 from rekindle.plan.compilers import choose
@@ -15,12 +23,14 @@ from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
 
+__all__ = ["judge", "judged_builds", "rules_resources", "rules_system", "rules_wish", "with_hazards"]
+
 # Looked at before a compiler is searched for: most candidates end here.
 _VERSION_CHECKS = (rules_gpu.sources_take_arch, rules_gpu.sources_still_compile)
 _KIT_CHECKS = (
     rules_gpu.toolkit_targets_cards,
-    rules_gpu.rocm_knows_target,
-    rules_gpu.jetpack_offers_cuda,
+    rules_rocm.rocm_knows_target,
+    rules_jetson.jetpack_offers_cuda,
     rules_toolchain.toolkit_is_new_enough,
 )
 

@@ -14,12 +14,12 @@ from rekindle.plan.rules import rule
 from rekindle.plan.rules_gpu import (
     cudnn_floor,
     driver_is_new_enough,
-    jetpack_offers_cuda,
     last_cudnn,
-    rocm_knows_target,
     sources_take_arch,
     toolkit_targets_cards,
 )
+from rekindle.plan.rules_jetson import jetpack_offers_cuda
+from rekindle.plan.rules_rocm import rocm_knows_target
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
 
 

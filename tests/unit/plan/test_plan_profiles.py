@@ -9,8 +9,10 @@ import pytest
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.plan.describe import machine_profile
+from rekindle.plan.rules import RULES
 from rekindle.plan.solve import make_plan
 
+RULES_PAGE = Path(__file__).parents[3] / "docs" / "rules.md"
 GOLDEN = Path(__file__).parents[2] / "plans" / "golden" / "profiles.tsv"
 
 
@@ -31,6 +33,19 @@ def summary() -> str:
         )
         lines.append("\t".join(fields))
     return "\n".join(lines) + "\n"
+
+
+def rules_page() -> str:
+    """The rules as documentation: their own words."""
+    lines = ["# The planner's rules", "", "Made by tools/golden_plans.py from the rules themselves.", ""]
+    lines += ["| rule | for | what must hold |", "|---|---|---|"]
+    for number, rule in sorted(RULES.items()):
+        lines.append(f"| {number} | {', '.join(rule.applies)} | {rule.title} |")
+    return "\n".join(lines) + "\n"
+
+
+def test_the_rules_page_is_fresh() -> None:
+    assert RULES_PAGE.read_text("utf-8") == rules_page(), "run tools/golden_plans.py"
 
 
 def test_every_profile_is_answered_as_kept() -> None:
