@@ -25,6 +25,7 @@ EXPECTED = {
         "fmt9-back-inserter",
         "functorch-clz",
         "gcc13-missing-includes",
+        "gcc15-string-utils",
         "numpy2-elsize",
         "pkg-resources-packaging",
         "static-runtime-anonymous-export",

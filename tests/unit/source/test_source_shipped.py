@@ -30,6 +30,7 @@ NEEDS: dict[str, dict[str, str]] = {
     "fmt9-back-inserter": {"version": "1.13.0", "fmt": "9.1.0"},
     "functorch-clz": {"version": "2.6.0", "os": "windows", "compiler": "clang-cl 18.1"},
     "gcc13-missing-includes": {"version": "2.0.1", "os": "linux", "compiler": "gcc 13.2"},
+    "gcc15-string-utils": {"version": "2.5.1", "os": "linux", "compiler": "gcc 15.1"},
     "gloo-array": {"version": "1.13.1", "os": "linux", "compiler": "gcc 12.2"},
     "gloo-cstdint": {"version": "2.8.0", "os": "linux", "compiler": "gcc 15.1"},
     "numpy2-elsize": {"version": "2.2.2", "numpy": "2.1.0"},

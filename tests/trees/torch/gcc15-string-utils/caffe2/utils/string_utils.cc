@@ -1,0 +1,6 @@
+// A stand-in for caffe2/utils/string_utils.cc: only the lines the patch looks at.
+// …
+#include <algorithm>
+#include <sstream>
+// …
+// uint8_t
