@@ -79,6 +79,9 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
 
     flags = {name: value for name in _DESCRIBES + _TOOLCHAIN if (value := getattr(args, name)) is not None}
     asked = {name: value for name in _ASKED if (value := getattr(args, name, None)) is not None}
+    for values in (flags, asked):
+        if "compiler" in values:  # a toolset (14.29) is the compiler 19.29
+            values["compiler"] = values["compiler"].replace("msvc-14.", "msvc-19.")
     if args.machine:
         if args.gpu or flags.keys() & set(_DESCRIBES):
             raise BadInput("--machine describes the whole machine", remedy="leave --gpu, --cpu, --os … out")

@@ -118,6 +118,8 @@ def _by_arch(text: str) -> FoundGpu | None:
         arch = parse_gpu_arch(text)
     except ValueError as error:
         raise BadInput(f"{error}") from None
+    if arch == Sm(10, 1):
+        arch = Sm(11, 0)  # Thor: CUDA 12.8 and 12.9 called it sm_101
     vendor: Literal["nvidia", "amd"] = "nvidia" if isinstance(arch, Sm) else "amd"
     return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and is_tegra(arch))
 

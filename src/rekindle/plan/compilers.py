@@ -49,7 +49,7 @@ def problems(compiler: str, candidate: Candidate, question: Question) -> Iterato
                 source=row.host_source or row.source[0],
             )
     era = question.facts.era(candidate.torch)
-    if kind == "gcc" and version and era.gcc_min and not at_least(version, era.gcc_min):
+    if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
         yield Refusal(
             rule="R203",
             code="compiler-too-old",
@@ -67,6 +67,11 @@ def problems(compiler: str, candidate: Candidate, question: Question) -> Iterato
                 remedy=hazard.remedy,
                 source=hazard.source[0],
             )
+
+
+def _reaches(version: str, floor: str) -> bool:
+    """A bare major version (gcc-9) means its newest release."""
+    return key(version)[0] >= key(floor)[0] if len(key(version)) == 1 else at_least(version, floor)
 
 
 def _takes(toolkit: str, kind: str, version: str, question: Question) -> bool:

@@ -24,7 +24,7 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
         return candidate.flavour.cudnn
     majors = question.facts.era(candidate.torch).cudnn_major
     oldest = min(question.sms, default=None)
-    asked = question.wish.cudnn
+    asked = question.wish.cudnn if question.wish.cudnn and key(question.wish.cudnn)[0] in majors else None
     if asked and not (oldest and (floor := cudnn_floor(asked, candidate.cuda, question.facts)) and oldest < floor[0]):
         return asked
     official = [

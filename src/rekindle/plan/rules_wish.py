@@ -92,6 +92,19 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
     if floor is None:
         return
     oldest, version, source = floor
+    majors = question.facts.era(candidate.torch).cudnn_major
+    if candidate.answer == "build" and majors and key(asked)[0] not in majors:
+        wanted = " or ".join(map(str, majors))
+        why = f"the sources of torch {candidate.torch} are made for cuDNN {wanted}, not for cuDNN {asked}."
+        yield Refusal(
+            rule="R004",
+            code="cudnn-not-for-source",
+            what=f"cuDNN {asked}",
+            reason=why,
+            source=question.facts.era(candidate.torch).source[0],
+            change=Change(what="cudnn", from_=asked, to=f"{max(majors)}.x", why=why),
+        )
+        return
     lacking = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < oldest]
     if lacking:
         last = last_cudnn(min(lacking), question.facts)

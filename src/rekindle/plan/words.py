@@ -9,7 +9,9 @@ import msgspec
 
 from rekindle.model.facts import Platform
 from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
+from rekindle.model.version import minor
 from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.cost import ANCIENT_RELEASES
 from rekindle.plan.judge import judged_builds
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons, cpu_plan_reasons, warnings_for
@@ -151,7 +153,7 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
         if judged is best or len(chosen) >= 5:
             continue
         kind = _kind(judged)
-        if any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts) and best.candidate.answer == "install":
+        if best.candidate.answer == "install" and _is_poor(judged, best, outcome.question):
             continue
         if _signature(judged) in seen or kind in kinds:
             continue
@@ -170,6 +172,15 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
             )
         )
     return tuple(chosen)
+
+
+def _is_poor(judged: Judged, best: Judged, question: Question) -> bool:
+    """Beside a good wheel: PTX that may not compile, or a torch of another age nobody asked for."""
+    if any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts):
+        return True
+    order = question.facts.minors
+    behind = order[minor(best.candidate.torch)] - order[minor(judged.candidate.torch)]
+    return question.torch is None and behind > ANCIENT_RELEASES
 
 
 def _kind(judged: Judged) -> tuple[str, ...]:
