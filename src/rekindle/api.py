@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.joins.build import build, build_script, save_bug_report
 from rekindle.joins.bundle import bundle
-from rekindle.joins.causes import examination_with_causes, proof_with_causes, with_cause
+from rekindle.joins.causes import examination_with_causes, proof_with_causes
 from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
 from rekindle.joins.export import export
 from rekindle.joins.facts import facts_check, facts_show, facts_sources
@@ -26,9 +27,7 @@ from rekindle.joins.source import (
 )
 
 if TYPE_CHECKING:
-    from rekindle.build.request import BuildRequest
     from rekindle.host.protocol import Host
-    from rekindle.model.build import BuildFailure, BuildResults, BuildScript
     from rekindle.model.machine import Examination
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
@@ -157,38 +156,6 @@ def compare_verifications(before: Path, after: Path) -> VerifyComparison:
     return compare(load(before, VerifyReport), load(after, VerifyReport))
 
 
-def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildResults | BuildFailure:
-    """A plan and a tree into a wheel per target Python; a failure is an account with its diagnosis."""
-    from rekindle.build import build as carry_out
-    from rekindle.build import make_order
-    from rekindle.errors import BuildFailed
-    from rekindle.model.build import BuildFailure, BuildResults
-
-    order = make_order(request)
-    results = []
-    with order.workspace.lock("build"):
-        for number, python in enumerate(order.pythons):
-            options = order.options if number == 0 else order.options.continued()
-            try:
-                results.append(
-                    carry_out(
-                        order.plan, order.tree, order.workspace, python=python, options=options, progress=progress
-                    )
-                )
-            except BuildFailed as error:
-                assert isinstance(error.failure, BuildFailure)
-                return with_cause(error.failure, order.plan)
-    return BuildResults(results=tuple(results))
-
-
-def build_script(request: BuildRequest) -> BuildScript:
-    """What ``build`` would do, as a script that runs without Rekindle."""
-    from rekindle.build import make_order
-    from rekindle.build.script import render_script
-
-    return render_script(make_order(request))
-
-
 __all__ = [
     "build",
     "build_script",
@@ -217,6 +184,7 @@ __all__ = [
     "machine_profile",
     "plan",
     "rewrite_cmake",
+    "save_bug_report",
     "save_patches",
     "source_fetch",
     "source_hipify",

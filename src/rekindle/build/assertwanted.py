@@ -134,3 +134,15 @@ def gpu_targets(flags: str) -> set[str]:
 def _target(arch: str) -> str:
     name = arch.removesuffix("+PTX")
     return name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}"
+
+
+def built_targets(plan: Plan, found: set[str]) -> Fact:
+    """The planned architectures against the machine code a wheel really holds."""
+    wanted = {_target(arch) for arch in plan.arch_list}
+    return Fact(
+        name="code in the wheel",
+        wanted="; ".join(plan.arch_list),
+        found="; ".join(sorted(found)) or None,
+        ok=wanted <= found and {target.split(":")[0] for target in found} <= wanted,
+        where="read from the wheel",
+    )

@@ -45,6 +45,7 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
         if settings.get("USE_PRECOMPILED_HEADERS", "0").upper() in ("1", "ON"):
             env |= {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": _PCH_SLOPPINESS}
+        env |= {key: value for key, value in settings.items() if key.startswith("CCACHE_")}
     elif name == "sccache":
         # Its server must not be a child of the build, or it dies with the build and takes its statistics along.
         host.run([path, "--start-server"], timeout=20.0)

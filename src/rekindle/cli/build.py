@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
     parser.add_argument("--cmake", metavar="PATH", help="use this CMake")
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
+    parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
     parser.add_argument("--dry-run", action="store_true", help="print the build as a script and do nothing")
     add_workspace(parser)
 
@@ -62,5 +63,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.build_script(request), view=view.render_script)
     outcome = api.build(request, progress=session.progress)
     if isinstance(outcome, BuildFailure):
+        if args.bug_report:
+            api.save_bug_report(outcome, Path(args.bug_report))
         return Answer(document=outcome, view=view.render_failure, exit_code=Exit.NO)
     return Answer(document=outcome, view=view.render_results)

@@ -6,6 +6,7 @@ groups are read, at every level up to the root, and the tightest counts. Page ca
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,17 @@ def _meminfo(fs: Path) -> MemoryNow | None:
     return MemoryNow(total=values["MemTotal"], available=free, limited_by="machine", pressure=pressure)
 
 
+@functools.lru_cache(maxsize=8)
+def _group_levels(fs: Path, version: int) -> tuple[Path, ...]:
+    """The folders to read, found once: a process does not change its control group while it builds."""
+    name, kind, option = ("", "cgroup2", "") if version == 2 else ("memory", "cgroup", "memory")
+    path, mount = _groups(fs).get(name), _mount(fs, kind, option)
+    if path is None or mount is None:
+        return ()
+    limits = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
+    return tuple(level for level in _levels(mount, path) if any((level / limit).exists() for limit in limits))
+
+
 def _groups(fs: Path) -> dict[str, str]:
     """Controller → path of our group; the unified hierarchy has the empty name."""
     found = {}
@@ -87,11 +99,8 @@ def _levels(mount: Path, path: str) -> list[Path]:
 
 
 def _version_2(fs: Path) -> MemoryNow | None:
-    path, mount = _groups(fs).get(""), _mount(fs, "cgroup2", "")
-    if path is None or mount is None:
-        return None
     tightest = None
-    for level in _levels(mount, path):
+    for level in _group_levels(fs, 2):
         limit = min(_number(level / "memory.max"), _number(level / "memory.high"))
         if limit >= _NO_LIMIT:
             continue
@@ -107,11 +116,8 @@ def _version_2(fs: Path) -> MemoryNow | None:
 
 
 def _version_1(fs: Path) -> MemoryNow | None:
-    path, mount = _groups(fs).get("memory"), _mount(fs, "cgroup", "memory")
-    if path is None or mount is None:
-        return None
     tightest = None
-    for level in _levels(mount, path):
+    for level in _group_levels(fs, 1):
         limit = _number(level / "memory.limit_in_bytes")
         if limit >= _NO_LIMIT:
             continue

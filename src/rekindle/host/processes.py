@@ -31,11 +31,26 @@ def tree_of(root: int, proc: Path = Path("/proc")) -> list[Proc]:
     """Every live process below ``root``."""
     if sys.platform != "linux":
         return _tree_by_psutil(root)
+    place = str(proc)
+    if _children(place, str(root)) is not None:
+        return _walk(place, str(root))
     everyone: dict[int, list[Proc]] = {}
-    for entry in os.scandir(proc):
-        if entry.name.isdigit() and (found := _read(proc, int(entry.name))):
+    for name in os.listdir(place):  # noqa: PTH208
+        if name.isdigit() and (found := _read(place, name)):
             everyone.setdefault(found.parent, []).append(found)
     return below(root, everyone)
+
+
+def _walk(proc: str, root: str) -> list[Proc]:
+    """From the root downwards: a build has tens of processes, a machine hundreds."""
+    found: list[Proc] = []
+    waiting = [root]
+    while waiting:
+        for pid in _children(proc, waiting.pop()) or ():
+            if process := _read(proc, pid):
+                found.append(process)
+            waiting.append(pid)
+    return found
 
 
 def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
@@ -55,17 +70,36 @@ def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
     return children
 
 
-def _read(proc: Path, pid: int) -> Proc | None:
+def _read(proc: str, pid: str) -> Proc | None:
     try:
-        stat = (proc / str(pid) / "stat").read_bytes()
+        # Plain strings and descriptors: this runs for every process of the machine, four times a second.
+        handle = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        stat = os.read(handle, 1024)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
     end = stat.rfind(b")")
-    fields = stat[end + 2 :].split()
+    fields = stat[end + 2 :].split(None, 22)
     if end < 0 or len(fields) < 22 or fields[0] in (b"Z", b"X"):
         return None
     name = stat[stat.find(b"(") + 1 : end].decode("utf-8", "replace")
-    return Proc(pid, int(fields[1]), name, float(fields[19]), int(fields[21]) * _PAGE, fields[0] == b"T")
+    return Proc(int(pid), int(fields[1]), name, float(fields[19]), int(fields[21]) * _PAGE, fields[0] == b"T")
+
+
+def _children(proc: str, pid: str) -> list[str] | None:
+    """The kernel's own lists of a process's children, one per thread; None where it was built without them."""
+    found: list[str] = []
+    try:
+        for thread in os.listdir(f"{proc}/{pid}/task"):  # noqa: PTH208
+            with open(f"{proc}/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 (as above)
+                found += file.read().decode().split()
+    except OSError:
+        return None
+    return found
 
 
 def _tree_by_psutil(root: int) -> list[Proc]:

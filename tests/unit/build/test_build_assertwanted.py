@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.build.assertwanted import check_configuration, gpu_targets, read_summary, summary_lines
+from rekindle.build.assertwanted import built_targets, check_configuration, gpu_targets, read_summary, summary_lines
 from rekindle.model.plan import BuildRecipe, Plan
 
 LOG = """-- Found something
@@ -84,3 +84,9 @@ def test_amd_targets(tmp_path: Path) -> None:
 def test_both_spellings_of_cuda() -> None:
     assert gpu_targets('"--generate-code=arch=compute_80,code=[compute_80,sm_80]"') == {"compute_80", "sm_80"}
     assert gpu_targets("-gencode arch=compute_90a,code=sm_90a") == {"sm_90a"}
+
+
+def test_what_the_wheel_really_holds() -> None:
+    assert built_targets(plan(("3.5", "5.2+PTX")), {"sm_35", "sm_52"}).ok is True
+    assert built_targets(plan(("3.5",)), set()).ok is False
+    assert built_targets(plan(("gfx1031",)), {"gfx1030"}).ok is False

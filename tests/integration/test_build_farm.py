@@ -1,0 +1,128 @@
+"""Memory, caches and farms for real: a compiler killed once, a budget kept, ccache hits, two distcc daemons."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+import needs
+import rekindle.spark
+from rekindle.build import BuildOptions, build
+from rekindle.host.workspace import Workspace
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
+
+OPTIONS = BuildOptions(jobs=2, target="spark_core")
+
+
+def tree(folder: Path) -> SourceTree:
+    root = folder / "spark"
+    shutil.copytree(Path(rekindle.spark.__file__).parent / "tree", root)
+    return SourceTree(project="spark", version="0.3.0", root=str(root))
+
+
+def plan(**env: str) -> Plan:
+    quick = {"USE_HEAVY": "0", "SPARK_OPS": "4", "CMAKE_POLICY_VERSION_MINIMUM": "3.5"}
+    recipe = BuildRecipe(source="spark", env={**quick, **env}, pins={"setuptools": "<74"})
+    return Plan(answer="build", project="spark", variant="cpu", build=recipe)
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    return Workspace(tmp_path_factory.mktemp("farm") / "ws")
+
+
+def test_a_compiler_killed_for_memory_is_retried_alone(tmp_path: Path, workspace: Workspace) -> None:
+    """A launcher that dies by SIGKILL the first time it sees one file, as the kernel's killer would have it."""
+    killer = tmp_path / "killer.sh"
+    killer.write_text(
+        f'#!/bin/sh\nonce="{tmp_path}/once"\n'
+        'case "$*" in *checksum.cpp.o*) [ -e "$once" ] || { : > "$once"; kill -9 $$; };; esac\nexec "$@"\n'
+    )
+    killer.chmod(0o755)
+    wanted = plan(CMAKE_CXX_COMPILER_LAUNCHER=str(killer))
+    result = build(wanted, tree(tmp_path), workspace, python=sys.executable, options=OPTIONS)
+    assert len(result.retried) == 1
+    assert "checksum.cpp.o" in result.retried[0]
+    assert (tmp_path / "once").exists()
+
+
+def test_the_budget_is_kept(tmp_path: Path, workspace: Workspace) -> None:
+    """The first build learns; the second must keep all compilers together below what two of them would take."""
+    first = build(plan(), tree(tmp_path / "a"), workspace, python=sys.executable, options=OPTIONS)
+    assert first.peak_memory_bytes
+    budget = max(first.peak_memory_bytes * 3 // 4, 64 << 20)
+    options = dataclasses.replace(OPTIONS, memory_bytes=budget)
+    second = build(plan(), tree(tmp_path / "b"), workspace, python=sys.executable, options=options)
+    assert second.memory_budget_bytes == budget
+    # One look every quarter second: what starts between two looks may stand a little above.
+    assert second.peak_memory_bytes <= budget * 1.15
+
+
+@needs.tool("ccache")
+def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> None:
+    options = dataclasses.replace(OPTIONS, launcher="ccache")
+    wanted = plan(CCACHE_DIR=str(tmp_path / "cache"))
+    first = build(wanted, tree(tmp_path / "a"), workspace, python=sys.executable, options=options)
+    assert int(first.launcher["misses"]) > 5
+    again = build(
+        wanted, SourceTree(project="spark", version="0.3.0", root=str(tmp_path / "a/spark")), workspace,
+        python=sys.executable, options=dataclasses.replace(options, clean=True),
+    )  # fmt: skip
+    assert again.launcher["hit rate"] == "100 %"
+
+
+@needs.tool("distcc", "distccd")
+def test_two_distcc_daemons(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = [_free_port(), _free_port()]
+    # The daemon gives up root's rights before it opens its log.
+    logs = Path(tempfile.mkdtemp(prefix="rekindle-distcc-"))
+    logs.chmod(0o777)
+    daemons = [
+        subprocess.Popen([
+            "distccd", "--no-detach", "--daemon", "--port", str(port), "--listen", "127.0.0.1", "--allow", "127.0.0.1",
+            "--jobs", "2", "--log-file", str(logs / f"{port}.log"), "--log-level", "info", "--enable-tcp-insecure",
+        ], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        for port in ports
+    ]  # fmt: skip
+    try:
+        for port in ports:
+            _wait_for(port)
+        monkeypatch.setenv("DISTCC_HOSTS", " ".join(f"127.0.0.1:{port}/2" for port in ports))
+        monkeypatch.setenv("DISTCC_FALLBACK", "0")
+        options = BuildOptions(target="spark_core", launcher="distcc")
+        result = build(plan(), tree(tmp_path), workspace, python=sys.executable, options=options)
+    finally:
+        for daemon in daemons:
+            os.killpg(daemon.pid, 15)
+            daemon.wait()
+    assert result.launcher["launcher"] == "distcc"
+    for port in ports:
+        log = (logs / f"{port}.log").read_text()
+        assert "COMPILE_OK" in log or "compile from" in log, f"daemon {port} compiled nothing:\n{log[-1500:]}"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(200):
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise AssertionError("the daemon never listened")

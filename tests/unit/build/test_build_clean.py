@@ -1,0 +1,113 @@
+"""Cleaning touches the build tree and nothing else; resuming puts right what a crash left."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.build.clean import TRASH, clean
+from rekindle.build.resume import refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.errors import BadInput, Interrupted
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "src"
+    (root / "build/deep").mkdir(parents=True)
+    (root / "build/CMakeCache.txt").write_text("")
+    (root / "build/deep/a.o").write_text("x")
+    (root / "setup.py").write_text("")
+    return root
+
+
+def test_all_of_it_and_nothing_else(tree: Path) -> None:
+    assert clean(tree / "build")
+    assert sorted(path.name for path in tree.iterdir()) == ["setup.py"]
+    assert clean(tree / "build") is False
+
+
+def test_read_only_files_go_too(tree: Path) -> None:
+    (tree / "build/deep/a.o").chmod(0o400)
+    (tree / "build/deep").chmod(0o500)
+    assert clean(tree / "build")
+    assert not (tree / "build").exists()
+    assert not list(tree.glob(f"{TRASH}*"))
+
+
+def test_a_link_is_not_followed(tree: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "CMakeCache.txt").write_text("")
+    (tree / "build").rename(tmp_path / "away")
+    (tree / "build").symlink_to(precious)
+    with pytest.raises(BadInput, match="is a link"):
+        clean(tree / "build")
+    assert (precious / "CMakeCache.txt").exists()
+
+
+def test_a_link_inside_is_removed_and_its_target_kept(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    (tree / "build/link").symlink_to(tmp_path / "precious")
+    (tree / "build/dirlink").symlink_to(tmp_path)
+    clean(tree / "build")
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_what_is_no_build_tree_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build/thesis.tex").write_text("years of work")
+    with pytest.raises(BadInput, match="does not look like a build tree"):
+        clean(tmp_path / "build")
+    assert (tmp_path / "build/thesis.tex").exists()
+
+
+def test_installed_files_go_but_only_inside_the_tree(tree: Path, tmp_path: Path) -> None:
+    stale = tree / "torch/lib/libold.so"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("")
+    outside = tmp_path / "libsystem.so"
+    outside.write_text("")
+    escape = tree / "torch/../../libsystem.so"
+    (tree / "build/install_manifest.txt").write_text(f"{stale}\n{outside}\n{escape}\nrelative/x\n")
+    clean(tree / "build")
+    assert not stale.exists()
+    assert outside.exists()
+
+
+def test_what_an_earlier_kill_left_is_removed(tree: Path) -> None:
+    (tree / f"{TRASH}123").mkdir()
+    clean(tree / "build")
+    assert not list(tree.glob(f"{TRASH}*"))
+
+
+def test_empty_objects_are_made_again(tmp_path: Path) -> None:
+    (tmp_path / ".ninja_log").write_text("# ninja log v6\n0\t5\t1\ta.o\tx\n0\t6\t1\tb.o\ty\n0\t7\t1\tstamp\tz\n")
+    (tmp_path / "a.o").write_text("")
+    (tmp_path / "b.o").write_text("content")
+    (tmp_path / "stamp").write_text("")
+    assert remove_empty_outputs(tmp_path) == ["a.o"]
+    assert (tmp_path / "stamp").exists()
+
+
+def test_files_from_the_future(tree: Path) -> None:
+    refuse_future(tree)
+    ahead = time.time() + 3600
+    os.utime(tree / "setup.py", (ahead, ahead))
+    with pytest.raises(BadInput, match="60 minutes in the future"):
+        refuse_future(tree)
+
+
+def test_a_filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = 50 << 30
+    monkeypatch.setattr("rekindle.build.resume.free_bytes", lambda _: free)
+    assert refuse_full_disk(tmp_path, 40, fresh=True) is None
+    assert "expects 60 GiB" in str(refuse_full_disk(tmp_path, 60, fresh=True))
+    stop_before_full(tmp_path)
+    free = 100 << 20
+    with pytest.raises(Interrupted, match="100 MiB are left"):
+        stop_before_full(tmp_path)
+    with pytest.raises(BadInput, match=r"only 0.1 GiB"):
+        refuse_full_disk(tmp_path, None, fresh=False)

@@ -1,0 +1,72 @@
+"""Caches and farms are set up as launchers; statistics count only this build; disguises leave PATH."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.build.launchers import find_launcher, statistics, without_masquerades
+from rekindle.errors import MissingTool
+from rekindle.host.protocol import Completed
+
+
+class Machine:
+    """A machine with some tools, whose ccache counts up each time it is asked."""
+
+    system = "linux"
+
+    def __init__(self, *tools: str, env: dict[str, str] | None = None) -> None:
+        self.tools = tools
+        self.env = env or {}
+        self.asked = 0
+
+    def which(self, name: str) -> str | None:
+        return f"/bin/{name}" if name in self.tools else None
+
+    def run(self, argv, *, timeout: float = 5.0, env=None) -> Completed:
+        if argv[-1] == "--print-stats":
+            self.asked += 1
+            return Completed(
+                argv=tuple(argv), code=0,
+                out=f"direct_cache_hit\t{10 * self.asked}\npreprocessed_cache_hit\t0\ncache_miss\t{5 * self.asked}\n",
+            )  # fmt: skip
+        if argv[-1] == "-j":
+            return Completed(argv=tuple(argv), code=0, out="14\n")
+        return Completed(argv=tuple(argv), code=1)
+
+    def read(self, path: str, *, limit: int = 0) -> bytes | None:
+        return None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return ()
+
+
+def test_ccache_launches_every_language_and_is_counted(tmp_path: Path) -> None:
+    machine = Machine("ccache")
+    launcher = find_launcher(machine, "ccache", {"USE_PRECOMPILED_HEADERS": "1"}, tmp_path)
+    assert launcher.env["CMAKE_CUDA_COMPILER_LAUNCHER"] == "/bin/ccache"
+    assert "pch_defines" in launcher.env["CCACHE_SLOPPINESS"]
+    assert launcher.env["USE_CCACHE"] == "0"
+    assert statistics(machine, launcher) == {"launcher": "ccache", "hits": "10", "misses": "5", "hit rate": "67 %"}
+
+
+def test_distcc_launches_c_only_and_says_how_many(tmp_path: Path) -> None:
+    launcher = find_launcher(Machine("distcc"), "distcc", {}, tmp_path)
+    assert launcher.jobs == 14
+    assert not any("CUDA" in name or "HIP" in name for name in launcher.env)
+
+
+def test_a_missing_launcher_is_said(tmp_path: Path) -> None:
+    with pytest.raises(MissingTool, match="sccache is not on this machine"):
+        find_launcher(Machine(), "sccache", {}, tmp_path)
+
+
+def test_disguises_leave_the_path(tmp_path: Path) -> None:
+    (tmp_path / "ccache").write_text("")
+    disguise = tmp_path / "lib"
+    disguise.mkdir()
+    (disguise / "g++").symlink_to(tmp_path / "ccache")
+    path, dropped = without_masquerades(f"/usr/bin:{disguise}:/bin")
+    assert path == "/usr/bin:/bin"
+    assert dropped == [str(disguise)]

@@ -1,0 +1,81 @@
+"""The process tree: every descendant, whoever forked it, by both ways of reading it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rekindle.host import processes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+NESTED = (
+    "import subprocess,sys,time; subprocess.Popen([sys.executable,'-c','import time; time.sleep(30)']); time.sleep(30)"
+)
+
+
+@pytest.fixture
+def family():
+    child = subprocess.Popen([sys.executable, "-c", NESTED])
+    deadline = time.monotonic() + 20
+    while len(processes.tree_of(child.pid)) < 1 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    yield child
+    for process in processes.tree_of(child.pid):
+        processes.kill([process.pid])
+    child.kill()
+    child.wait()
+
+
+def test_both_ways_agree(family, monkeypatch: pytest.MonkeyPatch) -> None:
+    walked = {process.pid for process in processes.tree_of(family.pid)}
+    monkeypatch.setattr(processes, "_children", lambda proc, pid: None)
+    assert {process.pid for process in processes.tree_of(family.pid)} == walked
+    assert len(walked) == 1
+
+
+def test_children_of_other_threads_count(family) -> None:
+    started = []
+    thread = threading.Thread(target=lambda: started.append(subprocess.Popen(["sleep", "30"])))
+    thread.start()
+    thread.join()
+    try:
+        assert started[0].pid in {process.pid for process in processes.tree_of(os.getpid())}
+    finally:
+        started[0].kill()
+        started[0].wait()
+
+
+def test_pause_and_go_on(family) -> None:
+    def stopped() -> bool:
+        mine = {process.pid: process for process in processes.tree_of(os.getpid())}
+        return mine[family.pid].stopped
+
+    processes.pause([family.pid])
+    while not stopped():
+        time.sleep(0.01)
+    processes.go_on([family.pid])
+    while stopped():
+        time.sleep(0.01)
+
+
+def test_peaks_and_command_lines(family) -> None:
+    assert processes.peak_rss(family.pid) > 1 << 20
+    assert processes.command_line(family.pid)[1] == "-c"
+    assert processes.command_line(2**22 + 5) == []
+    assert processes.peak_rss(2**22 + 5) == 0
+
+
+def test_names_with_brackets(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    fields = "S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0"
+    (tmp_path / "7/stat").write_text(f"7 (a (odd) name) {fields}\n")
+    found = processes._read(str(tmp_path), "7")
+    assert found is not None
+    assert (found.name, found.parent, found.started) == ("a (odd) name", 1, 555.0)
