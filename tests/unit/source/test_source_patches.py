@@ -243,3 +243,26 @@ def test_choices_carry_their_reason(tree: Path) -> None:
     assert verdict() == ("unknown", "depends on cmake >=4, which is not known here")
     shown = apply(tree, choose([conditional], Context({"version": "1.13.0"}, tree)))
     assert shown.patches[0].state == "unknown" and shown.changed == ()
+
+
+@pytest.mark.parametrize("with_git", [False, True])
+def test_the_digest_stands_for_the_content(tree: Path, tmp_path: Path, with_git: bool) -> None:
+    if with_git:
+        git = ["git", "-C", str(tree), "-c", "user.name=t", "-c", "user.email=t@t"]
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "v"]):
+            subprocess.run([*git, *command], check=True)
+    clean = status(tree).digest
+    assert clean is not None and status(tree).digest == clean
+    patched = apply(tree, [patch()]).digest
+    assert patched != clean and status(tree).digest == patched
+    (tree / "torch/other.py").write_text("mine\n")
+    assert status(tree).digest not in (clean, patched)
+    (tree / "torch/other.py").write_text("a\nb\nc\n")
+    assert unapply(tree).digest == clean
+
+
+def test_only_patches_in_the_tree_have_a_hash(tree: Path) -> None:
+    header = mini.HEADER.replace(" version >=1.12", " version >=9")
+    unneeded = patch(OTHER, id="other", header=header)
+    result = apply(tree, choose([patch(), unneeded], Context({"version": "1.13.0"}, tree)))
+    assert [(one.state, one.sha256 is not None) for one in result.patches] == [("applied", True), ("not-needed", False)]

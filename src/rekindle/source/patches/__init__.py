@@ -15,6 +15,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.git import Git
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
 from rekindle.source import journal
+from rekindle.source.identity import tree_digest
 from rekindle.source.patches import engine
 from rekindle.source.patches.conditions import Context, Verdict, judge
 from rekindle.source.patches.header import Patch, load_patches, parse_patch, read_patch
@@ -175,9 +176,11 @@ def _describe(
         for patch in record.patches
         if patch.id not in shown
     ]
+    exact = record.version or exact_version(version, git.tag_at_head() if has_git else None)
     return SourceTree(
         project=project,
-        version=record.version or exact_version(version, git.tag_at_head() if has_git else None),
+        version=exact,
+        digest=tree_digest(root, git if has_git else None, record, project, exact),
         root=str(root),
         commit=record.commit or (git.head() if has_git else None),
         origin=record.origin,

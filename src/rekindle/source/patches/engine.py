@@ -66,7 +66,8 @@ def describe(patch: Patch, state: PatchState, detail: str | None = None) -> Appl
     return AppliedPatch(
         id=patch.id,
         state=state,
-        sha256=patch.sha256,
+        # Only what is in the tree, or would be, has a hash: bills of materials list those that do.
+        sha256=patch.sha256 if state in ("clean", "applied") else None,
         files=patch.paths,
         detail=detail,
         title=patch.title,
