@@ -10,6 +10,7 @@ from rekindle.model.machine import Check, Ready
 
 RULES: tuple[Rule, ...] = (
     basic.check_python,
+    basic.check_glibc,
     gpu.check_nvidia_driver,
     gpu.check_amd_driver,
     gpu.check_torch,

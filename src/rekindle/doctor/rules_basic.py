@@ -51,6 +51,30 @@ def _minor(python: Python) -> str:
     return ".".join(python.version.split(".")[:2])
 
 
+def check_glibc(case: Case) -> Check | None:
+    """Published wheels name the oldest glibc they run on."""
+    os = case.machine.os
+    if os.system != "linux":
+        return None
+    facts = load_facts()
+    wants = [(version, row.glibc) for version in facts.releases if (row := facts.release(version)) and row.glibc]
+    if os.glibc is None or not wants:
+        musl = any("musl" in gap.why for gap in case.gaps)
+        return Check(
+            id="glibc", status="fail" if musl else "skip", needed_for=("use",), found="musl" if musl else None,
+            want="glibc", fix=case.fix("musl") if musl else None,
+        )  # fmt: skip
+    want = f"{wants[0][1]} or newer"
+    newest = next((version for version, least in wants if version_key(os.glibc) >= version_key(least)), None)
+    if newest == wants[0][0]:
+        return Check(id="glibc", status="ok", needed_for=("use",), found=os.glibc, want=want)
+    why = f"for glibc {os.glibc} the newest published torch is {newest}" if newest else "no published torch runs on it"
+    return Check(
+        id="glibc", status="warn" if newest else "fail", needed_for=("use",), found=os.glibc, want=want, why=why,
+        fix=case.fix("glibc"),
+    )  # fmt: skip
+
+
 def check_python_headers(case: Case) -> Check | None:
     if case.machine.os.system == "windows" or not case.machine.pythons:
         return None

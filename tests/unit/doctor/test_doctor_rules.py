@@ -1,0 +1,220 @@
+"""The verdicts: every failure names a way out, on every system; fit is judged by the facts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rekindle.doctor
+from rekindle.doctor.case import Case
+from rekindle.doctor.checks import judge
+from rekindle.doctor.fit import cuda_misfits, cudnn_misfits, driver_misfit, lacks_code
+from rekindle.doctor.fixes import fix_for, load_fixes
+from rekindle.doctor.gpus import Graphics
+from rekindle.doctor.nvidia import Cards
+from rekindle.doctor.torch_verdict import judge_torch
+from rekindle.facts import load_facts
+from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.machine import (
+    Check,
+    Compiler,
+    Drivers,
+    Gap,
+    Gpu,
+    InstalledTorch,
+    Machine,
+    Os,
+    Python,
+    Toolkit,
+)
+
+MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
+TOPICS = sorted(name for name, value in load_fixes().items() if isinstance(value, dict))
+
+
+@given(st.sampled_from(TOPICS), st.lists(st.sampled_from(MANAGERS), unique=True, max_size=3))
+def test_every_topic_has_a_way_out_on_every_system(topic: str, managers: list[str]) -> None:
+    command = fix_for(topic, tuple(managers))
+    assert command and "{" not in command
+    if "root" in managers:
+        assert "sudo" not in command
+
+
+def test_every_topic_a_rule_names_exists() -> None:
+    room = Path(rekindle.doctor.__file__).parent
+    named = {topic for path in room.glob("rules_*.py") for topic in re.findall(r'fix\("([\w-]+)"\)', path.read_text())}
+    assert named and named <= set(TOPICS)
+
+
+def gpu(arch: str, name: str = "card") -> Gpu:
+    return Gpu(vendor="amd" if arch.startswith("gfx") else "nvidia", name=name, arch=parse_gpu_arch(arch))
+
+
+def machine(*gpus: Gpu, system: str = "linux", **parts: object) -> Machine:
+    return Machine(os=Os(system=system, arch="x86_64", glibc="2.35"), gpus=gpus, **parts)  # type: ignore[arg-type]
+
+
+def table(subject: Machine, **parts: object) -> dict[str, Check]:
+    nvidia = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "nvidia"), driver=subject.drivers.nvidia)
+    amd = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "amd"))
+    case = Case(machine=subject, graphics=Graphics(nvidia=nvidia, amd=amd), managers=(), workspace="/x", **parts)  # type: ignore[arg-type]
+    return {check.id: check for check in judge(case)[0]}
+
+
+def cuda(version: str) -> Toolkit:
+    return Toolkit(kind="cuda", version=version, path=f"/usr/local/cuda-{version}")
+
+
+@pytest.mark.parametrize(
+    ("version", "compiler", "arch", "words"),
+    [
+        ("12.4.1", ("gcc", "11.4.0"), "sm_86", None),
+        ("11.2.2", ("gcc", "11.4.0"), "sm_35", "gcc up to 10"),
+        ("12.3.2", ("gcc", "12.2.0"), "sm_120", "newest it knows is sm_90"),
+        ("13.0", ("gcc", "13.3.0"), "sm_61", "oldest it knows is sm_75"),
+        ("12.6.3", ("clang", "19.1.0"), "sm_86", "clang up to 18"),
+        # What no table knows is no misfit.
+        ("99.1", ("gcc", "20.1.0"), "sm_35", None),
+    ],
+)
+def test_a_toolkit_that_does_not_fit_is_named(
+    version: str, compiler: tuple[str, str], arch: str, words: str | None
+) -> None:
+    kind, number = compiler
+    subject = machine(gpu(arch), compilers=(Compiler(kind=kind, version=number),), toolkits=(cuda(version),))  # type: ignore[arg-type]
+    misfits = cuda_misfits(subject, subject.toolkits[0])
+    assert misfits == [] if words is None else words in misfits[0].why
+    assert table(subject)["cuda-toolkit"].status == ("ok" if words is None else "fail")
+
+
+def test_one_toolkit_that_fits_is_enough() -> None:
+    subject = machine(
+        gpu("sm_86"), compilers=(Compiler(kind="gcc", version="13.2.0"),), toolkits=(cuda("12.4.1"), cuda("11.8.0"))
+    )
+    checks = table(subject)
+    assert checks["cuda-toolkit"].status == "ok" and checks["cuda-toolkit"].found == "12.4.1"
+    assert checks["cuda-11.8.0"].status == "warn"
+
+
+def test_a_c_compiler_alone_does_not_count() -> None:
+    subject = machine(compilers=(Compiler(kind="gcc", version="12.2.0", note="C only: no C++ compiler"),))
+    assert table(subject)["compiler"].status == "fail"
+
+
+def test_cudnn_for_another_cuda_is_named() -> None:
+    other = Toolkit(kind="cudnn", version="8.9.7", path="/usr", note="for CUDA 11.8")
+    subject = machine(gpu("sm_86"), toolkits=(cuda("12.4.1"), other))
+    assert "made for CUDA 11.8; the toolkit here is CUDA 12.4.1" in cudnn_misfits(subject)[0].why
+    assert table(subject)["cudnn"].status == "warn"
+
+
+def test_an_old_driver_is_named() -> None:
+    assert "needs driver" in str(driver_misfit(machine(drivers=Drivers(nvidia="470.256.02")), "12.4"))
+    assert driver_misfit(machine(drivers=Drivers(nvidia="580.95.05")), "12.4") is None
+    assert driver_misfit(machine(drivers=Drivers(nvidia="L4T 36.4")), "12.4") is None
+
+
+@pytest.mark.parametrize(
+    ("archs", "card", "lacks"),
+    [
+        (("sm_50", "sm_60"), "sm_61", False),
+        (("sm_80", "sm_90"), "sm_61", True),
+        (("sm_80", "compute_80"), "sm_120", False),
+        (("8.6+PTX",), "sm_89", False),
+        (("sm_90a",), "sm_100", True),
+        (("gfx900", "gfx906"), "gfx900", False),
+        (("gfx906",), "gfx900", True),
+    ],
+)
+def test_code_for_the_card(archs: tuple[str, ...], card: str, lacks: bool) -> None:
+    assert lacks_code(archs, gpu(card)) is lacks
+
+
+def torch(version: str, **parts: object) -> InstalledTorch:
+    return InstalledTorch(version=version, python="/usr/bin/python3", works=True, **parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("installed", "subject", "words"),
+    [
+        (torch("2.6.0+cu124", cuda="12.4"), machine(gpu("sm_86"), drivers=Drivers(nvidia="550.54")), None),
+        (
+            torch("2.6.0+cu124", cuda="12.4"),
+            machine(gpu("sm_35"), drivers=Drivers(nvidia="550.54")),
+            "no code for sm_35",
+        ),
+        (torch("2.6.0+cu124", cuda="12.4"), machine(gpu("sm_86"), drivers=Drivers(nvidia="470.256")), "needs driver"),
+        (torch("2.6.0+cpu"), machine(gpu("sm_86")), "CPU build"),
+        (torch("2.6.0+cu124", cuda="12.4"), machine(gpu("gfx1100")), "there is no such card"),
+        (torch("2.6.0+cpu"), machine(), None),
+        # A private build: only its own list counts.
+        (torch("2.8.0a0+gitabc", cuda="11.4", archs=("sm_35",)), machine(gpu("sm_35")), None),
+        (torch("2.8.0a0+gitabc", cuda="11.4", archs=("sm_35",)), machine(gpu("sm_86")), "no code for sm_86"),
+    ],
+)
+def test_why_an_installed_torch_does_not_work(installed: InstalledTorch, subject: Machine, words: str | None) -> None:
+    judged = judge_torch(subject, installed)
+    assert judged.why is None if words is None else words in (judged.why or "")
+    assert judged.gpu_works is (False if words else None)
+
+
+def test_a_torch_proven_on_the_card_is_not_argued_with() -> None:
+    proven = torch("2.6.0+cu124", cuda="12.4", gpu_works=True)
+    assert judge_torch(machine(gpu("sm_35")), proven).why is None
+
+
+@pytest.mark.parametrize(
+    ("version", "note", "status"),
+    [
+        ("2.7.18", None, "warn"),
+        ("3.12.3", None, "ok"),
+        ("3.8.10", None, "warn"),
+        ("3.12.3", "32 bit: none", "fail"),
+        ("4.0.1", None, "fail"),
+    ],
+)
+def test_pythons_are_judged_by_published_wheels(version: str, note: str | None, status: str) -> None:
+    check = table(machine(pythons=(Python(version=version, note=note),)))["python"]
+    assert check.status == status
+    assert check.status == "ok" or check.fix
+
+
+@pytest.mark.parametrize(("glibc", "status"), [("2.36", "ok"), ("2.17", "warn"), ("2.5", "fail")])
+def test_glibc_is_judged_by_published_wheels(glibc: str, status: str) -> None:
+    subject = Machine(os=Os(system="linux", arch="x86_64", glibc=glibc))
+    assert table(subject)["glibc"].status == status
+
+
+def test_musl_is_a_no() -> None:
+    subject = Machine(os=Os(system="linux", arch="x86_64"))
+    assert table(subject, gaps=(Gap(what="glibc", why="this system uses musl"),))["glibc"].status == "fail"
+
+
+arch = st.sampled_from(["sm_35", "sm_61", "sm_86", "sm_120", "gfx906", "gfx1100"])
+
+
+@given(
+    st.lists(arch, max_size=3),
+    st.lists(st.sampled_from(load_facts().toolkits), max_size=3),
+    st.lists(st.tuples(st.sampled_from(["gcc", "clang"]), st.integers(5, 16)), max_size=3),
+)
+def test_ready_means_that_nothing_failed(
+    archs: list[str], toolkits: list[str], compilers: list[tuple[str, int]]
+) -> None:
+    subject = machine(
+        *map(gpu, archs),
+        toolkits=tuple(map(cuda, toolkits)),
+        compilers=tuple(Compiler(kind=kind, version=f"{number}.1.0") for kind, number in compilers),  # type: ignore[arg-type]
+    )
+    checks = table(subject)
+    assert all(check.fix for check in checks.values() if check.status == "fail")
+    # Another compiler never takes a fitting toolkit away.
+    if checks.get("cuda-toolkit") and checks["cuda-toolkit"].status == "ok" and compilers:
+        from msgspec.structs import replace
+
+        more = replace(subject, compilers=(*subject.compilers, Compiler(kind="gcc", version="99.1.0")))
+        assert table(more)["cuda-toolkit"].status == "ok"
