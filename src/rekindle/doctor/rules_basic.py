@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
 from rekindle.doctor.text import version_key
@@ -57,7 +59,9 @@ def check_glibc(case: Case) -> Check | None:
     if os.system != "linux":
         return None
     facts = load_facts()
-    wants = [(version, row.glibc) for version in facts.releases if (row := facts.release(version)) and row.glibc]
+    platform: Any = f"linux_{os.arch}"
+    rows = [(version, facts.release(version)) for version in facts.releases]
+    wants = [(version, row.glibc[platform]) for version, row in rows if row and platform in row.glibc]
     if os.glibc is None or not wants:
         musl = any("musl" in gap.why for gap in case.gaps)
         return Check(
