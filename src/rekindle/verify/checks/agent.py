@@ -297,7 +297,7 @@ def chosen(id, request):
 def jobs_for(scope, request, gpus):
     """(id, check, device) of one scope, in order."""
     for check in kit.CHECKS:
-        if check.scope != scope or not wanted(check, request):
+        if check.scope != scope or not wanted(check, request) or (scope == "gpus" and not gpus):
             continue
         if scope == "gpu":
             for index in range(len(gpus)):
@@ -318,6 +318,7 @@ def any_after_import(request):
 
 
 def carry_out(jobs, request, tell):
+    """Run them in turn. False where one ended in such a way that what comes after it would say nothing."""
     patience = request.get("patience", 1)
     for id, check, device in jobs:
         limit = check.timeout * patience
@@ -331,6 +332,8 @@ def carry_out(jobs, request, tell):
         tell(dict(result, event="end", id=id))
         if check.scope in ("gate", "import") and result["status"] == "failed":
             return False
+        if check.scope == "preload" and result["status"] != "passed":
+            return False
     return True
 
 
@@ -338,8 +341,8 @@ def perform(request, tell):
     """All that was asked for, in order: is the CPU the right one, before the import, the import, CPU, each GPU."""
     if request.get("cpu") and not carry_out(jobs_for("gate", request, []), request, tell):
         return
-    for scope in ("preload", "bare"):
-        carry_out(jobs_for(scope, request, []), request, tell)
+    if carry_out(jobs_for("preload", request, []), request, tell):
+        carry_out(jobs_for("bare", request, []), request, tell)
     package = request["package"]
     if not any_after_import(request):
         return

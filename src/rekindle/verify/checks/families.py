@@ -7,6 +7,9 @@ from rekindle_checks.kit import Failed, Skip
 
 # Relative error allowed: some units in the last place of each type (2^-10 and 2^-7 are one unit of half and bfloat16).
 ROUNDING = {"float64": 1e-12, "float32": 2e-6, "float16": 4e-3, "bfloat16": 3e-2, "complex64": 4e-6, "complex128": 1e-12}
+# Kernels of older releases add up in the type itself: torch 1.8 to 1.13 were off by 0.08 in sums of 47 products in
+# bfloat16. A wrong product would be off by one or more.
+SUMMING = {"bfloat16": 0.25, "float16": 0.06}
 ABSENT = ("not implemented for", "not supported", "not currently supported", "unsupported", "no implementation")
 
 
@@ -59,7 +62,8 @@ def elementwise(t, device):
     said = each_dtype(t, ("float64", "float32", "float16", "bfloat16"), work)
     t.step("integers")
     whole = torch.arange(-20, 21, dtype=torch.int64).to(device)
-    t.equal((whole * 3 // 2).tolist() if hasattr(torch, "floor_divide") else None, [i * 3 // 2 for i in range(-20, 21)])
+    # Not "//", which rounded towards zero before torch 1.13.
+    t.equal(torch.div(whole * 3, 2, rounding_mode="floor").tolist(), [i * 3 // 2 for i in range(-20, 21)], "division")
     t.equal((whole % 7).tolist(), [i % 7 for i in range(-20, 21)], "remainder")
     t.equal((whole & 5).tolist(), [i & 5 for i in range(-20, 21)], "bitwise and")
     return said
@@ -108,16 +112,17 @@ def products(t, device, dtypes=("float64", "float32", "bfloat16", "float16", "co
             return
         a, b, c = (tensor(t, v, s, device, name) for v, s in ((x, (n, k)), (y, (k, m)), (bias, (n, m))))
         slack = ROUNDING[name]
+        loose = SUMMING.get(name, slack)
         if name.startswith("complex"):
             pair = (a + 1j * a) @ b
             t.close(torch.view_as_real(pair)[..., 1], want, slack, slack * 10, "complex matmul")
             return
-        t.close(a @ b, want, slack, slack, "matmul")
-        t.close(torch.addmm(c, a, b), [u + v for u, v in zip(bias, want)], slack, slack, "addmm")
-        t.close(b.t() @ a.t(), transposed(want, n, m), slack, slack, "matmul of transposed matrices")
+        t.close(a @ b, want, slack, loose, "matmul")
+        t.close(torch.addmm(c, a, b), [u + v for u, v in zip(bias, want)], slack, loose, "addmm")
+        t.close(b.t() @ a.t(), transposed(want, n, m), slack, loose, "matmul of transposed matrices")
         batch = torch.bmm(torch.stack([a, -a]), torch.stack([b, b]))
-        t.close(batch, want + [-v for v in want], slack, slack, "bmm")
-        t.close(torch.mv(a, b[:, 0].contiguous()), want[::m], slack, slack, "matrix times vector")
+        t.close(batch, want + [-v for v in want], slack, loose, "bmm")
+        t.close(torch.mv(a, b[:, 0].contiguous()), want[::m], slack, loose, "matrix times vector")
 
     return each_dtype(t, dtypes, work)
 
@@ -139,10 +144,11 @@ def convolutions(t, device):
         a = tensor(t, x, (1, channels, size, size), device, name)
         b = tensor(t, w, (outputs, channels, kernel, kernel), device, name)
         slack = ROUNDING[name]
-        t.close(F.conv2d(a, b), plain, slack, slack, "conv2d")
-        t.close(F.conv2d(a, b, stride=2, padding=1), strided, slack, slack, "conv2d with stride and padding")
+        loose = SUMMING.get(name, slack)
+        t.close(F.conv2d(a, b), plain, slack, loose, "conv2d")
+        t.close(F.conv2d(a, b, stride=2, padding=1), strided, slack, loose, "conv2d with stride and padding")
         last = a.contiguous(memory_format=torch.channels_last)
-        t.close(F.conv2d(last, b), plain, slack, slack, "conv2d, channels last")
+        t.close(F.conv2d(last, b), plain, slack, loose, "conv2d, channels last")
         if name in ("float32", "float64"):
             one = F.conv1d(a[0, :, 0].unsqueeze(0), b[:, :, 0].contiguous())
             rows = [v for c in range(channels) for v in x[c * size * size : c * size * size + size]]
