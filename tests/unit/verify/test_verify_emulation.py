@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import zipfile
+from pathlib import Path
 
 import pytest
 from elftools.elf.dynamic import DynamicSegment
@@ -11,9 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
+from rekindle.verify import guest as guests
 from rekindle.verify.cpus import PROBED, find_cpu, known_names
+from rekindle.verify.emulator import Emulator
 from rekindle.verify.instruction import instruction_set
+from rekindle.verify.root import Root
 from rekindle.verify.stubs import elf_hash, stub_library
+from rekindle.verify.subject import Subject, read_subject
+from rekindle.verify.target import Target
 
 
 @pytest.mark.parametrize("name", known_names())
@@ -97,3 +104,73 @@ def test_a_stub_is_read_back_by_another_reader(symbols: dict[str, str | None]) -
 def test_the_hash_is_the_one_of_the_abi() -> None:
     # System V ABI, "Hash Table": the reference function gives these.
     assert elf_hash("") == 0 and elf_hash("printf") == 0x077905A6 and elf_hash("syscall") == 0x0B09985C
+
+
+class Quiet:
+    def stage(self, name: str, detail: str = "") -> None: ...
+    def step(self, done: float, total: float | None, detail: str = "") -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+def laid_out(tmp_path: Path, tag: str = "cp311-cp311-manylinux_2_28_x86_64", requires: str = "") -> Subject:
+    path = tmp_path / f"torch-2.6.0-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch/__init__.py", "")
+        archive.writestr("torch-2.6.0.dist-info/METADATA", f"Name: torch\nVersion: 2.6.0\n{requires}")
+    return read_subject(path)
+
+
+def target_for(subject: Subject, guest: guests.Guest) -> Target:
+    emulator = Emulator(path="/usr/bin/qemu-x86_64", version="7.2", models=("IvyBridge",))
+    return guests.emulated_target(
+        emulator, find_cpu("ivybridge"), guest, site=Path("/s"), stubs=Path("/t"), subject=subject, stubbed=["libx.so"],
+        env={"ATEN_CPU_CAPABILITY": "avx2"},
+    )  # fmt: skip
+
+
+def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) -> None:
+    subject = laid_out(tmp_path)
+    target = target_for(subject, guests.Guest(python=Path("/usr/bin/python3.11"), version=(3, 11), root=None))
+    assert target.command[:3] == ("/usr/bin/qemu-x86_64", "-cpu", "IvyBridge") and "-L" not in target.command
+    assert target.command[-1] == "/usr/bin/python3.11" and target.no_import is None
+    settings = dict(word.split("=", 1) for word in target.command if "=" in word)
+    assert settings["ATEN_CPU_CAPABILITY"] == "avx2" and "PYTHONHOME" not in settings
+    assert target.cpu_features is not None and "avx2" in target.cpu_features["lacks"]
+
+
+def test_a_wheel_for_another_python_is_tried_without_importing_it(tmp_path: Path) -> None:
+    root = Root(path=tmp_path, python=tmp_path / "usr/bin/python3.13", version=(3, 13), packages=40)
+    target = target_for(laid_out(tmp_path), guests.guest_in(root))
+    assert target.no_import is not None and "3.11" in target.no_import and "3.13" in target.no_import
+    assert "-L" in target.command
+
+
+def test_dependencies_leave_out_what_only_gpus_use(tmp_path: Path) -> None:
+    requires = (
+        "Requires-Dist: filelock\n"
+        "Requires-Dist: nvidia-cublas-cu12 (==12.4.5.8) ; platform_system == 'Linux' and platform_machine == 'x86_64'\n"
+        "Requires-Dist: triton==3.2.0; platform_system == 'Linux'\n"
+        "Requires-Dist: setuptools ; python_version >= '3.12'\n"
+        "Requires-Dist: sympy (==1.13.1) ; python_version >= '3.9'\n"
+        "Requires-Dist: optree>=0.13.0; extra == 'optree'\n"
+        "Requires-Dist: not a requirement at all!!\n"
+    )
+    subject = laid_out(tmp_path, requires=requires)
+    assert guests.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
+
+
+def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.6.0-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch-2.6.0.dist-info/METADATA", "Name: torch\n")
+        archive.writestr("../outside.txt", "gotcha")
+    (tmp_path / "site").mkdir()
+    with pytest.raises(BadInput, match="outside"):
+        guests.unpack(read_subject(path), tmp_path / "site", Quiet())
+    assert not (tmp_path / "outside.txt").exists()
+
+
+@pytest.mark.parametrize("tag", ["cp311-cp311-win_amd64", "cp311-cp311-manylinux_2_28_aarch64", "py3-none-any"])
+def test_only_code_for_x86_linux_can_be_emulated(tmp_path: Path, tag: str) -> None:
+    with pytest.raises(BadInput, match="x86-64"):
+        guests.check_subject(laid_out(tmp_path, tag))
