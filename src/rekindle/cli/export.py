@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.export import render_exported
 
     if args.plan is None:
-        plan = api.plan(*machine_and_wish(args))
+        plan = api.plan(*machine_and_wish(args), wheelhouses=args.wheelhouse)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
     else:

@@ -54,7 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--build", action="store_true", help="insist on a source build")
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
     group.add_argument(
-        "--wheelhouse", action="append", metavar="DIR|URL", help="look for a wheel built before (repeatable)"
+        "--wheelhouse",
+        action="append",
+        metavar="DIR|URL",
+        help="look for a wheel built before (repeatable; default: $REKINDLE_WHEELHOUSES)",
     )
     group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118, python=3.13 …")
 
@@ -66,7 +69,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     machine, wish = machine_and_wish(args)
     if args.why_not:
         return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
-    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse or ())
+    plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
 
 

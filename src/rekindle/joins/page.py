@@ -66,7 +66,10 @@ def ask_planner(ask: Ask) -> Plan:
 
     place = next(place for place in PLACES if place.id == ask.place)
     facts = load_facts()
-    machine = machine_from_flags(facts, gpu=[ask.gpu], os=place.system, arch=place.arch, cpu=ask.cpu or None)
+    # As the command line does it: a Python that is named is both there and wished for.
+    machine = machine_from_flags(
+        facts, gpu=[ask.gpu], os=place.system, arch=place.arch, cpu=ask.cpu or None, python=ask.python or None
+    )
     machine = msgspec.structs.replace(
         machine, gpus=tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
     )

@@ -9,21 +9,63 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rekindle.model.facts import Platform
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Plan, WhyNot, Wish
+    from rekindle.model.plan import Plan, Reason, WhyNot, Wish
     from rekindle.model.wheelhouse import Row
     from rekindle.plan.wheelhouse import HouseWheel
 
 
-def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] = ()) -> Plan:
+def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] | None = None) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
     ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
+    Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
     """
+    import msgspec
+
     from rekindle.plan.solve import make_plan
 
     where = machine or this_machine()
-    wheels = [wheel for place in wheelhouses for wheel in house_wheels(place)]
-    return _with_patches(make_plan(where, wish, wheelhouse=wheels), where)
+    if wheelhouses is not None:
+        wheels = [wheel for place in wheelhouses for wheel in house_wheels(place)]
+        silent: list[Reason] = []
+    else:
+        wheels, silent = _configured_wheels()
+    made = _with_patches(make_plan(where, wish, wheelhouse=wheels), where)
+    return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
+
+
+def configured_wheelhouses() -> list[str]:
+    """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
+    import shlex
+
+    from rekindle.errors import BadInput
+    from rekindle.host.live import LiveHost
+
+    host = LiveHost()
+    try:
+        # Backslashes are part of a Windows path, not quoting.
+        return [
+            word.strip("\"'")
+            for word in shlex.split(host.env.get("REKINDLE_WHEELHOUSES", ""), posix=host.system != "windows")
+        ]
+    except ValueError as error:
+        raise BadInput(f"REKINDLE_WHEELHOUSES is not readable: {error}") from error
+
+
+def _configured_wheels() -> tuple[list[HouseWheel], list[Reason]]:
+    from rekindle.errors import BadInput
+    from rekindle.model.plan import Reason
+
+    wheels: list[HouseWheel] = []
+    silent: list[Reason] = []
+    for place in configured_wheelhouses():
+        try:
+            wheels += house_wheels(place)
+        except BadInput as error:
+            silent.append(
+                Reason(code="wheelhouse-silent", text=f"The wheelhouse {place} was not asked: {error.message}")
+            )
+    return wheels, silent
 
 
 def house_wheels(place: str) -> list[HouseWheel]:
