@@ -68,7 +68,7 @@ def covers(flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Cove
         return Coverage("native", f"{way} {gpu.arch}", source)
     if kind == "jit":
         assert code is not None
-        return Coverage("jit", f"only PTX ({code.compute}), which the driver must compile for {gpu.arch}", source)
+        return Coverage("jit", f"holds only PTX ({code.compute}), which the driver must compile for {gpu.arch}", source)
     return Coverage(
         "none", f"has code for {' '.join(archs)}, none of which runs on {gpu.arch} ({gpu.arch.dotted})", source
     )

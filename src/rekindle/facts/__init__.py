@@ -23,7 +23,7 @@ from rekindle.facts.tables import (
     TorchFile,
     WheelsFile,
 )
-from rekindle.model.facts import CudaToolkit, Flavour, Platform, Release, SourceEra
+from rekindle.model.facts import CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
 from rekindle.model.version import compare, key, minor
 
 __all__ = ["Facts", "load_facts"]
@@ -90,6 +90,11 @@ class Facts:
     def toolkits(self) -> tuple[str, ...]:
         """Every known CUDA toolkit, newest first."""
         return tuple(sorted(self.cuda.toolkit, key=key, reverse=True))
+
+    @functools.cached_property
+    def python_hazards(self) -> tuple[Hazard, ...]:
+        """The hazards that depend on the Python; few, and asked for often."""
+        return tuple(row for row in self.hazards.hazard if row.python)
 
     @functools.cached_property
     def minors(self) -> dict[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rekindle.backends import BACKENDS, flavour_backend
-from rekindle.model.version import compare, key, minor
+from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules_system import python_key, pythons_of, same_python
@@ -29,7 +29,19 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     had = question.had_python(known)
     if had:
         return had
-    return next((version for version in _LIKED_PYTHONS if version in known), known[-1] if known else None)
+    liked = [version for version in _LIKED_PYTHONS if version in known]
+    unharmed = (version for version in liked if not _is_harmful(version, candidate, question))
+    return next(unharmed, liked[0] if liked else known[-1] if known else None)
+
+
+def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
+    """A known hazard names this Python with this torch (torch.compile under 3.12 before 2.4)."""
+    kind = "wheel" if candidate.answer == "install" else "build"
+    return any(
+        hazard.concerns in (kind, "both") and (hazard.torch is None or matches(candidate.torch, hazard.torch))
+        for hazard in question.facts.python_hazards
+        if matches(python, hazard.python or "")
+    )
 
 
 def official(question: Question) -> Iterator[Candidate]:

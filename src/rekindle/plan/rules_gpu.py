@@ -36,7 +36,8 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
                 rule="R101",
                 code="gpu-not-in-wheel" if coverage.kind == "none" else "gpu-only-ptx",
                 what=candidate.name,
-                reason=f"{candidate.name} {coverage.text}, so {card(gpu)} is not served.",
+                reason=f"{candidate.name} {coverage.text}"
+                + (f", so {card(gpu)} is not served." if coverage.kind == "none" else ", and nobody saw that work."),
                 source=coverage.source,
                 certain=coverage.kind == "none",
             )

@@ -39,7 +39,7 @@ def compose(outcome: Outcome) -> Plan:
     because = [*choice_reasons(best, question), *_reasons(against)]
     return Plan(
         answer=candidate.answer,
-        as_asked=not changes and not outcome.unserved and not question.hopeless_gpus,
+        as_asked=not (changes or outcome.unserved or question.hopeless_gpus or _is_guess(best)),
         torch=candidate.torch,
         variant=candidate.flavour.name if candidate.flavour else None,
         cuda=candidate.cuda,
@@ -174,9 +174,14 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
     return tuple(chosen)
 
 
+def _is_guess(judged: Judged) -> bool:
+    """The wheel has no machine code for a card: whether the driver can make some is anyone's guess."""
+    return any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts)
+
+
 def _is_poor(judged: Judged, best: Judged, question: Question) -> bool:
     """Beside a good wheel: PTX that may not compile, or a torch of another age nobody asked for."""
-    if any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts):
+    if _is_guess(judged):
         return True
     order = question.facts.minors
     behind = order[minor(best.candidate.torch)] - order[minor(judged.candidate.torch)]

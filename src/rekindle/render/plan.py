@@ -51,6 +51,8 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         asked = "as asked" if plan.as_asked else "with changes"
         return ("ok" if plan.as_asked else "warn"), f"Build {name} from source{kit}{python}, {asked}"
+    if any(warning.code == "gpu-only-ptx" for warning in plan.warnings):
+        return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
     if plan.as_asked:
         return "ok", f"Install {name}{python}: a published wheel runs there"
     return "warn", f"Install {name}{python}; not quite as asked"

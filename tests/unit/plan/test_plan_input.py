@@ -84,3 +84,9 @@ def test_why_not_prints_the_refusals(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["plan", "--gpu", "RTX 5070", "--why-not", "cuda=12.3"]) == 0
     out = capsys.readouterr().out
     assert "R111" in out and "cannot compile for sm_120" in out and "12.8" in out
+
+
+def test_a_card_newer_than_the_tables_is_cannot_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gpu", "sm_130", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert not plan["as_asked"] and any("Cannot tell" in warning["text"] for warning in plan["warnings"])
