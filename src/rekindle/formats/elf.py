@@ -23,10 +23,11 @@ MACHINES = {
     190: "cuda",
     224: "amdgpu",
 }
-SHT_NOBITS = 8
+SHT_NULL, SHT_NOBITS = 0, 8
 SHF_EXECINSTR = 4
 PT_LOAD, PT_DYNAMIC = 1, 2
 MAX_SECTIONS = 100_000
+MAX_ADDRESS = 1 << 57
 MAX_ENTRIES = 1 << 20
 DT = {
     "NEEDED": 1, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SONAME": 14, "RPATH": 15, "RUNPATH": 29,
@@ -102,6 +103,8 @@ class Elf:
         rows = [view.unpack("<IIQQQQIIQQ", base + i * size) for i in range(count)]
         if not rows:
             return ()
+        if any(row[3] >= MAX_ADDRESS or row[5] >= MAX_ADDRESS for row in rows if row[1] != SHT_NULL):
+            raise Malformed(f"{view.what} claims a section beyond any address a CPU has")
         if names_at >= count:
             raise Malformed(f"{view.what} keeps its section names in section {names_at}, which does not exist")
         table, end = rows[names_at][4], rows[names_at][4] + rows[names_at][5]
@@ -134,6 +137,8 @@ class Elf:
         out = []
         for i in range(self._phnum):
             kind, flags, offset, address, _, file_size, _, _ = view.unpack("<IIQQQQQQ", self._phoff + i * size)
+            if address >= MAX_ADDRESS or file_size >= MAX_ADDRESS:
+                raise Malformed(f"{view.what} claims a segment beyond any address a CPU has")
             out.append(Segment(kind, flags, offset, address, file_size))
         return tuple(out)
 

@@ -86,13 +86,18 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         suspects=_uses(lists["suspects"]),
         silent=_uses(lists["silent"]),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common()),
-        evidence=tuple((lists["unconditional"] + lists["suspects"] + lists["silent"])[:MOST_EVIDENCE]),
+        evidence=_distinct(lists["unconditional"] + lists["suspects"] + lists["silent"])[:MOST_EVIDENCE],
         required=tuple(sorted(needed)),
         runs_from=runs_from(needed, machine) if machine else None,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.judged.functions for survey in surveys),
         notes=tuple(notes),
     )
+
+
+def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    """One row per function and instruction sets: templates share a name."""
+    return tuple({(one.function, one.isa, one.file): one for one in reversed(evidence)}.values())[::-1]
 
 
 def _why(reason: str, chain: Sequence[str]) -> str:

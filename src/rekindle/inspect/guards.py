@@ -16,6 +16,7 @@ class Guard:
     trust: str
     name: re.Pattern[str] | None
     file: re.Pattern[str] | None
+    library: re.Pattern[str] | None = None
 
     def covers(self, name: str, file: str) -> bool:
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
@@ -27,9 +28,10 @@ class Guards:
     check_function: re.Pattern[str]
     check_variable: re.Pattern[str]
 
-    def find(self, name: str, file: str) -> Guard | None:
+    def find(self, name: str, file: str, library: str = "") -> Guard | None:
         """The first guard that covers a function; the table's order is the order of trust."""
-        return next((guard for guard in self.rows if guard.covers(name, file)), None)
+        found = next((guard for guard in self.rows if guard.covers(name, file)), None)
+        return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
 
 
 @functools.cache
@@ -40,7 +42,14 @@ def load_guards() -> Guards:
         return re.compile(text) if text else None
 
     rows = tuple(
-        Guard(row["id"], row["title"], row["trust"], pattern(row.get("name")), pattern(row.get("file")))
+        Guard(
+            row["id"],
+            row["title"],
+            row["trust"],
+            pattern(row.get("name")),
+            pattern(row.get("file")),
+            pattern(row.get("library")),
+        )
         for row in raw["guard"]
     )
     return Guards(rows, re.compile(raw["checks"]["function"]), re.compile(raw["checks"]["variable"]))

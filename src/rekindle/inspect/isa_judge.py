@@ -67,12 +67,13 @@ class _Judge:
             if name not in ("base", "bad"):
                 self.uses[number][name] = address
         self.named = self.graph.named
+        self.base = library.binary.view.what.rsplit("/", 1)[-1]
         self._guard_of: dict[int, Guard | None] = {}
 
     def guard(self, number: int) -> Guard | None:
         if number not in self._guard_of:
             name = self.functions.name(number)
-            self._guard_of[number] = self.guards.find(name, self.functions.file(number))
+            self._guard_of[number] = self.guards.find(name, self.functions.file(number), self.base)
         return self._guard_of[number]
 
     def run(self) -> Judged:
@@ -171,6 +172,11 @@ class _Judge:
         return copy or self.graph.checks(number)
 
     def _entered_from_outside(self, number: int) -> bool:
-        if bool(self.functions.exported[number]) or number in self.graph.started:
+        if number in self.graph.started:
+            return True
+        # A library with its own dispatch exports functions and keeps tables too; who calls them decides.
+        if self.guard(number) is not None:
+            return False
+        if bool(self.functions.exported[number]):
             return True
         return self.named and self.graph.taken(number) and not self.uses.get(number)

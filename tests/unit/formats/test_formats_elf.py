@@ -69,3 +69,14 @@ def test_any_bytes_changed_never_crash(changes: list[tuple[int, int]]) -> None:
         broken[at] = value
     with contextlib.suppress(RekindleError):
         read_everything(bytes(broken))
+
+
+def test_an_address_no_cpu_has() -> None:
+    """Found by fuzzing: arithmetic on it overflowed 64 bits."""
+    elf = Elf(GOOD)
+    broken = bytearray(GOOD)
+    table = int.from_bytes(GOOD[0x28:0x30], "little")
+    index = next(i for i, section in enumerate(elf.sections) if section.name == ".text")
+    broken[table + 64 * index + 16 : table + 64 * index + 24] = b"\xff" * 8
+    with pytest.raises(Malformed, match="beyond"):
+        _ = Elf(bytes(broken)).sections
