@@ -19,7 +19,10 @@ BLOCK_BYTES = 1 << 20
 _KEPT = 12
 # In one block a word that stands there more often than this is sampled at both ends.
 _CROWD = 60
-_CROWD_LIMIT = 2000
+_CROWD_LIMIT = 300
+# A rule or signal that has fired this often is only asked now and then: the log repeats itself.
+_ENOUGH = 40
+_NOW_AND_THEN = 50
 _TROUBLE = re.compile(
     rb"[Ee]rror|ERROR|fatal|FATAL|Fatal|undefined|cannot|could not|Could not|[Ff]ailed|No such|not found|rrno"
 )
@@ -43,8 +46,17 @@ class Seen:
     """The events of one rule or signal."""
 
     count: int = 0
+    passed_over: int = 0
     kept: list[Event] = field(default_factory=list)
     last: Event | None = None
+
+    @property
+    def tired(self) -> bool:
+        """Counts the call: of many, one in fifty is looked at."""
+        if self.count < _ENOUGH:
+            return False
+        self.passed_over += 1
+        return self.passed_over % _NOW_AND_THEN != 0
 
     def add(self, event: Event) -> None:
         self.count += 1
@@ -94,8 +106,18 @@ class Watcher:
         return reading
 
     def _fire(self, reading: Reading, block: bytes, position: int, line: int, index: int) -> None:
+        windows: dict[tuple[int, int], str] = {}
+
+        def around(before: int, lines: int) -> str:
+            if (before, lines) not in windows:
+                windows[before, lines] = window(block, position, before=before, lines=lines)
+            return windows[before, lines]
+
         for pattern, is_rule, key in self._users[index]:
-            text = window(block, position, before=pattern.before, lines=pattern.lines)
+            place = reading.rules if is_rule else reading.signals
+            if key in place and place[key].tired:
+                continue
+            text = around(pattern.before, pattern.lines)
             found = compiled(pattern.regex).search(text) if pattern.regex else None
             if pattern.regex and not found:
                 continue
@@ -106,14 +128,13 @@ class Watcher:
             values = {name.rstrip("23"): value.strip() for name, value in captured.items() if value}
             # A traceback also shows the source line that made the message, with its placeholders.
             values = {name: value for name, value in values.items() if "{" not in value and "%" not in value}
-            place = reading.rules if is_rule else reading.signals
             event = Event(
                 line=line,
                 values=values,
                 evidence=evidence(block, position),
                 text=text,
-                around=window(block, position, before=6, lines=3) if is_rule else "",
-                after=window(block, position, before=0, lines=3) if is_rule else "",
+                around=around(6, 3) if is_rule else "",
+                after=around(0, 3) if is_rule else "",
             )
             place.setdefault(key, Seen()).add(event)
 

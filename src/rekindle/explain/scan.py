@@ -13,8 +13,8 @@ from typing import Any
 
 SMALL_BYTES = 48 * 1024
 GRAM = 4
-# How many bytes pass before the choice of representatives is made anew.
-ADAPT_BYTES = 64 << 20
+# The choice of representatives is made anew when more than one place in so many passes the filter.
+POOR_SHARE = 400
 _MULTIPLIER = 0x9E3779B1
 _SHIFT = 16
 _STRIDE = 1 << 18
@@ -47,11 +47,17 @@ class Words:
         return sorted(hits)
 
     def find_all(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-        if self._filter is None or self._filter.seen > ADAPT_BYTES:
+        end = min(len(block), stop + self._longest)
+        if self._filter is None:
             self._filter = _Filter(self.words, block)
+        candidates = self._filter.candidates(block, start, end)
+        if len(candidates) > (end - start) // POOR_SHARE and self._filter.sample is not block:
+            # Another kind of text than the one the choice was made for.
+            self._filter = _Filter(self.words, block)
+            candidates = self._filter.candidates(block, start, end)
         hits = []
         owners = self._filter.owners
-        for position, gram in self._filter.candidates(block, start, min(len(block), stop + self._longest)):
+        for position, gram in candidates:
             for offset, word, index in owners[gram]:
                 begin = position - offset
                 if start <= begin < stop and block.startswith(word, begin):
@@ -65,7 +71,7 @@ class _Filter:
     def __init__(self, words: Sequence[bytes], sample: bytes) -> None:
         import numpy as np
 
-        self.seen = 0
+        self.sample = sample
         counts = np.zeros(1 << 16, dtype=np.int64)
         for _, hashes, _ in _grams(sample, 0, len(sample)):
             counts += np.bincount(hashes, minlength=1 << 16)
@@ -84,7 +90,6 @@ class _Filter:
         """Places where the representative of some word stands, and which."""
         import numpy as np
 
-        self.seen += end - start
         found: list[tuple[int, int]] = []
         for first, hashes, view in _grams(block, start, end):
             passed = np.flatnonzero(self._table[hashes])

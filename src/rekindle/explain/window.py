@@ -23,6 +23,9 @@ _FRAME = re.compile(
     )+""",
     re.VERBOSE,
 )
+# Words beyond this length (mangled names, encoded data) lose their middle: patterns that look for the beginning of a word
+# would otherwise try every place in it.
+_LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"', "”": '"', "«": '"', "»": '"'})
 
 
@@ -49,7 +52,7 @@ def window(block: bytes, position: int, *, before: int, lines: int) -> str:
 
 
 def flatten(text: str) -> str:
-    parts = (_FRAME.sub("", line) for line in text.translate(_QUOTES).split("\n"))
+    parts = (_FRAME.sub("", _LONG_WORD.sub(r"\1…\2", line)) for line in text.translate(_QUOTES).split("\n"))
     return " ".join(" ".join(parts).split())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rekindle import api
@@ -59,3 +61,28 @@ def test_unknown_input_yields_nothing(text: str) -> None:
 def test_binary_files_are_refused_with_a_hint(raw: bytes) -> None:
     with pytest.raises(BadInput):
         api.explain(raw)
+
+
+def test_a_log_of_nothing_but_errors_stays_bounded() -> None:
+    from rekindle.explain.engine import _watcher
+
+    line = b"nvcc fatal   : Unsupported gpu architecture 'compute_120'\n"
+    reading = _watcher().read(line * 20_000 for _ in range(3))
+    seen = reading.rules["unsupported-gpu-architecture-new"]
+    assert len(seen.all) < 20 and seen.last is not None and seen.last.line > 50_000
+    assert reading.lines == 60_000
+
+
+def test_very_long_words_do_not_stall_the_patterns() -> None:
+    word = "a" * 3000
+    text = f"{word} with CUDA capability sm_120 {word}: cannot enable executable stack {word}.so: undefined symbol: _Z{word}"
+    api.explain("\n".join([text] * 50))
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    log = tmp_path / "growing.log"
+    log.write_text(WARNING)
+    with log.open("a") as writer:
+        diagnosis = api.explain(log)
+        writer.write("more\n")
+    assert diagnosis.matches[0].id == "sm120-not-compatible"
