@@ -14,7 +14,8 @@ MAX_LINE_BYTES = 2000
 _FRAME = re.compile(
     r"""^\s*(?:
         \#\d+\ +\d+\.\d+(?:\s+|$)                      # docker buildkit: "#14 31.08 "
-      | \d+>(?:\s*\d+>)?                                # MSBuild: "6>"
+      | \d+>(?:\s*\d+>)?(?:\s*\[CMake\])?              # MSBuild: "6>", "1> [CMake]"
+      | >\s                                             # quoted in a mail or a thread
       | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?:\s|$) # CI logs
       | [\w.-]{1,40}\s*\|(?:\s|$)                       # compose: "webui_1  | "
       | E\s{2,}                                         # pytest
@@ -23,8 +24,8 @@ _FRAME = re.compile(
     )+""",
     re.VERBOSE,
 )
-# Words beyond this length (mangled names, encoded data) lose their middle: patterns that look for the beginning of a word
-# would otherwise try every place in it.
+# Words beyond this length (mangled names, encoded data) lose their middle: a pattern that looks for the beginning
+# of a word would otherwise try every place in it.
 _LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"', "”": '"', "«": '"', "»": '"'})
 
