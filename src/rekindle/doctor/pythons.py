@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from rekindle.doctor.answers import Interpreter, read_answer
 from rekindle.doctor.probing import Asking, ask_each
-from rekindle.doctor.text import version_key
+from rekindle.doctor.text import lines_of, version_key
 from rekindle.model.machine import Python
 
 _MAX_PYTHONS = 24
@@ -78,6 +78,7 @@ def _unix(host: Asking) -> list[str]:
             *(f"{home}/{name}/envs/*/bin/python" for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge")),
         ]
     patterns += ["/opt/conda/bin/python", "/opt/conda/envs/*/bin/python", "/opt/miniconda3/bin/python"]
+    patterns += [f"{prefix}/bin/python" for prefix in _conda_environments(host, f"{home}/.conda/environments.txt")]
     for pattern in patterns:
         found.update(dict.fromkeys(path for path in host.glob(pattern) if _is_python(path)))
     return list(found)
@@ -111,12 +112,19 @@ def _windows(host: Asking) -> list[str]:
         rf"{home}\.pyenv\pyenv-win\versions\*\python.exe",
         *(rf"{home}\{name}\python.exe" for name in ("miniconda3", "anaconda3", "miniforge3")),
         *(rf"{home}\{name}\envs\*\python.exe" for name in ("miniconda3", "anaconda3", "miniforge3")),
+        *(rf"{prefix}\python.exe" for prefix in _conda_environments(host, rf"{home}\.conda\environments.txt")),
         r"C:\ProgramData\miniconda3\python.exe",
         r"C:\Python3*\python.exe",
     ]
     for pattern in patterns:
         found.update(dict.fromkeys(host.glob(pattern)))
     return [path for path in found if not _is_store_stub(host, path)]
+
+
+def _conda_environments(host: Asking, path: str) -> list[str]:
+    """conda keeps a list of every environment it made, wherever that lies."""
+    lines = [line.strip().rstrip("/\\") for line in lines_of(host.read(path))]
+    return [line for line in lines if line and not any(mark in line for mark in "*?[")]
 
 
 def _keys(host: Asking, key: str) -> tuple[str, ...]:

@@ -393,3 +393,22 @@ def test_musl_is_named() -> None:
     found = probe_os(host)
     assert (found.distro, found.glibc) == ("alpine 3.20.1", None)
     assert "musl" in host.gaps[0].why
+
+
+def test_conda_environments_anywhere_are_found() -> None:
+    python = "/data/envs/torch/bin/python"
+    answer = {
+        "version": "3.10.14",
+        "implementation": "CPython",
+        "prefix": "/data/envs/torch",
+        "base_prefix": "/data/envs/torch",
+    }
+    answer |= {"compiler": "GCC 12.3.0 (conda-forge)", "executable": python}
+    host = asking(
+        env={"HOME": "/home/user"},
+        files={"/home/user/.conda/environments.txt": b"/data/envs/torch\n\n/data/envs/gone\n"},
+        paths={python: None},
+        pythons={python: answer},
+    )
+    assert [(p.path, p.kind) for p in probe_pythons(host)[0]] == [(python, "conda")]
+    assert not host.gaps

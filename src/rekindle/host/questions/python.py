@@ -44,7 +44,6 @@ print(
             "gil_disabled": bool(config("Py_GIL_DISABLED")),
             "bits": 8 * struct.calcsize("P"),
             "machine": platform.machine(),
-            "libc": list(platform.libc_ver()),
             "executable": sys.executable,
             "prefix": sys.prefix,
             "base_prefix": getattr(sys, "base_prefix", sys.prefix),
