@@ -192,7 +192,10 @@ def autocast(t):
         t.ensure(got.dtype in (torch.float16, torch.bfloat16), "autocast left the result in %s" % got.dtype)
         t.close(got, want, 5e-2, 5e-2, "autocast to " + name)
     t.step("gradient scaling")
-    scaler = torch.cuda.amp.GradScaler(init_scale=1024.0)
+    if hasattr(getattr(torch, "amp", None), "GradScaler"):
+        scaler = torch.amp.GradScaler("cuda", init_scale=1024.0)
+    else:
+        scaler = torch.cuda.amp.GradScaler(init_scale=1024.0)
     loss = net(x).pow(2).mean()
     scaler.scale(loss).backward()
     plain = torch.autograd.grad(net(x).pow(2).mean(), list(net.parameters()))
