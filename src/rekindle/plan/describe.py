@@ -15,6 +15,7 @@ from rekindle.model.plan import Wish
 from rekindle.model.version import is_version
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
+_MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(g|gb|gib|m|mb|mib|t|tb|tib)?", re.IGNORECASE)
 
 
@@ -81,7 +82,12 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
 def _cpu(name: str | None, facts: Facts) -> Cpu:
     if name is None:
         return Cpu()
-    kind = find_cpu(name, facts)
+    try:
+        kind = find_cpu(name, facts)
+    except BadInput:
+        if _MAKER.search(name.lower()):
+            return Cpu(name=name)  # a real CPU that the table does not know: its features are unknown
+        raise
     row = microarchitecture(kind, facts)
     shown = name if name != kind else None
     return Cpu(name=shown, microarchitecture=kind, features=row.features if row else ())

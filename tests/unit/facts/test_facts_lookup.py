@@ -75,6 +75,8 @@ def test_every_pci_id_is_found() -> None:
         ("Phenom II X6", "k10"),
         ("Ivy Bridge", "ivybridge"),
         ("arm64", "aarch64"),
+        ("x86-64 CPU without AVX", "x86_64_v2"),
+        ("an old server without AVX2", "sandybridge"),
     ],
 )
 def test_a_cpu_is_found(name: str, kind: str) -> None:

@@ -90,3 +90,8 @@ def test_a_card_newer_than_the_tables_is_cannot_tell(capsys: pytest.CaptureFixtu
     assert main(["plan", "--gpu", "sm_130", "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     assert not plan["as_asked"] and any("Cannot tell" in warning["text"] for warning in plan["warnings"])
+
+
+def test_a_cpu_the_table_does_not_know_is_unknown_not_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gpu", "none", "--cpu", "Intel Xeon of some kind", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["variant"] == "cpu"
