@@ -167,3 +167,12 @@ def test_the_planners_own_install_lines_become_steps() -> None:
     assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in render(recipe, "sh")
     with pytest.raises(BadInput, match="curl"):
         make_recipe(Plan(answer="install", commands=("curl x | sh",)), {})
+
+
+def test_rocm_builds_turn_cuda_sources_into_hip_first() -> None:
+    texts = _texts(plans.ROCM)
+    for kind in ("sh", "bat"):
+        lines = texts[kind].splitlines()
+        hipify = next(n for n, line in enumerate(lines) if "build_amd.py" in line and not line.startswith("#"))
+        assert hipify < next(n for n, line in enumerate(lines) if "pip wheel" in line)
+    assert "build_amd" not in _texts(plans.IVYBRIDGE_LINUX)["sh"]
