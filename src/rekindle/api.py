@@ -17,6 +17,7 @@ from rekindle.joins.inspect import inspect, inspect_diff, inspect_machine
 from rekindle.joins.page import index_page
 from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
 from rekindle.joins.source import (
+    find_tree,
     rewrite_cmake,
     save_patches,
     source_fetch,
@@ -171,6 +172,7 @@ __all__ = [
     "facts_show",
     "facts_sources",
     "find_machine",
+    "find_tree",
     "index_add",
     "index_build",
     "index_page",

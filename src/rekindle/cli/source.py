@@ -88,7 +88,9 @@ def _add_fetch(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tree(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source", default=".", metavar="DIR", help="top of the tree (default: here)")
+    parser.add_argument("tree", nargs="?", metavar="DIR", help="top of the tree (default: the workspace's, or here)")
+    parser.add_argument("--source", "--root", metavar="DIR", help="the same by name")
+    add_workspace(parser)
 
 
 def _add_context(parser: argparse.ArgumentParser) -> None:
@@ -129,14 +131,15 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             progress=session.progress,
         )
         return Answer(document=got, view=views.view_tree)
+    root = api.find_tree(_path(args.tree or args.source), _path(args.workspace))
     if args.step == "hipify":
-        tree = api.source_hipify(Path(args.source), python=args.python, undo=args.undo, progress=session.progress)
+        tree = api.source_hipify(root, python=args.python, undo=args.undo, progress=session.progress)
         return Answer(document=tree, view=views.view_tree)
     if args.step == "save-patches":
-        saved = api.save_patches(Path(args.source), Path(args.output), base=args.base)
+        saved = api.save_patches(root, Path(args.output), base=args.base)
         return Answer(document=saved, view=views.view_saved)
     if args.step == "unpatch":
-        return Answer(document=api.source_unpatch(Path(args.source)), view=views.view_tree)
+        return Answer(document=api.source_unpatch(root), view=views.view_tree)
     context = {
         "plan": _path(args.plan),
         "python": args.python,
@@ -144,9 +147,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         "given": {name: getattr(args, name) for name in _FACTS},
     }
     if args.step == "status":
-        tree = api.source_status(Path(args.source), **context)
+        tree = api.source_status(root, **context)
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
-    tree = api.source_patch(Path(args.source), dry_run=args.dry_run, only=args.only, **context)
+    tree = api.source_patch(root, dry_run=args.dry_run, only=args.only, **context)
     view = views.view_diff if args.dry_run else views.view_tree
     return Answer(document=tree, view=view, exit_code=_exit(bool(tree.conflicts)))
 

@@ -50,6 +50,15 @@ class Git:
             raise CommandFailed(done.argv, done.code, words)
         return done.out
 
+    def shown(self, *args: str) -> str:
+        """The command as a person would paste it into a shell."""
+        import shlex
+        import subprocess
+
+        place = [f"--git-dir={self.private}", f"--work-tree={self.root}"] if self.private else ["-C", str(self.root)]
+        argv = ["git", *place, *args]
+        return subprocess.list2cmdline(argv) if self.host.system == "windows" else shlex.join(argv)
+
     def head(self) -> str | None:
         done = self.ask("rev-parse", "HEAD")
         return done.out.strip() or None if done.ok else None

@@ -62,6 +62,22 @@ def source_fetch(
     return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
 
 
+def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
+    """The tree that is meant: the one given, the only one of the workspace, or the current directory."""
+    from rekindle.errors import BadInput
+    from rekindle.host.workspace import Workspace
+
+    if given is not None or workspace is None:
+        return given or Path()
+    found = sorted(mark.parent for mark in Workspace(workspace).source.glob("*/version.txt"))
+    if len(found) == 1:
+        return found[0]
+    raise BadInput(
+        f"the workspace {workspace} holds {', '.join(path.name for path in found) or 'no source tree'}",
+        remedy="name the tree with --source DIR" if found else "rekindle source fetch --workspace DIR",
+    )
+
+
 def _companion(project: str, torch: str) -> str:
     """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
     from rekindle.errors import BadInput

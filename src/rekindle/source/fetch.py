@@ -83,6 +83,8 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
         archive = _archive(wanted, cache, listener)
         listener.stage("unpack", archive.name)
         unpack(archive, target, progress=listener)
+        if wanted.sha256 is None and ("://" in wanted.place or wanted.place == "tarball"):
+            notes = (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
         origin = f"{wanted.place} sha256:{sha256_of(archive)}"
     else:
         origin = _copy(Path(wanted.place), target)

@@ -93,12 +93,9 @@ def undo(root: Path) -> SourceTree:
 
 
 def _shown(tree: SourceTree) -> SourceTree:
-    root = Path(tree.root)
-    git = history.open_history(root)
-    place = f"--git-dir={git.private} --work-tree={root}" if git.private else f"-C {root}"
-    return msgspec.structs.replace(
-        tree, diff_command=f"git {place} diff --stat {history.PATCHED_TAG} {history.HIPIFIED_TAG}"
-    )
+    git = history.open_history(Path(tree.root))
+    command = git.shown("diff", "--stat", history.PATCHED_TAG, history.HIPIFIED_TAG)
+    return msgspec.structs.replace(tree, diff_command=command)
 
 
 def _run(root: Path, python: str, progress: Progress) -> None:

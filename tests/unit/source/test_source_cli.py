@@ -100,6 +100,19 @@ def test_rewrite(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (tmp_path / "CMakeLists.txt").read_text().startswith("cmake_minimum_required(VERSION 3.5)\n")
 
 
+def test_which_tree_is_meant(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in ([str(tree)], ["--source", str(tree)], ["--root", str(tree)]):
+        code, document, _ = run(capsys, "unpatch", *argv, "--json")
+        assert code == 0 and document["root"] == str(tree)
+    workspace = tmp_path / "ws"
+    assert main(["source", "status", "--workspace", str(workspace)]) == 2
+    assert "holds no source tree" in capsys.readouterr().err
+    (workspace / "source").mkdir(parents=True)
+    tree.rename(workspace / "source/torch-1.13.1")
+    code, document, _ = run(capsys, "status", "--workspace", str(workspace), *CONTEXT, "--json")
+    assert code == 0 and document["root"].endswith("torch-1.13.1")
+
+
 def test_fetch_of_a_local_tree(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["fetch", "--from", str(tree), "--source", str(tmp_path / "copy"), "--workspace", str(tmp_path / "ws")]
     code, document, _ = run(capsys, *argv, "--json")

@@ -166,6 +166,9 @@ def test_git_tree_gets_a_diff_base_and_refuses_dirt(tree: Path) -> None:
     subprocess.run([*git, "tag", "v1.13.1"], check=True)
     result = apply(tree, [patch()])
     assert result.version == "1.13.1" and result.diff_command is not None
+    # The tree's name has a space: the command must survive being pasted.
+    pasted = subprocess.run(["sh", "-c", result.diff_command], capture_output=True, text=True)
+    assert pasted.returncode == 0 and "+goodbye" in pasted.stdout
     assert "goodbye" in subprocess.run([*git, "diff", "rekindle-base"], capture_output=True, text=True).stdout
     assert ".rekindle" not in subprocess.run([*git, "status", "--short"], capture_output=True, text=True).stdout
     unapply(tree)

@@ -161,7 +161,7 @@ def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
     if touched and git.present and (dirty := git.dirty(*touched)):
         raise StageFailed(
             f"{dirty[0]} has uncommitted changes, and a patch wants to change it; nothing was changed",
-            remedy=f"commit or undo them first: git -C {root} diff {dirty[0]}",
+            remedy=f"commit or undo them first: {git.shown('diff', dirty[0])}",
         )
 
 
@@ -186,7 +186,7 @@ def _describe(
         origin=record.origin,
         patches=(*patches, *rest),
         hipified=record.hipified,
-        diff_command=f"git -C {root} diff --submodule=diff {BASE_TAG}" if has_git and record.files else None,
+        diff_command=git.shown("diff", "--submodule=diff", BASE_TAG) if has_git and record.files else None,
     )
 
 
