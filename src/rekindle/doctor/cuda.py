@@ -37,10 +37,15 @@ def _roots(host: Asking) -> list[str]:
     if nvcc:
         root = re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))
         # A wrapper script in /usr/local/bin is no toolkit; the one it leads to is found below.
-        if host.glob(f"{root}{slash}include{slash}cuda.h") or host.glob(f"{root}{slash}version.json"):
+        # conda puts the headers below targets/.
+        marks = (f"include{slash}cuda.h", "version.json", f"targets{slash}*{slash}include{slash}cuda.h")
+        if any(host.glob(f"{root}{slash}{mark}") for mark in marks):
             roots[root] = None
     for pattern in (_WINDOWS,) if host.system == "windows" else _UNIX:
         roots.update(dict.fromkeys(host.glob(pattern)))
+    # Debian's package is one toolkit spread over both.
+    if "/usr" in roots:
+        roots.pop("/usr/lib/nvidia-cuda-toolkit", None)
     return list(roots)
 
 

@@ -42,7 +42,8 @@ def _version(host: Asking, root: str) -> str | None:
     if len(parts) == 3:
         return ".".join(parts)
     # Debian and Fedora package HIP without the rest of ROCm.
-    said = text_of(host.read(f"{root}{slash}bin{slash}.hipVersion"))
+    places = (f"{root}{slash}bin{slash}.hipVersion", f"{root}{slash}share{slash}hip{slash}version")
+    said = "\n".join(text_of(host.read(place)) for place in places)
     parts = [match[1] for part in ("MAJOR", "MINOR") if (match := re.search(rf"HIP_VERSION_{part}=(\d+)", said))]
     if len(parts) == 2:
         return ".".join(parts)

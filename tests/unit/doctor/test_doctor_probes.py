@@ -15,6 +15,7 @@ from rekindle.doctor.nvidia import find_nvidia
 from rekindle.doctor.pci import find_cards
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.pythons import probe_pythons
+from rekindle.doctor.rocm import find_rocm
 from rekindle.doctor.system import probe_os
 from rekindle.host.protocol import Completed, Memory, RegistryKey
 from rekindle.host.record import Record
@@ -412,3 +413,26 @@ def test_conda_environments_anywhere_are_found() -> None:
     )
     assert [(p.path, p.kind) for p in probe_pythons(host)[0]] == [(python, "conda")]
     assert not host.gaps
+
+
+NVCC = "nvcc: NVIDIA (R) Cuda compiler driver\nCuda compilation tools, release 11.8, V11.8.89\n"
+
+
+@pytest.mark.parametrize(
+    ("nvcc", "paths", "root"),
+    [
+        # Debian's own package: one toolkit, not two.
+        ("/usr/bin/nvcc", ["/usr/include/cuda.h", "/usr/lib/nvidia-cuda-toolkit/bin/nvcc"], "/usr"),
+        # conda's: the headers lie below targets/.
+        ("/opt/env/bin/nvcc", ["/opt/env/targets/x86_64-linux/include/cuda.h"], "/opt/env"),
+    ],
+)
+def test_toolkits_of_distributions_and_conda(nvcc: str, paths: list[str], root: str) -> None:
+    host = asking(programs={"nvcc": (nvcc,)}, paths=dict.fromkeys([nvcc, *paths]), runs=[said(NVCC, nvcc, "--version")])
+    assert [(t.version, t.path, t.note) for t in find_cuda(host)] == [("11.8.89", root, None)]
+
+
+def test_rocm_of_a_distribution_is_found() -> None:
+    version = b"HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR=2\nHIP_VERSION_PATCH=21153\n"
+    host = asking(programs={"hipcc": ("/usr/bin/hipcc",)}, files={"/usr/share/hip/version": version})
+    assert [(t.version, t.path) for t in find_rocm(host)] == [("5.2", "/usr")]

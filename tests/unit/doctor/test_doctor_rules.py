@@ -218,3 +218,21 @@ def test_ready_means_that_nothing_failed(
 
         more = replace(subject, compilers=(*subject.compilers, Compiler(kind="gcc", version="99.1.0")))
         assert table(more)["cuda-toolkit"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ({}, "nvidia.com/drivers"),
+        ({"wsl": True}, "in Windows (not in WSL)"),
+        ({"container": "docker"}, "--gpus all"),
+    ],
+)
+def test_the_driver_is_mended_where_it_belongs(parts: dict[str, object], words: str) -> None:
+    subject = Machine(os=Os(system="linux", glibc="2.35", **parts), gpus=(gpu("sm_86"),))  # type: ignore[arg-type]
+    cards = Cards(gpus=subject.gpus, trouble="no NVIDIA driver is loaded")
+    case = Case(machine=subject, graphics=Graphics(nvidia=cards), managers=(), workspace="/x")
+    checks, ready = judge(case)
+    check = next(check for check in checks if check.id == "nvidia-driver")
+    assert check.status == "fail" and words in (check.fix or "")
+    assert not ready.use
