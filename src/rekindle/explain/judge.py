@@ -15,6 +15,7 @@ from rekindle.explain.events import Event, Seen
 from rekindle.explain.rule import Rule
 from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import Confidence
+from rekindle.model.version import compare
 
 _LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
 _PROBE = re.compile(
@@ -84,6 +85,8 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
             return None
         if answer is None:
             confidence, rank = _LOWER[confidence], rank - 8
+    if _outside(rule, scene.values.get("torch_version")):
+        confidence, rank = _LOWER[confidence], rank - 15
     if rule.id != "cmake-probe-not-an-error" and rule.stage in ("configure", "compile") and _PROBE.search(event.around):
         confidence, rank, noise = "low", rank - 45, True
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
@@ -98,6 +101,13 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
     ):
         confidence, rank, noise = _LOWER[confidence], rank - 30, True
     return Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=rank, noise=noise)
+
+
+def _outside(rule: Rule, torch: str | None) -> bool:
+    """Is the torch the log speaks of older than ``since`` or newer than ``until``?"""
+    if torch is None:
+        return False
+    return bool((rule.since and compare(torch, rule.since) < 0) or (rule.until and compare(torch, rule.until) > 0))
 
 
 def _explained(found: list[Finding]) -> list[Finding]:

@@ -39,7 +39,8 @@ class Pattern(Part, frozen=True, kw_only=True):
 class Rule(Part, frozen=True, kw_only=True):
     """``rank`` says how likely this is the root when other rules fire too (0 to 100, 50 is usual); ``explains``
     names rules whose findings are consequences of this one; ``alternatives`` are other causes of the very same words.
-    ``variant`` tells rules with the same id apart."""
+    ``variant`` tells rules with the same id apart. ``since`` and ``until`` are the torch releases it is known from and
+    to: in a log of another release it is less certain."""
 
     id: str
     title: str

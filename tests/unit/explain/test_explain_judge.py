@@ -58,6 +58,15 @@ def test_the_first_error_of_a_build_comes_first() -> None:
     assert ids(text)[:2] == ["binutils-too-old", "missing-include-new-gcc"]
 
 
+def test_a_rule_is_less_certain_outside_its_releases() -> None:
+    error = "D:\\pt\\aten\\src\\ATen/cpu/vec/vec_base.h(147): fatal error C1001: Internal compiler error.\n"
+    inside = api.explain("Building wheel torch-2.3.0\n" + error).matches
+    outside = api.explain("Building wheel torch-1.10.0\n" + error).matches
+    assert [match.confidence for match in inside[:1]] == ["high"]
+    found = {match.id: match.confidence for match in outside}
+    assert found["msvc-c1001-vec-base"] != "high"
+
+
 def test_a_killed_compiler_is_not_a_compiler_bug() -> None:
     text = "c++: internal compiler error: Killed (program cc1plus)\nPlease submit a full bug report,\n"
     assert ids(text)[0] == "oom-killed"
