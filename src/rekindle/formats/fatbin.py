@@ -12,9 +12,8 @@ of CUDA 9 to 13.4 and held against cuobjdump::
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
@@ -32,18 +31,22 @@ _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One target's code. ``kind`` is sass, ptx or ``kind N`` for what we do not know."""
+class Entry(NamedTuple):
+    """One target's code: ``kind`` sass, ptx or ``kind N`` where we do not know it, ``number`` 90, ``suffix`` a."""
 
     kind: str
-    arch: Sm
+    number: int
+    suffix: str
     size: int
     flags: int
     version: tuple[int, int]
     offset: int
     header: int
     stored: int
+
+    @property
+    def arch(self) -> Sm:
+        return Sm.from_number(self.number, self.suffix)
 
     @property
     def name(self) -> str:
@@ -56,8 +59,7 @@ class Entry:
         return "lz4" if self.flags & LZ4 else "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(NamedTuple):
     offset: int
     size: int
     entries: tuple[Entry, ...]
@@ -121,7 +123,6 @@ def _entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:
             raise Malformed(f"{what}: the entry at offset {position} names architecture {arch}")
         suffix = "a" if flags & SPECIFIC else "f" if flags & FAMILY else ""
         yield Entry(
-            KINDS.get(kind, f"kind {kind}"), Sm.from_number(arch, suffix), size, flags, (major, minor),
-            position, header, stored,
-        )  # fmt: skip
+            KINDS.get(kind) or f"kind {kind}", arch, suffix, size, flags, (major, minor), position, header, stored
+        )
         position += header + size

@@ -236,8 +236,8 @@ def _pe_functions(pe: Pe) -> Functions:
         if not pe.view.inside(offset, size):
             raise Malformed(f"{pe.view.what}: its function table lies outside the file")
         count = size // step
-        rows = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset).reshape(count, -1)
-        rows = rows.astype(np.int64)
+        rows = np.frombuffer(pe.view.data, "<u4", count=count * step // 4, offset=offset)
+        rows = rows.reshape(count, step // 4).astype(np.int64)
     code = code_of(pe)
     rows = rows[_inside(rows[:, 0], code)] if len(rows) else rows
     rows = rows[np.argsort(rows[:, 0], kind="stable")] if len(rows) else rows

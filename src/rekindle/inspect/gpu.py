@@ -57,43 +57,56 @@ class GpuSurvey:
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
 
 
-def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
-    """Walk every GPU section of a library. Headers only: nothing is decompressed but offload tables."""
+def survey_gpu(binary: Elf | Pe, file: str, *, names: bool = True) -> GpuSurvey:
+    """Walk every GPU section of a library by its headers; ``names`` also looks into a few images for their owners."""
     survey = GpuSurvey(file)
     for section in binary.sections:
         if section.name in fatbin.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
-            _walk_fatbin(survey, binary, offset, size)
+            _walk_fatbin(survey, binary, offset, size, SAMPLES if names else 0)
         elif section.name in offload.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
             _walk_offload(survey, binary, offset, size)
     return survey
 
 
-def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
+def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int, samples: int) -> None:
     read_to = offset
+    # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
+    known: dict[tuple[str, int, str], Target] = {}
+    counts: Counter[tuple[str, int, str]] = Counter()
+    sizes: Counter[tuple[str, int, str]] = Counter()
+    sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
+    owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = {}
     for container in fatbin.read_containers(binary.view.data, offset, size, survey.file):
         if container.offset - read_to > RELEASE_EVERY:
             release(binary.view.data, read_to, container.offset - read_to)
             read_to = container.offset
-        targets = set()
+        found = set()
         for entry in container.entries:
             if entry.kind not in ("sass", "ptx"):
                 survey.odd[entry.kind] += 1
                 continue
-            target = Target(entry.kind, entry.arch)
-            targets.add(target)
-            survey.entries[target] += 1
-            survey.bytes[target] += entry.size
+            key = entry[:3]
+            found.add(key)
+            counts[key] += 1
+            sizes[key] += entry.size
             survey.compression[entry.compression] += 1
             if entry.kind == "ptx" and (survey.newest_ptx is None or entry.version > survey.newest_ptx):
                 survey.newest_ptx = entry.version
-        if targets:
-            key = frozenset(targets)
-            survey.sets[key] += 1
-            seen = survey.owners.setdefault(key, [])
-            if len(seen) < SAMPLES:
+        if found:
+            together = frozenset(found)
+            sets[together] += 1
+            if samples and len(seen := owners.setdefault(together, [])) < samples:
                 seen.append(owners_of(binary.view.data, container))
+    for key, count in counts.items():
+        target = known[key] = Target(key[0], Sm.from_number(key[1], key[2]))
+        survey.entries[target] += count
+        survey.bytes[target] += sizes[key]
+    for together, count in sets.items():
+        name = frozenset(known[key] for key in together)
+        survey.sets[name] += count
+        survey.owners.setdefault(name, []).extend(owners.get(together, []))
 
 
 def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -> None:
