@@ -51,7 +51,8 @@ class Question:
                 return "aarch64"
             # A Tegra board is the only reason a GPU decides the CPU's architecture.
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
-            return "aarch64" if sms and all(is_tegra(sm) for sm in sms) else "x86_64"
+            board = self.machine.os.system == "linux" and bool(sms) and all(is_tegra(sm) for sm in sms)
+            return "aarch64" if board else "x86_64"
         return "aarch64" if given in ("aarch64", "arm64") else given
 
     # --- the wish, taken apart

@@ -215,7 +215,9 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if kepler and isinstance(kepler[0].arch, Sm):
         last = last_cudnn(kepler[0].arch, question.facts)
         proof = (
-            "Nobody is known to have proven this wheel on the card" if candidate.answer == "install" else "Few did it"
+            "Nobody is known to have proven this wheel on the card"
+            if candidate.answer == "install"
+            else "Few have built for it"
         )
         text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R470 the last driver. {proof}."
         yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")

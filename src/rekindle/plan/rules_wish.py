@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
+
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import key, same_prefix
@@ -12,6 +14,7 @@ from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
 from rekindle.plan.rules_gpu import (
+    card,
     cudnn_floor,
     driver_is_new_enough,
     last_cudnn,
@@ -31,6 +34,16 @@ def _departure(number: str, what: str, asked: str, got: str | None, why: str) ->
         reason=why,
         change=Change(what=what, from_=asked, to=got, why=why),
     )
+
+
+def _wrong_vendor(number: str, what: str, asked: str, question: Question) -> Refusal:
+    """CUDA asked for beside an AMD card, or ROCm beside an NVIDIA one."""
+    names = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
+    kinds = {"cuda": "CUDA is for NVIDIA cards", "rocm": "ROCm is for AMD cards"}
+    needs = {"cuda": "which needs CUDA", "rocm": "which needs ROCm", "cpu": "which runs torch on the CPU"}
+    why = f"{kinds[what]}, and this is {names}, {needs[question.backend]}."
+    refusal = _departure(number, what, asked, None, why)
+    return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally")
 
 
 @rule("R001")
@@ -66,7 +79,10 @@ def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> boo
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
     asked = question.wish.cuda
-    if asked is None or question.backend != "cuda":
+    if asked is None:
+        return
+    if question.backend != "cuda":
+        yield _wrong_vendor("R003", "cuda", asked, question)
         return
     got = candidate.cuda
     if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
@@ -124,7 +140,10 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
     asked = question.wish.rocm
-    if asked is None or question.backend != "rocm":
+    if asked is None:
+        return
+    if question.backend != "rocm":
+        yield _wrong_vendor("R005", "rocm", asked, question)
         return
     got = candidate.rocm
     if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):

@@ -21,6 +21,10 @@ def check_wish(question: Question) -> None:
             raise BadInput(f"--{name} wants a version number, not {value!r}")
     if wish.cuda is not None and facts.toolkit(wish.cuda) is None:
         _unknown_cuda(wish.cuda, question)
+    if question.machine.os.system == "windows" and question.arch == "aarch64":
+        raise BadInput(
+            "Windows on ARM is not in the tables", remedy="plan for --arch x86_64, or use WSL and --os linux"
+        )
     if wish.cuda and wish.rocm:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour

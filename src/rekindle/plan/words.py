@@ -83,7 +83,7 @@ def _against_the_wish(outcome: Outcome) -> list[Refusal]:
         exact = [
             judged for judged in wheels if judged.candidate.flavour and judged.candidate.flavour.name == asked_flavour
         ]
-        if not exact and question.torch is not None:
+        if not exact:
             found.append(_never_published(question, asked_flavour))
         wheels = exact or wheels
     if question.wish.cuda:
@@ -109,7 +109,8 @@ def _built_version(outcome: Outcome) -> tuple[str, ...]:
 
 
 def _is_departure(refusal: Refusal) -> bool:
-    return (refusal.rule or "").startswith("R00") and refusal.rule != "R004"
+    """Only says that something differs from the wish, and not why."""
+    return (refusal.rule or "").startswith("R00") and refusal.source is None
 
 
 def _never_published(question: Question, flavour: str) -> Refusal:

@@ -36,6 +36,7 @@ from rekindle.cli.main import main
         (["--cpu", "ivybrigde"], "ivybridge"),
         (["--os", "windows", "--glibc", "2.17"], "belong to Linux"),
         (["--gpu", "sm_86", "--variant", "kuda"], "flavour"),
+        (["--gpu", "none", "--os", "windows", "--arch", "aarch64"], "Windows on ARM"),
         (["--machine", "k40-windows"], "k40c-windows"),
         (["--machine", "no/such/file.json"], "no such file"),
         (["--machine", "k40c-windows", "--gpu", "sm_86"], "whole machine"),
@@ -95,3 +96,10 @@ def test_a_card_newer_than_the_tables_is_cannot_tell(capsys: pytest.CaptureFixtu
 def test_a_cpu_the_table_does_not_know_is_unknown_not_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--gpu", "none", "--cpu", "Intel Xeon of some kind", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["variant"] == "cpu"
+
+
+def test_cuda_beside_an_amd_card_is_a_change_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--gpu", "gfx1100", "--cuda", "12.8", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert not plan["as_asked"] and plan["rocm"] and plan["changes"][0]["what"] == "cuda"
+    assert "NVIDIA" in plan["changes"][0]["why"]
