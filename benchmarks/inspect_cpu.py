@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import time
@@ -66,7 +67,8 @@ def compare(library: str, size: int) -> None:
     print(f"  capstone   {whole:7.1f} s CPU (from {size / 1e6:.0f} MB) {speed:6.1f} MB/s, mnemonics only")
     start = time.perf_counter()
     limits = [f"--start-address={part.address:#x}", f"--stop-address={part.address + size:#x}"]
-    subprocess.run(["objdump", "-d", *limits, library], stdout=subprocess.DEVNULL, check=False)
+    tool = shutil.which(f"{binary.machine}-linux-gnu-objdump") or "objdump"
+    subprocess.run([tool, "-d", *limits, library], stdout=subprocess.DEVNULL, check=True)
     used = time.perf_counter() - start
     whole, speed = part.size / size * used, size / 1e6 / used
     print(f"  objdump    {whole:7.1f} s wall (from {size / 1e6:.0f} MB) {speed:6.1f} MB/s, text to be parsed")

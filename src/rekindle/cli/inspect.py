@@ -1,6 +1,6 @@
 """What a wheel or library really contains, read from its bytes.
 
-TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (its directory) or a name on the index
+TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index
 such as torch==2.6.0. Nothing is imported and no vendor's tool is needed.
 """
 
@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   rekindle inspect torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl
   rekindle inspect torch==2.6.0 --quick                     reads about 1 % of the wheel, from the index
   rekindle inspect torch==2.6.0 --python 3.11 --platform win_amd64
+  rekindle inspect torch --python .venv/bin/python          what is installed there
   rekindle inspect torch==1.13.1 --for "Tesla K40c"         does it run there? per axis, worst first
   rekindle inspect torch.whl --for this --html torch.html
   rekindle inspect --diff torch==2.6.0 torch==2.7.1 --quick
@@ -33,7 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cpu", action="store_true", help="leave out the audit of the CPU code")
     parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="compare two wheels instead")
     parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
-    parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
+    parser.add_argument(
+        "--python",
+        metavar="X.Y",
+        help="for a name on the index: the Python it is for; or an interpreter, for what is installed there",
+    )
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
     group = parser.add_argument_group("does it run there?")
     group.add_argument(

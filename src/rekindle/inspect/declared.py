@@ -6,6 +6,7 @@ import ast
 import contextlib
 import re
 from dataclasses import dataclass, field
+from email.parser import HeaderParser
 from typing import Any
 
 from rekindle.inspect.gpu import Target
@@ -33,24 +34,33 @@ class Declared:
 
 def read_declared(source: Source) -> Declared:
     declared = Declared()
-    if isinstance(source, WheelSource):
-        metadata = source.zip.headers("METADATA")
-        fields = {key.lower(): value for key, value in reversed(metadata)}
-        declared.name = fields.get("name")
-        declared.version = fields.get("version")
-        declared.requires_python = fields.get("requires-python")
-        declared.requires = tuple(value for key, value in metadata if key.lower() == "requires-dist")
-        declared.tags = tuple(value for key, value in source.zip.headers("WHEEL") if key.lower() == "tag")
-        stem = source.label.removesuffix(".whl").split("-")
-        if len(stem) >= 5:
-            declared.claims["platform"] = stem[-1]
-            declared.name = declared.name or stem[0]
-            declared.version = declared.version or stem[1]
-            declared.tags = declared.tags or ("-".join(stem[-3:]),)
+    metadata = _headers(source, "METADATA")
+    fields = {key.lower(): value for key, value in reversed(metadata)}
+    declared.name = fields.get("name")
+    declared.version = fields.get("version")
+    declared.requires_python = fields.get("requires-python")
+    declared.requires = tuple(value for key, value in metadata if key.lower() == "requires-dist")
+    declared.tags = tuple(value for key, value in _headers(source, "WHEEL") if key.lower() == "tag")
+    stem = source.label.removesuffix(".whl").split("-")
+    if isinstance(source, WheelSource) and len(stem) >= 5:
+        declared.claims["platform"] = stem[-1]
+        declared.name = declared.name or stem[0]
+        declared.version = declared.version or stem[1]
+        declared.tags = declared.tags or ("-".join(stem[-3:]),)
     for name in source.files:
         if name.count("/") <= 1 and name.rsplit("/", 1)[-1] == "version.py":
             _read_version_file(declared, source.read(name, 1 << 16))
     return declared
+
+
+def _headers(source: Source, file: str) -> list[tuple[str, str]]:
+    """The header fields of METADATA or WHEEL; empty where there is none."""
+    place = next((name for name in source.files if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), None)
+    raw = source.read(place, 1 << 22) if place else None
+    if raw is None:
+        return []
+    parsed = HeaderParser().parsestr(raw.decode("utf-8", "replace"))
+    return [(key, str(value)) for key, value in parsed.items()]
 
 
 def _read_version_file(declared: Declared, raw: bytes | None) -> None:

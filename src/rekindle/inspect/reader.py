@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -74,15 +74,17 @@ class WheelSource:
 
 
 class DirectorySource:
-    """A directory (an unpacked wheel or an installed package). Links are not followed out of it."""
+    """A directory (an unpacked wheel), or some folders of it (an installed package). Links are not followed."""
 
-    def __init__(self, root: Path, label: str | None = None, only: Callable[[str], bool] | None = None) -> None:
+    def __init__(self, root: Path, label: str | None = None, folders: Sequence[str] | None = None) -> None:
         self.root = root
         self.label = label or str(root)
+        self.installed = folders is not None
         self.files: dict[str, int] = {}
-        for path in sorted(root.rglob("*")):
+        places = [root] if folders is None else [root / folder for folder in folders]
+        for path in sorted(path for place in places for path in place.rglob("*")):
             name = path.relative_to(root).as_posix()
-            if (only is None or only(name)) and path.is_file() and not path.is_symlink():
+            if path.is_file() and not path.is_symlink():
                 self.files[name] = path.stat().st_size
                 if len(self.files) > MAX_FILES:
                     raise BadInput(f"{self.label} holds more than {MAX_FILES} files", remedy="name a smaller directory")

@@ -132,4 +132,6 @@ def assemble(
 def _kind(source: Source) -> Literal["wheel", "library", "directory", "installed"]:
     if isinstance(source, FileSource):
         return "library"
-    return "directory" if isinstance(source, DirectorySource) else "wheel"
+    if isinstance(source, DirectorySource):
+        return "installed" if source.installed else "directory"
+    return "wheel"

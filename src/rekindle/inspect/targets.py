@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,17 +13,24 @@ from rekindle.inspect.published import Places, find_wheels, open_wheel
 from rekindle.inspect.reader import DirectorySource, Source, open_local
 from rekindle.model.progress import Progress
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
 
 @contextlib.contextmanager
 def open_target(
     target: str,
     *,
     places: Callable[[], Places],
+    installed: Callable[[str, str | None], Path | None],
     progress: Progress,
     python: str | None = None,
     platform: str | None = None,
 ) -> Iterator[Source]:
-    """A path wins over a name; ``places`` is asked only if an index is needed."""
+    """A path wins over a name, an installed package over the index unless a version or platform is named.
+
+    ``places`` and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the folder a
+    package is installed in.
+    """
     if not target.strip():
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     path = Path(target)
@@ -31,15 +39,28 @@ def open_target(
         return
     if "/" in target or "\\" in target or target.lower().endswith((".whl", ".so", ".dll", ".pyd")):
         raise BadInput(f"there is no file {target}")
+    interpreter = python if python and not python[:1].isdigit() else None
+    if interpreter or (python is None and platform is None and _NAME.fullmatch(target)):
+        folder = installed(target, interpreter)
+        if folder is not None:
+            yield open_installed(folder, target)
+            return
+        if interpreter:
+            raise BadInput(f"{target} is not installed in {interpreter}", remedy=f"{interpreter} -m pip list")
     where = places()
     progress.stage("looking up", target)
     wheel = find_wheels(target, where, python=python, platform=platform)[0]
     progress.note(f"{wheel.file.name}")
-    with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
-        yield open_wheel(wheel, where, progress=progress, folder=Path(folder))
+    with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:
+        yield open_wheel(wheel, where, progress=progress, folder=Path(temporary))
 
 
 def open_installed(folder: Path, name: str) -> Source:
-    """An installed package: its directory, and the libraries beside it that wheels put there (NAME.libs)."""
-    wanted = (f"{name}/", f"{name}.libs/")
-    return DirectorySource(folder, label=f"{name} in {folder}", only=lambda file: file.startswith(wanted))
+    """An installed package: its directory, what wheels put beside it (NAME.libs), and its metadata."""
+    module = name.replace("-", "_").lower()
+    wanted = [
+        path.name
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and re.fullmatch(rf"{re.escape(module)}(?:\.libs|-[^-]+\.dist-info)?", path.name.lower())
+    ]
+    return DirectorySource(folder, label=f"{name} in {folder}", folders=wanted)

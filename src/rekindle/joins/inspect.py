@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
@@ -30,7 +32,9 @@ def inspect(
     from rekindle.model.progress import Silent
 
     listener = progress or Silent()
-    with open_target(target, places=pip_places, progress=listener, python=python, platform=platform) as source:
+    with open_target(
+        target, places=pip_places, installed=installed_in, progress=listener, python=python, platform=platform
+    ) as source:
         report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
     if machine is None:
         return report
@@ -77,6 +81,19 @@ def inspect_machine(where: str) -> Machine:
             return machine_from_flags(gpu=[where])
         except BadInput:
             raise error from None
+
+
+def installed_in(name: str, interpreter: str | None) -> Path | None:
+    """The folder a package is installed in, asked of an interpreter (default: this one) without importing it."""
+    import sys
+    from pathlib import Path
+
+    from rekindle.host.live import LiveHost
+
+    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
+    said = LiveHost().run([interpreter or sys.executable, "-c", ask, name], timeout=20)
+    folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def pip_places() -> Places:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,26 @@ def test_one_damaged_library_does_not_hide_the_others(tmp_path: Path) -> None:
     report = api.inspect(str(path))
     assert [library.file for library in report.gpu.libraries] == ["a/good.so"]
     assert [finding.code for finding in report.findings] == ["unreadable-library"]
+
+
+def test_an_installed_package(tmp_path: Path) -> None:
+    """What pip would have unpacked, found by its name."""
+    from rekindle.inspect.survey import inspect_source
+    from rekindle.inspect.targets import open_target
+    from rekindle.model.progress import Silent
+
+    (tmp_path / "demo" / "lib").mkdir(parents=True)
+    (tmp_path / "demo-1.5.dist-info").mkdir()
+    (tmp_path / "other").mkdir()
+    library = make_elf({".nv_fatbin": make_fatbin(entries(70))})
+    (tmp_path / "demo" / "lib" / "k.so").write_bytes(library)
+    (tmp_path / "other" / "k.so").write_bytes(library)
+    (tmp_path / "demo-1.5.dist-info" / "METADATA").write_text("Name: demo\nVersion: 1.5\n")
+
+    def unasked() -> Any:
+        raise AssertionError("no index is asked")
+
+    with open_target("demo", places=unasked, installed=lambda name, _: tmp_path, progress=Silent()) as source:
+        report = inspect_source(source, progress=Silent())
+    assert (report.kind, report.name, report.version) == ("installed", "demo", "1.5")
+    assert [one.file for one in report.gpu.libraries] == ["demo/lib/k.so"]
