@@ -39,9 +39,9 @@ class Place:
 # CPUs with AVX2 and FMA all get the same answer; of the older ones each kind that differs is asked for.
 OLD_CPUS = ("ivybridge", "sandybridge", "nehalem", "piledriver", "x86_64")
 PLACES = (
-    Place(id="linux", label="Linux (x86-64)", system="linux", arch="x86_64", cpus=("", *OLD_CPUS)),
-    Place(id="windows", label="Windows (x86-64)", system="windows", arch="x86_64", cpus=("", *OLD_CPUS)),
-    Place(id="linux-arm", label="Linux (ARM64: Jetson, Grace, Ampere)", system="linux", arch="aarch64"),
+    Place(id="linux", label="Linux x86-64", system="linux", arch="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="windows", label="Windows x86-64", system="windows", arch="x86_64", cpus=("", *OLD_CPUS)),
+    Place(id="linux-arm", label="Linux ARM64", system="linux", arch="aarch64"),
 )
 
 
