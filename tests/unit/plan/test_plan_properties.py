@@ -43,7 +43,8 @@ quick = settings(
 
 
 def machine_with(names: list[str], system: str, driver: str | None) -> Machine:
-    return machine_from_flags(FACTS, gpu=names, os=system, driver=driver)
+    # The CPU is named: else a Tegra chip alone would mean an ARM board, and beside another card a PC.
+    return machine_from_flags(FACTS, gpu=names, os=system, driver=driver, arch="x86_64")
 
 
 def served(plan: Plan, machine: Machine) -> list[Gpu]:
