@@ -126,3 +126,14 @@ def _wait_for(port: int) -> None:
                 return
         time.sleep(0.05)
     raise AssertionError("the daemon never listened")
+
+
+@needs.tool("ninja")
+def test_an_old_ninja_gets_a_fixed_number_of_jobs_and_it_is_said(tmp_path: Path, workspace: Workspace) -> None:
+    old = next((path for path in ("/usr/bin/ninja", "/usr/bin/ninja-build") if Path(path).is_file()), None)
+    version = subprocess.run([old, "--version"], capture_output=True, text=True).stdout.strip() if old else "99"
+    if tuple(map(int, version.split(".")[:2])) >= (1, 13):
+        pytest.skip("needs a Ninja older than 1.13 in /usr/bin")
+    options = dataclasses.replace(OPTIONS, ninja=old, target="spark_ember")
+    result = build(plan(), tree(tmp_path), workspace, python=sys.executable, options=options)
+    assert any(f"Ninja {version} knows no jobserver" in note for note in result.notes)

@@ -159,6 +159,22 @@ def test_a_configuration_that_differs_stops_before_compiling(place: Path, worksp
     assert not list(Path(tree.root, "build").rglob("*.o"))
 
 
+def test_the_dry_run_is_a_script_that_builds_without_rekindle(place: Path, workspace: Workspace, first) -> None:
+    _, expected = first
+    tree = spark_tree(place / "script")
+    (place / "script.json").write_bytes(encode(spark_plan()))
+    argv = [
+        sys.executable, "-m", "rekindle", "build", "--plan", str(place / "script.json"), "--source", tree.root,
+        "--workspace", str(place / "script-ws"), "--python", sys.executable, "--jobs", "2", "--dry-run",
+    ]  # fmt: skip
+    said = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert not Path(tree.root, "build").exists(), "a dry run must do nothing"
+    done = subprocess.run(["sh"], input=said.stdout, text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    names = [path.name for path in (place / "script-ws/wheels").glob("*.whl")]
+    assert names == [Path(expected.wheel).name]
+
+
 def test_only_a_target(place: Path, workspace: Workspace) -> None:
     tree = spark_tree(place / "a target with spaces")
     options = dataclasses.replace(OPTIONS, target="spark_ember")

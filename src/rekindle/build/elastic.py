@@ -55,8 +55,14 @@ class Decision:
     why: str = ""
 
 
-def foretell(known: int, rss: int, grown: int, seconds: float) -> int:
-    """What a job will need: what is known of it, or where it is heading if it already grows beyond that."""
+def foretell(known: int, rss: int, grown: int, seconds: float, *, learnt: bool) -> int:
+    """What a job will need at its peak.
+
+    What an earlier build measured is trusted until the job outgrows it. Of an unknown job, and of one that has
+    outgrown, only this is sure: where it is heading.
+    """
+    if learnt and rss <= known:
+        return known
     heading = rss + int(max(0, grown) / max(seconds, 0.01) * FORESIGHT_SECONDS)
     return max(known, heading, int(rss * 1.05))
 
@@ -94,15 +100,14 @@ def decide(now: Situation) -> Decision:
         kill.append(victim.key)
     if not pause and not kill:
         for job in list(waiting):
-            if len(running) < now.max_jobs and job.growth <= slack:
+            room = slack if job is waiting[0] else _room_behind(waiting[0], running, slack)
+            if len(running) < now.max_jobs and job.growth <= room:
                 resume.append(job.key)
                 running.append(job)
                 waiting.remove(job)
                 slack -= job.growth
-            else:
-                break
     return Decision(
-        jobs=_jobs(now, len(running), waiting, slack),
+        jobs=_jobs(now, running, waiting, slack),
         pause=tuple(pause),
         resume=tuple(resume),
         kill=tuple(kill),
@@ -116,7 +121,24 @@ def _victim(waiting: list[Job], lacking: int) -> Job:
     return min(enough, key=lambda job: job.rss) if enough else max(waiting, key=lambda job: job.rss)
 
 
-def _jobs(now: Situation, running: int, waiting: list[Job], slack: int) -> int:
-    """As many more as fit; none while an older job has waited too long for room, or it would wait for ever."""
-    more = 0 if any(job.waited > STARVING_SECONDS for job in waiting) else max(0, slack) // max(1, now.typical)
-    return max(1, min(running + more, now.max_jobs) + len(waiting))
+def _room_behind(first: Job, running: list[Job], slack: int) -> int:
+    """What others may take without delaying ``first``, which waits for the oldest runner's memory.
+
+    As batch schedulers fill gaps: whatever starts now may still be there when the oldest ends, and then
+    ``first`` must fit all the same. After it has waited too long nothing goes before it.
+    """
+    if first.waited > STARVING_SECONDS:
+        return 0
+    freed = max(running[0].rss, running[0].expected) if running else 0
+    return min(slack, slack + freed - first.growth)
+
+
+def _jobs(now: Situation, running: list[Job], waiting: list[Job], slack: int) -> int:
+    """As many more as fit, behind whatever already waits.
+
+    A new job that turns out to be a giant is paused at birth, when it has taken next to nothing, so the guess may
+    be a hopeful one; but only a few may wait like that, since each keeps the little it has.
+    """
+    room = _room_behind(waiting[0], running, slack) if waiting else slack
+    more = 0 if len(waiting) >= max(2, now.max_jobs // 4) else max(0, room) // max(1, now.typical)
+    return max(1, min(len(running) + more, now.max_jobs) + len(waiting))

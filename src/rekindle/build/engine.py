@@ -21,6 +21,7 @@ from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
 from rekindle.build.resume import refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import TargetPython, find_interpreter, prepare_target, requirements, take_as_is
+from rekindle.build.toolkits import check_toolkit
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.host.live import LiveHost
@@ -92,6 +93,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     ninja = tools.find_ninja(work.host, options.ninja)
     cmake = tools.find_cmake(work.host, options.cmake)
     compilers = tools.find_compilers(work.host, settings)
+    work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_interpreter(work.host, python)
     if options.launcher:
         work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root)

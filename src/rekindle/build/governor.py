@@ -19,6 +19,8 @@ from rekindle.host.processes import Proc
 
 _OUTPUT = re.compile(r"""(?:^|\s)(?:-o\s*|/Fo:?\s*)("[^"]+"|'[^']+'|\S+)""")
 MAX_SAMPLES = 4000
+TIGHT_SECONDS = 0.1
+CALM_SECONDS = 0.25
 
 
 @dataclass(kw_only=True)
@@ -65,10 +67,24 @@ class Governor:
         self.killed: list[str] = []
         self.samples: list[Sample] = []
         self.limited_by = "machine"
+        self.interval = CALM_SECONDS
         self._keep_every = 1
         self._ticks = 0
 
     def tick(self, root: int) -> Decision | None:
+        """Look, decide, act; afterwards ``interval`` says when to look again."""
+        begun = time.thread_time()
+        decision = self._tick(root)
+        cost = time.thread_time() - begun
+        tight = decision is not None and (decision.pause or decision.resume or self._any_paused())
+        # Often where it is tight, but never for more than a fiftieth of one core.
+        self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
+        return decision
+
+    def _any_paused(self) -> bool:
+        return any(seen.paused_at is not None for seen in self._seen.values())
+
+    def _tick(self, root: int) -> Decision | None:
         tree = processes.tree_of(root)
         memory = read_memory()
         used = sum(process.rss for process in tree)
@@ -105,7 +121,16 @@ class Governor:
         known = self._learnt.expected(seen.output)
         if seen.paused_at is None:
             # While it waits it does not grow, which says nothing: what was foretold when it was stopped stays.
-            seen.expected = foretell(known, rss, rss - seen.before[1], now - seen.before[0])
+            seen.expected = foretell(
+                known,
+                rss,
+                rss - seen.before[1],
+                now - seen.before[0],
+                learnt=self._learnt.peak(seen.output) is not None,
+            )
+        if seen.peak >= known * 0.8 and rss < seen.peak // 4:
+            # It has had its peak and is letting go: on its way out, it will not grow again.
+            seen.expected = rss
         seen.before = (now, rss)
         paused = seen.paused_at is not None
         waited = now - seen.paused_at if seen.paused_at is not None else 0.0

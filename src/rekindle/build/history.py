@@ -54,11 +54,11 @@ class Learnt:
         return self.typical(kind_of(output))
 
     def typical(self, kind: str = "cxx") -> int:
-        """Three quarters of the known ones are smaller."""
+        """Half of the known ones are smaller."""
         known = self._by_kind.get(kind, [])
         if len(known) < 4:
             return DEFAULT_BYTES[kind]
-        return int(statistics.quantiles(known, n=4)[2])
+        return int(statistics.median(known))
 
     def peak(self, output: str) -> int | None:
         found = self._objects.get(output)

@@ -58,6 +58,7 @@ def write_report(
         marks=marks,
         height=max(1, lanes) * LANE,
         total=total,
+        ticks=[(round(WIDTH * part / 5), duration(total * part / 5)) for part in range(6)],
         width=WIDTH,
         slow=slowest(edges, learnt),
         kinds=by_kind(edges),

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
+from rekindle.build.launchers import CACHES
 from rekindle.build.naming import wheel_version
 from rekindle.build.request import Order
-from rekindle.build.target import requirements
+from rekindle.build.target import find_interpreter, requirements
 from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
 from rekindle.model.build import BuildScript
 
 
@@ -20,13 +22,20 @@ def render_script(order: Order) -> BuildScript:
         raise BadInput(f"the plan's answer is '{plan.answer}', so there is nothing to build")
     front = find_front_end(Path(tree.root))
     env = make_environment(
-        plan, {}, path_first=(), extra={}, version=wheel_version(plan, tree), epoch=ZIP_EPOCH, project=tree.project
+        plan,
+        {},
+        path_first=(),
+        extra=_chosen(order),
+        version=wheel_version(plan, tree),
+        epoch=ZIP_EPOCH,
+        project=tree.project,
     )
     wanted = requirements(plan.build.pins, front.requires, pep517=front.kind == "pep517")
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
     lines = [
         "#!/bin/sh",
         f"# {tree.project} {wheel_version(plan, tree)}, as planned by rekindle.",
+        "# Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes.",
         "set -eu",
         f"cd {shlex.quote(tree.root)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.chosen.items()) if name != "PATH"),
@@ -41,7 +50,7 @@ def render_script(order: Order) -> BuildScript:
         ]
     out = order.workspace.wheels
     for number, python in enumerate(order.pythons):
-        interpreter = f"python{python}" if python[:1].isdigit() else python
+        interpreter = _interpreter(python)
         folder = order.workspace.root / "python" / f"script-{number}"
         inside = str(folder / "bin" / "python")
         lines += [
@@ -58,3 +67,22 @@ def render_script(order: Order) -> BuildScript:
         else:
             lines.append(shlex.join(front.wheel(inside, out)))
     return BuildScript(text="\n".join(lines) + "\n")
+
+
+def _chosen(order: Order) -> dict[str, str]:
+    """What the user chose beyond the plan, by the names that CMake and setup.py know."""
+    chosen: dict[str, str] = {}
+    if order.options.jobs:
+        chosen["MAX_JOBS"] = str(order.options.jobs)
+    if launcher := order.options.launcher:
+        languages = ("C", "CXX", "CUDA", "HIP") if launcher in CACHES else ("C", "CXX")
+        chosen |= {f"CMAKE_{language}_COMPILER_LAUNCHER": launcher for language in languages} | {"USE_CCACHE": "0"}
+    return chosen
+
+
+def _interpreter(python: str) -> str:
+    """The interpreter as it is found here; a version that is not here by its usual name."""
+    try:
+        return find_interpreter(LiveHost(), python).path
+    except BadInput:
+        return f"python{python}" if python[:1].isdigit() else python

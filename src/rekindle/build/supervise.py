@@ -66,15 +66,14 @@ class Supervisor:
         self.done, self.total = int(match[1]), int(match[2])
         self._detail = match[3]
         named = _OBJECT.search(match[3])
-        if named:
-            if self._estimate is not None:
-                self._estimate.finished(named[1])
-            self.alone.discard(named[1])
+        if named and self._estimate is not None:
+            self._estimate.finished(named[1])
+        self.alone = {output for output in self.alone if output not in match[3]}
         if self._governor is not None and self._governor.solo and not self.alone:
             self._governor.solo = False
         self._show()
 
-    def tick(self, running: Running) -> None:
+    def tick(self, running: Running) -> float | None:
         if self._governor is not None:
             self._governor.tick(running.pid)
         now = time.monotonic()
@@ -82,6 +81,7 @@ class Supervisor:
             self._disk_at = now
             stop_before_full(self._disk)
         self._show()
+        return self._governor.interval if self._governor is not None else None
 
     def _show(self) -> None:
         if not self.total:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_workspace
@@ -62,6 +63,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.dry_run:
         return Answer(document=api.build_script(request), view=view.render_script)
     outcome = api.build(request, progress=session.progress)
+    if sys.stderr.isatty() and not session.quiet:
+        # Hours have passed: call whoever waits.
+        sys.stderr.write("\a")
     if isinstance(outcome, BuildFailure):
         if args.bug_report:
             api.save_bug_report(outcome, Path(args.bug_report))

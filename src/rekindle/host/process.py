@@ -121,10 +121,13 @@ def run_long(
     cwd: Path,
     env: Mapping[str, str],
     on_line: Callable[[str], None],
-    tick: Callable[[Running], None] | None = None,
+    tick: Callable[[Running], float | None] | None = None,
     tick_seconds: float = 0.25,
 ) -> Ended:
-    """Run to the end. An exception out of ``on_line`` or ``tick`` stops the tree and is passed on."""
+    """Run to the end. An exception out of ``on_line`` or ``tick`` stops the tree and is passed on.
+
+    ``tick`` may return the seconds until it wants to be called again.
+    """
     begun = time.monotonic()
     running = _start(argv, cwd, env)
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -144,8 +147,8 @@ def run_long(
                     break
                 on_line(line)
             if tick and time.monotonic() >= next_tick:
-                tick(running)
-                next_tick = time.monotonic() + tick_seconds
+                wait = tick(running)
+                next_tick = time.monotonic() + (tick_seconds if wait is None else wait)
         code = running.process.wait()
     except BaseException:
         _stop(running, lines, on_line)

@@ -128,7 +128,7 @@ def simulate(seed: int, *, limit: int, cores: int) -> tuple[int, float, int]:
         for key in age:
             if key not in waiting:
                 known = facts[key][0] if facts[key][2] else 700 * MIB
-                foretold[key] = foretell(known, size(key), size(key) - before[key], tick)
+                foretold[key] = foretell(known, size(key), size(key) - before[key], tick, learnt=facts[key][2])
         jobs = tuple(
             Job(
                 key=key,

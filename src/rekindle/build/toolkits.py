@@ -1,0 +1,71 @@
+"""Is the GPU toolkit the plan wants here, and can it work with the host compiler? Asked before anything starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from rekindle.errors import BadInput, MissingTool
+from rekindle.facts import load_facts
+from rekindle.host.protocol import Host
+from rekindle.model.plan import Plan
+
+_NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
+_MAJOR = re.compile(r"(\d+)\.\d+")
+
+
+def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
+    """The toolkit's compiler for the list of tools; empty for a CPU build."""
+    if plan.cuda:
+        return _check_cuda(host, plan.cuda, settings, compiler)
+    if plan.rocm:
+        hipcc = _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
+        if hipcc is None:
+            raise MissingTool(
+                f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
+                remedy="install ROCm, or set ROCM_PATH in the plan's environment",
+            )
+        return {"hipcc": hipcc}
+    return {}
+
+
+def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
+    nvcc = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
+    nvcc = nvcc or _find(host, "nvcc", settings, ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH"), "/usr/local/cuda")
+    if nvcc is None:
+        raise MissingTool(
+            f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
+            remedy="install the toolkit, or set CUDA_HOME in the plan's environment",
+        )
+    said = host.run([nvcc, "--version"], timeout=20.0)
+    release = match[1] if (match := _NVCC_RELEASE.search(said.out)) else None
+    if release and not f"{wanted}.".startswith(f"{release}."):
+        raise BadInput(
+            f"the plan wants CUDA {wanted}, but {nvcc} is {release}",
+            remedy=f"set CUDA_HOME to a toolkit {wanted}, or plan for {release} with 'rekindle plan --cuda {release}'",
+        )
+    _check_host_compiler(host, release or wanted, settings.get("CUDAHOSTCXX") or compiler)
+    return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
+
+
+def _check_host_compiler(host: Host, cuda: str, compiler: str) -> None:
+    row = load_facts().toolkit(cuda)
+    said = host.run([compiler, "--version"], timeout=20.0)
+    match = _MAJOR.search(said.out)
+    if row is None or not said.ok or match is None:
+        return
+    kind, limit = ("clang", row.clang_max) if "clang" in said.out.lower() else ("gcc", row.gcc_max)
+    if limit is not None and int(match[1]) > limit:
+        raise BadInput(
+            f"CUDA {cuda} cannot use {kind} {match[0]} ({compiler}) as its host compiler;"
+            f" {limit} is the newest it takes [{row.host_source or row.source[0]}]",
+            remedy=f"install {kind} {limit} and plan again with 'rekindle plan --compiler {kind}-{limit} --build'",
+        )
+
+
+def _find(host: Host, name: str, settings: Mapping[str, str], homes: tuple[str, ...], usual: str) -> str | None:
+    for home in (*(settings.get(variable) or host.env.get(variable) for variable in homes), usual):
+        if home and (found := host.glob(str(Path(home) / "bin" / name))):
+            return found[0]
+    return host.which(name)

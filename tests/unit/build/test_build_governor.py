@@ -1,0 +1,107 @@
+"""The governor on made-up process trees: what is a job, what it makes, and that decisions are carried out."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.build import governor as room
+from rekindle.build.governor import Governor, is_driver, job_roots
+from rekindle.build.history import History, Learnt
+from rekindle.host import processes
+from rekindle.host.memory import MemoryNow
+from rekindle.host.processes import Proc, by_parent
+
+MIB = 1 << 20
+
+# guard(1) - setup(2) - cmake(3) - ninja(4) - two shells (5, 7) with compilers; 9 is a nested ninja with its job.
+TREE = [
+    Proc(2, 1, "python", 1, 20 * MIB),
+    Proc(3, 2, "cmake", 2, 10 * MIB),
+    Proc(4, 3, "ninja", 3, 10 * MIB),
+    Proc(5, 4, "sh", 4, MIB),
+    Proc(6, 5, "cc1plus", 5, 300 * MIB),
+    Proc(7, 4, "sh", 6, MIB),
+    Proc(8, 7, "cc1plus", 7, 300 * MIB),
+    Proc(9, 4, "sh", 8, MIB),
+    Proc(10, 9, "ninja", 9, MIB),
+    Proc(11, 10, "cc1", 10, 50 * MIB),
+]
+
+
+def test_jobs_are_the_innermost_ninjas_children() -> None:
+    assert [root.pid for root in job_roots(TREE, by_parent(TREE))] == [5, 7, 11]
+    assert is_driver("ninja.exe")
+    assert not is_driver("ninjago")
+
+
+class Server:
+    def __init__(self) -> None:
+        self.level = 0
+
+    def set_level(self, level: int) -> None:
+        self.level = level
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch):
+    state = {"tree": list(TREE), "free": 20_000 * MIB, "paused": [], "resumed": [], "killed": []}
+    monkeypatch.setattr(processes, "tree_of", lambda root: state["tree"])
+    monkeypatch.setattr(processes, "peak_rss", lambda pid: 0)
+    monkeypatch.setattr(processes, "prefer_as_victim", lambda pid: None)
+    monkeypatch.setattr(processes, "command_line", lambda pid: ["sh", "-c", f"g++ -o dir/{pid}.cpp.o -c x.cpp"])
+    monkeypatch.setattr(processes, "pause", lambda pids: state["paused"].extend(pids))
+    monkeypatch.setattr(processes, "go_on", lambda pids: state["resumed"].extend(pids))
+    monkeypatch.setattr(processes, "kill", lambda pids: state["killed"].extend(pids))
+    monkeypatch.setattr(
+        room, "read_memory", lambda: MemoryNow(total=24_000 * MIB, available=state["free"], limited_by="machine")
+    )
+    return state
+
+
+def test_plenty_gives_every_token(world) -> None:
+    server = Server()
+    governor = Governor(server, Learnt(History()), max_jobs=8)
+    governor.tick(1)
+    assert server.level == 7
+    assert governor.peak_bytes == sum(process.rss for process in TREE)
+    assert world["paused"] == []
+
+
+def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world) -> None:
+    learnt = Learnt(History(objects={f"dir/{pid}.cpp.o": (900 * MIB, 9.0) for pid in (5, 7, 11)}))
+    server = Server()
+    governor = Governor(server, learnt, max_jobs=8)
+    world["free"] = 1900 * MIB
+    governor.tick(1)
+    assert set(world["paused"]) == {7, 8, 11}
+    assert governor.pauses == 2
+    world["tree"] = [process for process in TREE if process.pid not in (5, 6)]
+    world["free"] = 6000 * MIB
+    governor.tick(1)
+    assert {7, 8, 11} <= set(world["resumed"])
+    assert learnt.peak("dir/5.cpp.o") >= 301 * MIB
+
+
+def test_the_budget_counts_everything_below_us(world) -> None:
+    server = Server()
+    governor = Governor(server, Learnt(History()), max_jobs=8, budget=1000 * MIB)
+    governor.tick(1)
+    assert governor.limited_by == "--memory"
+    assert server.level < 3
+
+
+def test_alone_means_one(world) -> None:
+    server = Server()
+    governor = Governor(server, Learnt(History()), max_jobs=8)
+    governor.solo = True
+    world["tree"] = TREE[:3]
+    governor.tick(1)
+    assert server.level == 0
+
+
+def test_samples_stay_bounded(world, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "MAX_SAMPLES", 50)
+    governor = Governor(None, Learnt(History()), max_jobs=2)
+    for _ in range(400):
+        governor.tick(1)
+    assert len(governor.samples) <= 51

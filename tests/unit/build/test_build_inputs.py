@@ -1,0 +1,124 @@
+"""Bad input: one line each, before anything long starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.build.inputs import check_inputs, same_release
+from rekindle.build.request import BuildRequest, make_order, project_of
+from rekindle.build.target import find_interpreter
+from rekindle.build.tools import find_compilers, find_ninja
+from rekindle.errors import BadInput, MissingTool
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed
+from rekindle.host.workspace import Workspace
+from rekindle.model.document import encode
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+
+class Bare:
+    """A machine with nothing on it."""
+
+    system = "linux"
+    env: dict[str, str] = {}
+
+    def run(self, argv, **_how) -> Completed:
+        return Completed(argv=tuple(argv), code=None)
+
+    def which(self, name: str) -> None:
+        return None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return ()
+
+    def read(self, path: str, *, limit: int = 0) -> None:
+        return None
+
+
+def plan(**how) -> Plan:
+    return Plan(**{"answer": "build", "torch": "2.0.1", "build": BuildRecipe(source="x"), **how})
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> SourceTree:
+    root = tmp_path / "pytorch"
+    (root / "torch").mkdir(parents=True)
+    (root / "torch/__init__.py").write_text("")
+    (root / "setup.py").write_text("")
+    (root / "version.txt").write_text("2.0.0a0\n")
+    return SourceTree(project="torch", version="2.0.0a0", root=str(root))
+
+
+def refused(tmp_path: Path, plan: Plan, tree: SourceTree) -> str:
+    with pytest.raises(BadInput) as caught:
+        check_inputs(plan, tree, Workspace(tmp_path / "ws"))
+    assert "\n" not in caught.value.message
+    return caught.value.message
+
+
+def test_plans_that_do_not_fit(tmp_path: Path, tree: SourceTree) -> None:
+    assert "nothing to build" in refused(tmp_path, plan(answer="install", build=None), tree)
+    assert "is a tree of torch" in refused(tmp_path, plan(project="torchvision"), tree)
+    assert "the plan is for torch 2.1.0" in refused(tmp_path, plan(torch="2.1.0"), tree)
+    assert check_inputs(plan(), tree, Workspace(tmp_path / "ws")).kind == "setup"
+
+
+def test_release_tags_say_odd_versions() -> None:
+    assert same_release("1.13.1", "1.13.0a0")
+    assert not same_release("1.13.1", "1.12.1")
+    assert same_release("odd", "odd")
+
+
+def test_no_tree(tmp_path: Path, tree: SourceTree) -> None:
+    gone = SourceTree(project="torch", version="2.0.0", root=str(tmp_path / "gone"))
+    assert "no source tree" in refused(tmp_path, plan(), gone)
+
+
+def test_an_unwritable_workspace(tmp_path: Path, tree: SourceTree) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot write to"):
+        check_inputs(plan(), tree, Workspace(tmp_path / "file"))
+
+
+def test_nothing_installed() -> None:
+    with pytest.raises(MissingTool, match="no C compiler"):
+        find_compilers(Bare(), {})
+    with pytest.raises(MissingTool, match="the plan's C compiler gcc-4 is not"):
+        find_compilers(Bare(), {"CC": "gcc-4"})
+    with pytest.raises(BadInput, match="is no Ninja"):
+        find_ninja(Bare(), "/nowhere/ninja")
+    with pytest.raises(BadInput, match=r"no Python 3\.1"):
+        find_interpreter(Bare(), "3.1")
+
+
+def test_this_python_is_found_by_path_and_refused_by_another_version() -> None:
+    import sys
+
+    assert find_interpreter(LiveHost(), sys.executable).version.startswith("3.")
+    with pytest.raises(BadInput):
+        find_interpreter(LiveHost(), "3.99")
+
+
+def test_requests(tmp_path: Path, tree: SourceTree) -> None:
+    with pytest.raises(BadInput, match="no plan at"):
+        make_order(BuildRequest(workspace=tmp_path / "ws"))
+    (tmp_path / "plan.json").write_bytes(encode(plan()))
+    with pytest.raises(BadInput, match="no source tree at"):
+        make_order(BuildRequest(plan=tmp_path / "plan.json", workspace=tmp_path / "ws"))
+    good = BuildRequest(plan=tmp_path / "plan.json", source=Path(tree.root), workspace=tmp_path / "ws", memory="8G")
+    order = make_order(good)
+    assert (order.tree.project, order.tree.version, order.options.memory_bytes) == ("torch", "2.0.0a0", 8 << 30)
+    import dataclasses
+
+    for change, words in (
+        ({"jobs": 0}, "at least 1"),
+        ({"launcher": "magic"}, "no launcher"),
+        ({"memory": "x"}, "no size"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            make_order(dataclasses.replace(good, **change))
+    with pytest.raises(BadInput, match="is no tree of torch"):
+        project_of(tmp_path)
