@@ -126,11 +126,32 @@ def _gpu(row: Row, gpu: GpuArch) -> tuple[bool | None, Reason]:
     if not any(own) and not row.libraries:
         return False, Reason(code="no-gpu-code", text="has no GPU code (a CPU build)")
     if not any(own):
-        return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
+        return _by_containers(row, gpu)
     if not _runs(*own, gpu):
         have = ", ".join((*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx))
         return False, Reason(code="no-kernel-image", text=f"has no code for {gpu} in its own kernels (has {have})")
     return True, Reason(code="kernels-run", text=f"its own kernels have code that runs on {gpu}{_gaps(row, gpu)}")
+
+
+def _by_containers(row: Row, gpu: GpuArch) -> tuple[bool | None, Reason]:
+    """Where own kernels cannot be told apart (a trimmed wheel), the containers of torch_cuda are counted."""
+    main = [lib for lib in row.libraries if "torch_cuda." in lib.file.rsplit("/", 1)[-1]] or list(row.libraries)
+    total = sum(entry.count for lib in main for entry in lib.sets)
+    fitting = sum(entry.count for lib in main for entry in lib.sets if _runs(*_split(entry.archs), gpu))
+    if total and fitting == 0:
+        return False, Reason(code="no-kernel-image", text=f"none of its {total} kernel containers has code for {gpu}")
+    if total and fitting * 2 > total:
+        text = f"{fitting} of its {total} kernel containers have code that runs on {gpu}"
+        return True, Reason(code="most-containers-run", text=text + _gaps(row, gpu))
+    return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
+
+
+def _split(archs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    return (
+        tuple(arch for arch in archs if arch.startswith("sm_")),
+        tuple(arch for arch in archs if arch.startswith("compute_")),
+        tuple(arch for arch in archs if arch.startswith("gfx")),
+    )
 
 
 def _gaps(row: Row, gpu: GpuArch) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rekindle.index.asking import wanted_from
 from rekindle.index.search import judge, search
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.wheel import ArchSet
 from rekindle.model.wheelhouse import Row, RowLibrary
 
 
@@ -92,3 +93,12 @@ def test_more_code_never_takes_a_card_away(codes: set[str], card: str) -> None:
     less = _runs(_row(sass=tuple(sorted(codes)), libraries=(RowLibrary(file="x"),)), gpus=[card])
     more = _runs(_row(sass=(*sorted(codes), "sm_90"), libraries=(RowLibrary(file="x"),)), gpus=[card])
     assert not (less and not more)
+
+
+def test_a_trimmed_wheel_is_judged_by_its_containers() -> None:
+    sets = (ArchSet(archs=("sm_80", "sm_86"), count=400), ArchSet(archs=("sm_90",), count=30))
+    library = RowLibrary(file="torch/lib/libtorch_cuda.so", sass=("sm_80", "sm_86", "sm_90"), sets=sets)
+    row = _row(sass=(), libraries=(library,))
+    assert _runs(row, gpus=["sm_86"]) is True
+    assert _runs(row, gpus=["sm_90"]) is None, "a few containers are no proof"
+    assert _runs(row, gpus=["sm_35"]) is False
