@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rekindle.joins.build import build, build_script, save_bug_report
 from rekindle.joins.bundle import bundle
 from rekindle.joins.causes import examination_with_causes, proof_with_causes
-from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule
+from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule, installed_torch
 from rekindle.joins.export import export
 from rekindle.joins.facts import facts_check, facts_show, facts_sources
 from rekindle.joins.index import index_add, index_build, index_search, index_serve, index_yank
@@ -182,6 +182,7 @@ __all__ = [
     "inspect",
     "inspect_diff",
     "inspect_machine",
+    "installed_torch",
     "machine_from_flags",
     "machine_profile",
     "plan",

@@ -24,7 +24,7 @@ EXAMPLES = """examples:
   rekindle explain build.log                  why did it fail
   python train.py 2>&1 | rekindle explain -   the same from a pipe
   rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
-  rekindle explain crash.txt --machine this --torch torch
+  rekindle explain crash.txt --machine this --torch
   rekindle explain --rule glibcxx-not-found   what is known about one cause
 """
 # For a report the log is read twice, so a pipe is held in memory up to this size.
@@ -37,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--machine", metavar="FILE|NAME|this", help="where it happened: machine.json, a profile, or this"
     )
     parser.add_argument("--plan", metavar="FILE", help="the plan that was carried out (plan.json)")
-    parser.add_argument(
-        "--torch", metavar="TARGET", nargs="?", const="torch", help="look at the torch that is installed"
-    )
+    parser.add_argument("--torch", metavar="PATH", nargs="?", const="", help="look at the torch that is installed")
     parser.add_argument("--save-report", metavar="FILE", help="save a copy without names, paths and secrets")
     parser.add_argument("--list", action="store_true", help="all diagnoses")
     parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
@@ -105,4 +103,4 @@ def _plan(where: str | None) -> Plan | None:
 def _wheel(target: str | None, session: Session) -> WheelReport | None:
     from rekindle import api
 
-    return api.inspect(target, quick=True, progress=session.progress) if target else None
+    return None if target is None else api.installed_torch(target or None, progress=session.progress)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event
-from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
+from rekindle.explain.scene import Scene, capability, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
 
 Condition = Callable[[Event, Scene], bool | None]
@@ -80,7 +80,7 @@ def card_is_before_blackwell(event: Event, scene: Scene) -> bool | None:
 @condition
 def installed_torch_known(event: Event, scene: Scene) -> bool | None:
     """Only with ``--torch`` and a known card is the installed package itself judged."""
-    return bool(scene.wheel and scene.wheel.gpu.torch_kernels.sass and capability(event, scene))
+    return bool(scene.wheel and kernels_of(scene.wheel) and capability(event, scene))
 
 
 @condition
@@ -88,10 +88,11 @@ def installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     if card is None or scene.wheel is None:
         return False
-    kernels = scene.wheel.gpu.torch_kernels
-    return any(sass_runs_on(arch, card) for arch in map(to_sm, kernels.sass) if arch) or any(
-        ptx_runs_on(arch, card) for arch in map(to_sm, kernels.ptx) if arch
-    )
+    for name in kernels_of(scene.wheel):
+        arch = to_sm(name)
+        if arch and (ptx_runs_on if name.startswith("compute_") else sass_runs_on)(arch, card):
+            return True
+    return False
 
 
 @condition

@@ -76,9 +76,14 @@ def supported(event: Event, scene: Scene) -> list[Sm]:
         return [low, high]
     text = event.values.get("supported") or scene.values.get("supported") or ""
     if not text and scene.wheel is not None:
-        kernels = scene.wheel.gpu.torch_kernels.sass if scene.wheel.gpu else ()
-        text = " ".join(kernels)
+        text = " ".join(kernels_of(scene.wheel))
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
+
+
+def kernels_of(wheel: WheelReport) -> tuple[str, ...]:
+    """What torch's own kernels exist for: read from them, or (in a quick look) as the package declares it."""
+    kernels = wheel.gpu.torch_kernels
+    return (*kernels.sass, *kernels.ptx) if kernels.sass else wheel.gpu.declared
 
 
 def toolkit_of(event: Event, scene: Scene) -> str | None:

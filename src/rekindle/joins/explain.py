@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rekindle.model.diagnosis import Catalogue, Diagnosis
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
+    from rekindle.model.progress import Progress
     from rekindle.model.wheel import WheelReport
 
 Source = Path | str | bytes | Iterable[bytes]
@@ -32,6 +33,22 @@ def _chunks(source: str | bytes | Iterable[bytes]) -> Iterable[bytes]:
     if isinstance(source, str):
         return [source.encode("utf-8", "replace")]
     return [source] if isinstance(source, bytes) else source
+
+
+def installed_torch(where: str | None = None, *, progress: Progress | None = None) -> WheelReport:
+    """The torch that is installed here (or the folder or wheel that is named), read from its bytes."""
+    from rekindle.errors import BadInput
+    from rekindle.joins.inspect import inspect
+    from rekindle.joins.plan import this_machine
+
+    if where:
+        if not Path(where).exists():
+            raise BadInput(f"there is no {where}", remedy="name the folder of the installed torch, or a wheel")
+        return inspect(where, quick=True, progress=progress)
+    places = [torch.path for torch in this_machine().torches if torch.path]
+    if not places:
+        raise BadInput("no Python here has torch installed", remedy="name its folder or wheel: --torch PATH")
+    return inspect(places[0], quick=True, progress=progress)
 
 
 def explain_list() -> Catalogue:

@@ -58,6 +58,11 @@ def test_a_report_is_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert "gertrud" not in target.read_text(encoding="utf-8")
 
 
+def test_a_torch_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["explain", "--torch", str(tmp_path / "torch"), "--", ERROR]) == 2
+    assert "there is no" in capsys.readouterr().err
+
+
 def test_list_and_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "--list"]) == 0
     assert "glibcxx-not-found" in capsys.readouterr().out

@@ -48,6 +48,13 @@ def test_one_message_has_several_causes_told_apart_by_the_installed_torch(
     assert match.id == cause and match.confidence == "high"
 
 
+def test_a_quick_look_goes_by_what_the_package_declares() -> None:
+    quick = WheelReport(name="torch", version="2.6.0", bytes=1, gpu=WheelGpu(declared=("sm_80", "sm_90")))
+    assert first(NO_KERNEL, machine=card(Sm(12, 0)), wheel=quick).id == "sm120-not-compatible"
+    jit = WheelReport(name="torch", version="2.6.0", bytes=1, gpu=WheelGpu(declared=("sm_80", "compute_90")))
+    assert "extension" in first(NO_KERNEL, machine=card(Sm(12, 0)), wheel=jit).cause
+
+
 def test_static_code_and_extensions_are_named() -> None:
     static = first(NO_KERNEL, machine=card(Sm(3, 5)), wheel=wheel("sm_50", static=("sm_35",)))
     assert "static" in static.cause
