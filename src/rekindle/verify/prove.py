@@ -140,12 +140,14 @@ def prove_emulated(
         site.mkdir()
         laying.unpack(subject, site, progress)
         fits = not subject.pythons or guest.version in subject.pythons
-        if dependencies and fits:
+        # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
+        importing = fits and not (only and all(one.split(".")[0] == "core" for one in only))
+        if dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
             wanted = [*laying.wanted_dependencies(subject, guest.version), *extras(subject)]
             laying.install_dependencies(wanted, site, guest.version, find_links)
         stubbed = laying.write_stubs(site, subject.package, stubs, guest)
-        if fits:
+        if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
             compile_ahead(host, site, guest.version)
         target = laying.emulated_target(
