@@ -42,9 +42,11 @@ ArchKey = frozenset[Target]
 
 @dataclass
 class GpuSurvey:
-    """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets."""
+    """What one library's GPU sections hold. ``sets`` counts containers by the exact set of their targets; ``vendor``
+    marks a whole library of NVIDIA's or AMD's that came along, whose kernels are never the wheel's own."""
 
     file: str
+    vendor: bool = False
     sets: Counter[ArchKey] = field(default_factory=Counter)
     entries: Counter[Target] = field(default_factory=Counter)
     bytes: Counter[Target] = field(default_factory=Counter)

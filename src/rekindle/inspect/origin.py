@@ -10,15 +10,24 @@ static library (cuFFT, cuSPARSE, MAGMA). Without a declared list the most freque
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rekindle.inspect.cubin_names import merge
 from rekindle.inspect.gpu import ArchKey, GpuSurvey, Target
+from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin
 
 # A container for at most this many of the declared targets is a specialised kernel, not a poor library.
 SPECIALISED_AT_MOST = 2
+
+
+def mark_vendors(surveys: Sequence[GpuSurvey]) -> None:
+    """Libraries that NVIDIA or AMD publish on their own (libnvjpeg in a torchvision wheel) are marked, unless the
+    wheel holds nothing else: then it is theirs, and these are its own kernels."""
+    named = [is_vendor(survey.file.rsplit("/", 1)[-1]) for survey in surveys]
+    for survey, vendor in zip(surveys, named, strict=True):
+        survey.vendor = vendor and not all(named)
 
 
 def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[Target]) -> ArchKey:
@@ -28,13 +37,16 @@ def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[Target]) -> A
         return given
     total: Counter[ArchKey] = Counter()
     for survey in surveys:
-        total.update(survey.sets)
+        if not survey.vendor:
+            total.update(survey.sets)
     if not total:
         return frozenset()
     return max(total, key=lambda key: (total[key], len(key)))
 
 
-def origin_of(key: ArchKey, reference: ArchKey) -> Origin:
+def origin_of(key: ArchKey, reference: ArchKey, *, vendor: bool = False) -> Origin:
+    if vendor:
+        return "static"
     if not reference:
         return "other"
     if _plain(reference) <= _plain(key):
@@ -63,7 +75,9 @@ def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Or
     """Targets that all containers of these origins have, and those only some have."""
     chosen: Counter[ArchKey] = Counter()
     for survey in surveys:
-        chosen.update({key: n for key, n in survey.sets.items() if origin_of(key, reference) in origins})
+        chosen.update(
+            {key: n for key, n in survey.sets.items() if origin_of(key, reference, vendor=survey.vendor) in origins}
+        )
     if not chosen:
         return Kernels()
     common = frozenset.intersection(*chosen)
@@ -91,7 +105,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
             ArchSet(
                 archs=tuple(target.name for target in _sorted(key)),
                 count=count,
-                origin=origin_of(key, reference),
+                origin=origin_of(key, reference, vendor=survey.vendor),
                 kernels=merge(survey.owners.get(key, ())),
             )
             for key, count in survey.sets.most_common()

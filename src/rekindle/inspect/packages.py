@@ -39,6 +39,12 @@ def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bo
     return None, False
 
 
+def is_vendor(library: str) -> bool:
+    """Is this a library that NVIDIA or AMD publish?"""
+    package, _ = find_provider(library, ())
+    return package is not None and (package.startswith("nvidia-") or package == "ROCm")
+
+
 def _name(requirement: str) -> str:
     match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
     return match[0] if match else requirement

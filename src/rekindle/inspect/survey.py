@@ -16,7 +16,7 @@ from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.libraries import Library, read_library
 from rekindle.inspect.links import join_links, link_findings
-from rekindle.inspect.origin import describe_library, kernels_of, reference_set
+from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource, is_native
 from rekindle.inspect.record import check_record
 from rekindle.inspect.rocm_files import find_data_files
@@ -99,6 +99,7 @@ def assemble(
     source: Source, declared: Declared, libraries: Sequence[Library], findings: Sequence[Finding], *, quick: bool
 ) -> WheelReport:
     surveys = [library.gpu for library in libraries if library.gpu.entries]
+    mark_vendors(surveys)
     reference = reference_set(surveys, declared.targets)
     machines = sorted({library.machine for library in libraries})
     platform = declared.claims.get("platform")

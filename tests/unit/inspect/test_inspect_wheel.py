@@ -123,3 +123,16 @@ def test_an_installed_package(tmp_path: Path) -> None:
         report = inspect_source(source, progress=Silent())
     assert (report.kind, report.name, report.version) == ("installed", "demo", "1.5")
     assert [one.file for one in report.gpu.libraries] == ["demo/lib/k.so"]
+
+
+def test_a_vendors_library_brought_along_is_not_the_wheels_own(tmp_path: Path) -> None:
+    vendor = make_elf({".nv_fatbin": make_fatbin(*[entries(75, 80, 121)] * 5)})
+    own = make_elf({".nv_fatbin": make_fatbin(entries(80, 90))})
+    path = tmp_path / "tv.whl"
+    path.write_bytes(make_wheel({"torchvision.libs/libnvjpeg.36e11081.so.13": vendor, "torchvision/_C.so": own}))
+    report = api.inspect(str(path))
+    assert report.gpu.torch_kernels.sass == ("sm_80", "sm_90")
+    assert report.gpu.static_libraries.sass == ("sm_75", "sm_80", "sm_121")
+    alone = tmp_path / "alone.whl"
+    alone.write_bytes(make_wheel({"nvidia/libnvjpeg.so.13": vendor}))
+    assert api.inspect(str(alone)).gpu.torch_kernels.sass == ("sm_75", "sm_80", "sm_121")
