@@ -31,7 +31,7 @@ TOOLS = {
     ),
     # Batch arguments also end at "=", so words are looked at one by one.
     "git": (
-        'if "%1 %2"=="apply --reverse" exit /b 1\r\n:next\r\nif "%~1"=="" goto :done\r\n'
+        'if "%1 %3"=="apply --reverse" exit /b 1\r\n:next\r\nif "%~1"=="" goto :done\r\n'
         'if "%~1"=="clone" set "CLONE=1"\r\nset "LAST=%~1"\r\nshift\r\ngoto :next\r\n:done\r\n'
         'if defined CLONE mkdir "%LAST%" & type nul >"%LAST%\\setup.py"\r\n'
     ),
