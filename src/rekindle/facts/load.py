@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.facts.cache import parse_toml
 from rekindle.model.document import _from_json
 
 HERE = Path(__file__).parent
@@ -42,7 +43,7 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise BadInput(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is no facts file")
-        return tomllib.loads(path.read_text("utf-8"))
+        return parse_toml(path.read_bytes(), path.stem)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
