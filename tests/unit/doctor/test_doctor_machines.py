@@ -197,17 +197,20 @@ EXPECTED = {
         ready=(True, False),
     ),
     "h200-ubuntu2404": Expected(
-        os={"system": "linux", "distro": "ubuntu 24.04", "glibc": "2.39", "virtual_machine": "unknown hypervisor"},
+        os={"system": "linux", "distro": "ubuntu 24.04", "glibc": "2.39", "virtual_machine": "kvm"},
         # A hypervisor hides some features of this Sapphire Rapids; what is left is what may be compiled for.
         cpu=("Intel Xeon", "icelake", 16, 16),
-        memory=125.8,
-        gpus=[("NVIDIA H200", "sm_90", "nvidia-smi")],
+        memory=125.9,
+        gpus=[("NVIDIA H200", "sm_90", "nvml")],
         nvidia="580.159.04",
-        toolkits=[("cuda", "13.0.88"), ("cudnn", "9.14.0"), ("cudnn", "9.19.0"), ("nccl", "2.28.9")],
-        compilers=[("gcc", "13.3.0")],
-        pythons=[("3.12.3", "system")],
-        checks={"nvidia-driver": "ok", "cuda-toolkit": "ok", "torch": "skip", "ninja": "fail"},
-        ready=(False, True),
+        toolkits=[
+            ("cuda", "13.0.88"), ("cudnn", "9.14.0"), ("nccl", "2.28.3"), ("openblas", "0.3.26"),
+            ("cudnn", "9.19.0"), ("nccl", "2.28.9"),
+        ],
+        compilers=[("gcc", "13.3.0"), ("gcc", "12.4.0"), ("clang", "16.0.6")],
+        pythons=[("3.12.3", "venv"), ("3.12.3", "system")],
+        checks={"nvidia-driver": "ok", "cuda-toolkit": "ok", "torch": "ok", "ninja": "ok", "ccache": "warn"},
+        ready=(True, True),
     ),
     "neoverse-debian12": Expected(
         os={"distro": "debian 12", "glibc": "2.36", "container": "docker", "virtual_machine": "unknown hypervisor"},
