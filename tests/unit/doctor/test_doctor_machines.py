@@ -207,7 +207,7 @@ EXPECTED = {
             ("cuda", "13.0.88"), ("cudnn", "9.14.0"), ("nccl", "2.28.3"), ("openblas", "0.3.26"),
             ("cudnn", "9.19.0"), ("nccl", "2.28.9"),
         ],
-        compilers=[("gcc", "13.3.0"), ("gcc", "12.4.0"), ("clang", "16.0.6")],
+        compilers=[("gcc", "13.3.0"), ("gcc", "13.3.0"), ("gcc", "12.4.0"), ("clang", "16.0.6")],
         pythons=[("3.12.3", "venv"), ("3.12.3", "system")],
         checks={"nvidia-driver": "ok", "cuda-toolkit": "ok", "torch": "ok", "ninja": "ok", "ccache": "warn"},
         ready=(True, True),
