@@ -59,7 +59,9 @@ def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, wat
     at = np.flatnonzero(kind)
     where = at * 4 + base
     index, inside = owners(where, starts, ends)
-    uses = summed(index[inside], kind[at][inside].astype(np.int64), where[inside])
+    uses = _without_data(
+        summed(index[inside], kind[at][inside].astype(np.int64), where[inside]), words, base, starts, ends
+    )
     calls = _branches(words, base, starts, ends, targets)
     taken, loaded = _addresses(words)
     calls = np.concatenate([calls, matching(taken[0] * 4 + base, _page(taken, base), starts, ends, targets)])
@@ -70,6 +72,16 @@ def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, wat
     for rows in (uses, calls, reads):
         rows[:, 0] += first
     return Scan(uses, calls, reads, asks + first)
+
+
+def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints) -> Ints:
+    """A sixteenth of all words look like SVE, so constants between functions do; code that uses SVE first sets a
+    predicate (ptrue, while), and a function without one has only data that looks like it."""
+    ptrue = (words & np.uint32(0xFF3EFC10)) == np.uint32(0x2518E000)
+    while_ = (words & np.uint32(0xFF20E000)) == np.uint32(0x25200000)
+    owner, inside = owners(np.flatnonzero(ptrue | while_) * 4 + base, starts, ends)
+    wide = np.isin(uses[:, 1], (ID["sve"], ID["sme"]))
+    return np.asarray(uses[~wide | np.isin(uses[:, 0], owner[inside])])
 
 
 def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
