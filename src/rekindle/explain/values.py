@@ -106,7 +106,9 @@ def installed_torch(event: Event, scene: Scene) -> dict[str, str]:
     return (
         {}
         if wheel is None
-        else _some(installed=f"{wheel.name} {wheel.version}", supported=" ".join(map(str, supported(event, scene))))
+        else _some(
+            installed=f"{wheel.name or 'torch'} {wheel.version}", supported=" ".join(map(str, supported(event, scene)))
+        )
     )
 
 
