@@ -18,6 +18,8 @@ from rekindle.source import journal
 SMALL_FILES = 2000
 SMALL_BYTES = 32 << 20
 _SKIPPED = frozenset({".git", journal.FOLDER, "__pycache__", "build", "dist"})
+# What a build writes into the tree is no source: counting it would make every continued build look changed.
+_BUILT = (".so", ".dll", ".dylib", ".pyd", ".lib", ".a", ".pyc")
 
 
 def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, version: str) -> str:
@@ -31,24 +33,30 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
     add(project, version, str(record.hipified))
     if git is not None:
         add(git.head(), git.ask("diff", "HEAD", "--binary", "--no-ext-diff", "--no-color", "--ignore-submodules").out)
-    elif not _add_content(root, total):
+    elif not _add_content(root, total, made=f"{project}/version.py"):
         add(record.origin)
     for file in sorted(record.files, key=lambda file: file.path):
         add(file.path, file.left)
     return total.hexdigest()
 
 
-def _add_content(root: Path, total: hashlib._Hash) -> bool:
-    """Hash names and contents if the tree is small; False, and nothing hashed, if it is not."""
+def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
+    """Hash names and contents if the tree is small; False, and nothing hashed, if it is not.
+
+    ``made`` is the file that setup.py writes at each run (all of these projects do).
+    """
     paths: list[str] = []
     size = 0
     for folder, names, files in os.walk(root):
         names[:] = [name for name in names if name not in _SKIPPED and not name.endswith(".egg-info")]
         for name in files:
             path = Path(folder) / name
+            inside = path.relative_to(root).as_posix()
+            if name.startswith(".rekindle") or name.endswith(_BUILT) or inside == made:
+                continue
             if path.is_symlink() or not path.is_file():
                 continue
-            paths.append(path.relative_to(root).as_posix())
+            paths.append(inside)
             size += path.stat().st_size
             if len(paths) > SMALL_FILES or size > SMALL_BYTES:
                 return False
