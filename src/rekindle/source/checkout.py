@@ -136,20 +136,28 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
     if not named or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")
-    git.run("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
+    for one in named:
+        if _is_half(git.root, one.path):
+            _forget(git.root, one.path)
+    # A nested one that a kill left half done makes this fail; the update below fetches it anew.
+    git.ask("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
     update = ["submodule", "update", "--init", "--recursive", "--depth", "1", "--progress"]
     ended, words = _run(git, [*update, "--jobs", "4"], mirrors, progress, total=len(named))
     missing = missing_submodules(git.root)
+    tops = [one.path for one in named]
     for _ in range(ATTEMPTS - 1):
         if ended and not missing:
             return
-        # Git gives up at the first that fails; one by one, the others still come.
+        # Git gives up at the first that fails; one by one, the others still come. What a kill left of one, be it
+        # deep inside, is beyond what git repairs: it is fetched anew, and it alone.
         ended = True
-        for path in sorted({_top(name, [one.path for one in named]) for name in missing}):
-            _forget_half(git.root, path)
-            # Cloned and then killed before its files came: only force writes them, and there is nothing to lose.
-            force = ["--force"] if f"{path} (empty)" in missing else []
-            fine, said = _run(git, [*update, *force, "--", path], mirrors, progress)
+        for path in sorted({_top(name, tops) for name in missing}):
+            lacking = [name for name in missing if _top(name, tops) == path]
+            if _has_edits(git.root, path) or any(" (" in name and not name.endswith(" (empty)") for name in lacking):
+                fine, said = _run(git, [*update, "--", path], mirrors, progress)
+            else:
+                _forget(git.root, path)
+                fine, said = _run(git, [*update, "--force", "--", path], mirrors, progress)
             ended, words = (ended, words) if fine else (False, said)
         missing = missing_submodules(git.root)
     if not ended or missing:
@@ -165,13 +173,28 @@ def _top(name: str, named: Sequence[str]) -> str:
     return next((one for one in named if path == one or path.startswith(f"{one}/")), path)
 
 
-def _forget_half(root: Path, path: str) -> None:
-    """A submodule whose clone was killed half way confuses git; without its remains git begins it anew."""
+def _is_half(root: Path, path: str) -> bool:
+    """Was the clone of this submodule killed half way? Then its HEAD names no commit that is there."""
     folder = root / path
-    if folder.is_dir() and not any(folder.iterdir()):
-        modules = root / ".git/modules" / path
-        if modules.is_dir() and not (modules / "HEAD").is_file():
-            shutil.rmtree(modules, ignore_errors=True)
+    return (folder / ".git").exists() and not Git(folder).ask("rev-parse", "--verify", "-q", "HEAD^{commit}").ok
+
+
+def _has_edits(root: Path, path: str) -> bool:
+    """Has somebody worked in this submodule: files of their own, or edits?"""
+    git = Git(root / path)
+    if not (root / path / ".git").exists() or _is_half(root, path):
+        return False
+    # Files that a killed checkout did not write yet show as deleted; those are nobody's work.
+    lines = git.ask("status", "--porcelain", "--ignore-submodules=all").out.splitlines()
+    return any("D" not in line[:2] for line in lines)
+
+
+def _forget(root: Path, path: str) -> None:
+    """Remove one submodule and its repository, so that git begins it anew. Only ever one that is not whole."""
+    shutil.rmtree(root / ".git/modules" / path, ignore_errors=True)
+    folder = root / path
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _insist(git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress) -> None:
