@@ -42,7 +42,6 @@ class UpOptions:
     source: Path | None = None
     level: Level = "smoke"
     memory: str | None = None
-    bundle: bool = False
     dry_run: bool = False
 
 

@@ -72,9 +72,6 @@ class Walk:
         reports = self.workspace.reports
         return _load_kept(reports / f"{name}.json", reports / f"{name}.key", kind, inputs) is not None
 
-    def skip(self, name: str, why: str) -> None:
-        self.legs.append(Leg(name=name, status="skipped", detail=why))
-
     def _timed(
         self,
         name: str,
