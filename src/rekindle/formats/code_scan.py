@@ -39,11 +39,13 @@ def matching(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) ->
         return np.zeros((0, 2), np.int64)
     near = (target >= targets[0]) & (target <= targets[-1])
     at, target = at[near], target[near]
-    found = targets[np.minimum(np.searchsorted(targets, target), len(targets) - 1)] == target
-    at, target = at[found], target[found]
+    place = np.minimum(np.searchsorted(targets, target), len(targets) - 1)
+    found = targets[place] == target
+    at, place = at[found], place[found]
     index, inside = owners(at, starts, ends)
-    pairs = np.stack([index[inside], target[inside]], axis=1)
-    return np.unique(pairs, axis=0) if len(pairs) else pairs
+    # One number per pair: sorting rows takes ten times as long.
+    pairs = np.unique(index[inside] * len(targets) + place[inside])
+    return np.stack([pairs // len(targets), targets[pairs % len(targets)]], axis=1)
 
 
 def summed(owner: Ints, kind: Ints, where: Ints) -> Ints:

@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -53,10 +53,9 @@ class WheelSource:
     def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
         return self.zip.find(name, limit)
 
-    def digest(self, name: str) -> str:
-        if name not in self.digests:
-            self.digests[name] = self.zip.inflate(name, lambda _: None)
-        return self.digests[name]
+    def add_digests(self, names: Iterable[str]) -> None:
+        """Inflates these members only to sum them."""
+        self.digests.update(self.zip.digests(names))
 
     @contextlib.contextmanager
     def mapped(self, name: str) -> Iterator[Any]:

@@ -15,6 +15,7 @@ def check_record(source: WheelSource) -> list[Finding]:
     record = source.zip.record
     if record is None:
         return [Finding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")]
+    source.add_digests(name for name in source.files if name not in source.digests)
     info = source.zip.dist_info or ""
     free = {f"{info}/RECORD", f"{info}/RECORD.jws", f"{info}/RECORD.p7s"}
     wrong, unlisted, unverified = [], [], []
@@ -26,7 +27,7 @@ def check_record(source: WheelSource) -> list[Finding]:
             unlisted.append(name)
         elif row.algorithm != "sha256" or row.digest is None:
             unverified.append(name)
-        elif not hmac.compare_digest(source.digest(name), row.digest.hex()):
+        elif not hmac.compare_digest(source.digests[name], row.digest.hex()):
             wrong.append(name)
     missing = [name for name in record if name not in source.files]
     faults = (

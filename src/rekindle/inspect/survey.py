@@ -1,6 +1,6 @@
 """The whole reading of one target: every native file once, two at a time, then the sums.
 
-zlib, hashing and file writes release the interpreter lock, so two threads inflate a wheel faster than one
+Inflating, hashing and file writes release the interpreter lock, so two threads inflate a wheel faster than one
 thread merely inflating it.
 """
 
@@ -61,6 +61,9 @@ def _read_all(
     *,
     cpu: bool,
 ) -> list[Library]:
+    # RECORD has a digest for every file; those that nobody reads are summed beside the libraries.
+    wheel = source if isinstance(source, WheelSource) and source.fetched is None else None
+    others = sorted(source.files.keys() - set(natives)) if wheel else []
     total = sum(source.files[name] for name in natives)
     progress.stage("reading", f"{len(natives)} native files, {total / 1e6:.0f} MB")
     done = 0
@@ -78,13 +81,17 @@ def _read_all(
 
     libraries = []
     with ThreadPoolExecutor(WORKERS) as pool:
-        for name, result in zip(natives, pool.map(read, natives), strict=True):
+        results = pool.map(read, natives)
+        summed = pool.submit(wheel.add_digests, others) if wheel else None
+        for name, result in zip(natives, results, strict=True):
             done += source.files[name]
             progress.step(done, total or None, name)
             if isinstance(result, Library):
                 libraries.append(result)
             elif result is not None:
                 findings.append(result)
+        if summed is not None:
+            summed.result()
     if isinstance(source, FileSource) and not libraries:
         raise BadInput(f"{source.label} is neither a wheel nor a native library")
     return sorted(libraries, key=lambda library: library.file)
