@@ -152,6 +152,14 @@ def run(
     return Run(seconds=time.monotonic() - begun, code=done.returncode, out=done.stdout)
 
 
+def peak_of(argv: list[str]) -> int:
+    """The most memory any process of a command took, in bytes."""
+    code = "import resource,subprocess,sys; subprocess.run(sys.argv[1:], check=True);" \
+           "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=True)
+    return int(done.stdout) * 1024
+
+
 def can_limit() -> bool:
     try:
         with memory_group(64 * MIB):
