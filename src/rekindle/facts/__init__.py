@@ -24,6 +24,7 @@ from rekindle.facts.tables import (
     WheelsFile,
 )
 from rekindle.model.facts import CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
+from rekindle.model.gfx_rule import GfxRule
 from rekindle.model.version import compare, key, minor
 
 __all__ = ["Facts", "load_facts"]
@@ -80,6 +81,11 @@ class Facts:
         return read_table("machines", MachinesFile, self._overlay)
 
     # --- derived views, made once
+
+    @functools.cached_property
+    def gfx_rule(self) -> GfxRule:
+        """Which AMD code runs on which AMD card."""
+        return GfxRule(self.rocm.generic, self.rocm.switch)
 
     @functools.cached_property
     def releases(self) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from rekindle.model.facts import (
     Distro,
     DriverEnd,
     Flavour,
+    GenericTarget,
     GfxOverride,
+    GfxSwitch,
     Hazard,
     Jetson,
     MathGap,
@@ -54,6 +56,8 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
     math_gap: tuple[MathGap, ...]
     override: tuple[GfxOverride, ...]
     span: tuple[RocmSpan, ...]
+    generic: dict[str, GenericTarget]
+    switch: tuple[GfxSwitch, ...]
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.facts import load_facts
+from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_sm, ptx_runs_on, sass_runs_on
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Verdict
 from rekindle.model.wheelhouse import Row
@@ -150,7 +151,7 @@ def _split(archs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tu
     return (
         tuple(arch for arch in archs if arch.startswith("sm_")),
         tuple(arch for arch in archs if arch.startswith("compute_")),
-        tuple(arch for arch in archs if arch.startswith("gfx")),
+        tuple(arch for arch in archs if arch.startswith(("gfx", SPIRV))),
     )
 
 
@@ -165,15 +166,8 @@ def _runs(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], gpu
         return any(sass_runs_on(parse_sm(code), gpu) for code in sass) or any(
             ptx_runs_on(parse_sm(code), gpu) for code in ptx
         )
-    return isinstance(gpu, Gfx) and any(_gfx_runs(parse_gfx(code), gpu) for code in gfx)
-
-
-def _gfx_runs(code: Gfx, gpu: Gfx) -> bool:
-    """Same chip; a feature the code insists on must not be contradicted by the device."""
-    if code.name != gpu.name:
-        return False
-    settings = {feature[:-1]: feature[-1] for feature in gpu.features}
-    return all(settings.get(feature[:-1], feature[-1]) == feature[-1] for feature in code.features)
+    # What depends on a switch or on the machine's own compiler may well run: it is no refusal.
+    return isinstance(gpu, Gfx) and load_facts().gfx_rule.runs(gfx, gpu) is not False
 
 
 def _newest_first(version: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import release
 from rekindle.inspect.cubin_names import owners_of
-from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code
 
 # How many containers of each set of architectures are looked into for names.
 SAMPLES = 4
@@ -118,9 +118,8 @@ def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -
             if code.target is None:
                 continue
             try:
-                target = Target("gfx", parse_gfx(code.target))
+                target = Target("gfx", parse_gfx_code(code.target))
             except ValueError:
-                # gfx11-generic, amdgcnspirv: named, not judged.
                 survey.odd[code.target] += 1
                 continue
             targets.add(target)

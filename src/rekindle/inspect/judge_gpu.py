@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rekindle.model.arch import Gfx, Sm, parse_gfx, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import SPIRV, Gfx, Sm, parse_sm, ptx_runs_on, sass_runs_on
 from rekindle.model.machine import Machine
 from rekindle.model.version import at_least
 from rekindle.model.wheel import ArchSet, AxisVerdict, WheelReport
@@ -24,18 +24,11 @@ def loads(archs: Iterable[str], device: Sm) -> str | None:
     return None
 
 
-def loads_gfx(archs: Iterable[str], device: Gfx) -> bool:
-    """AMD code runs on its own chip only; a target without a feature switch runs with it on or off."""
-    for name in archs:
-        try:
-            code = parse_gfx(name)
-        except ValueError:
-            continue
-        wanted = {feature.rstrip("+-"): feature for feature in device.features}
-        fits = all(wanted.get(feature.rstrip("+-"), feature) == feature for feature in code.features)
-        if code.name == device.name and fits:
-            return True
-    return False
+def loads_gfx(archs: Iterable[str], device: Gfx) -> bool | None:
+    """AMD's rule with our tables: on its own chip, or on those a generic target covers; None if it depends."""
+    from rekindle.facts import load_facts
+
+    return load_facts().gfx_rule.runs(archs, device)
 
 
 def judge_gpus(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
@@ -72,7 +65,7 @@ def _nvidia(report: WheelReport, device: Sm, name: str) -> AxisVerdict:
             )
         return _say("yes", "gpu-declared", f"declared for {listed}, which includes {name}; libraries were not read")
     sets = [(library.file.rsplit("/", 1)[-1], one) for library in report.gpu.libraries for one in library.sets]
-    if all(one.archs and one.archs[0].startswith("gfx") for _, one in sets):
+    if all(one.archs and _is_amd(one.archs[0]) for _, one in sets):
         return _say("no", "gpu-vendor", f"the wheel has AMD code only; {name} is NVIDIA", "take a CUDA wheel")
     general = [(file, one) for file, one in sets if one.origin in ("own", "other")]
     lost = [(file, one) for file, one in general if loads(one.archs, device) is None]
@@ -109,11 +102,13 @@ def _plan(device: object) -> str:
 
 def _amd(report: WheelReport, device: Gfx, name: str) -> AxisVerdict:
     sets = [(library.file.rsplit("/", 1)[-1], one) for library in report.gpu.libraries for one in library.sets]
-    with_gfx = [(file, one) for file, one in sets if any(arch.startswith("gfx") for arch in one.archs)]
-    if not with_gfx and not any(arch.startswith("gfx") for arch in report.gpu.declared):
+    with_gfx = [(file, one) for file, one in sets if any(_is_amd(arch) for arch in one.archs)]
+    if not with_gfx and not any(_is_amd(arch) for arch in report.gpu.declared):
         return _say("no", "gpu-vendor", f"the wheel has NVIDIA code only; {name} is AMD", "take a ROCm wheel")
+    doubtful: list[tuple[str, ArchSet]] = []
     if with_gfx:
-        lost = [(file, one) for file, one in with_gfx if not loads_gfx(one.archs, device)]
+        lost = [(file, one) for file, one in with_gfx if loads_gfx(one.archs, device) is False]
+        doubtful = [(file, one) for file, one in with_gfx if loads_gfx(one.archs, device) is None]
         if len(lost) == len(with_gfx):
             have = " ".join(report.gpu.torch_kernels.gfx or with_gfx[0][1].archs)
             return _say("no", "gpu-no-kernels", f"the kernels are for {have}: no code for {name}", _plan(device))
@@ -125,11 +120,35 @@ def _amd(report: WheelReport, device: Gfx, name: str) -> AxisVerdict:
             "no", "gpu-declared", f"built for {' '.join(report.gpu.declared)}: nothing for {name}", _plan(device)
         )
     for data in report.gpu.data_files:
-        if data.library in ("rocBLAS", "hipBLASLt") and device.name not in data.gfx:
+        if data.library in ("rocBLAS", "hipBLASLt") and loads_gfx(data.gfx, device) is False:
             runs = "no" if data.library == "rocBLAS" else "partly"
             text = f"{data.library} has no kernel files for {name} (it has {' '.join(data.gfx)})"
             return _say(runs, "gpu-math-library", text, _plan(device))
+    if doubtful:
+        return _doubt(doubtful, device, name)
     return _say("yes", "gpu-native", f"code for {name}")
+
+
+def _is_amd(arch: str) -> bool:
+    return arch.startswith("gfx") or arch == SPIRV
+
+
+def _doubt(sets: list[tuple[str, ArchSet]], device: Gfx, name: str) -> AxisVerdict:
+    """Why it cannot be told: code for the card that wants a switch set so or so, or SPIR-V alone."""
+    file, one = sets[0]
+    near = [arch for arch in one.archs if ":" in arch and loads_gfx([arch], device) is None]
+    if near:
+        switches = ", ".join(sorted({feature[:-1] for arch in near for feature in arch.split(":")[1:]}))
+        text = f"{file} has code for {name} only as {' '.join(near)}; how {switches} stands on it is not known here"
+        return _say(
+            "unknown", "gpu-switch", text, "rocminfo shows it; HSA_XNACK=1 or 0 sets xnack on cards that allow it"
+        )
+    how = [arch for arch in one.archs if loads_gfx([arch], device) is None]
+    if SPIRV in how:
+        text = f"{file} has no code for {name}, only SPIR-V ({SPIRV}), which ROCm compiles on the machine itself"
+        return _say("unknown", "gpu-spirv", text, "run it there: rekindle verify")
+    text = f"{file} has code for {' '.join(how)}; whether that covers {name} is not in our tables"
+    return _say("unknown", "gpu-generic", text, "run it there: rekindle verify")
 
 
 def judge_driver(report: WheelReport, machine: Machine) -> list[AxisVerdict]:

@@ -115,6 +115,7 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
             for target in _sorted(frozenset(survey.entries))
         ),
         compression=dict(survey.compression),
+        unknown=dict(survey.odd),
     )
 
 

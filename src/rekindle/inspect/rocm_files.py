@@ -10,17 +10,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
-from rekindle.model.arch import parse_gfx
+from rekindle.model.arch import parse_gfx_code
 from rekindle.model.wheel import DataFiles
 
 _PLACES = (
-    ("rocBLAS", re.compile(r"rocblas/library/")),
-    ("hipBLASLt", re.compile(r"hipblaslt/library/")),
+    # Debian puts the version between: rocblas/2.47.0/library/.
+    ("rocBLAS", re.compile(r"rocblas/(?:[0-9.]+/)?library/")),
+    ("hipBLASLt", re.compile(r"hipblaslt/(?:[0-9.]+/)?library/")),
     ("MIOpen", re.compile(r"miopen/db/|miopen.*\.(?:kdb|db\.txt|fdb\.txt)")),
     ("rocFFT", re.compile(r"rocfft/")),
-    ("hipSPARSELt", re.compile(r"hipsparselt/library/")),
+    ("hipSPARSELt", re.compile(r"hipsparselt/(?:[0-9.]+/)?library/")),
 )
-_GFX = re.compile(r"(?<![0-9a-z])(gfx[0-9]{3,4}[0-9a-f]?|gfx90[0-9a-f])(?![0-9a-f])")
+# gfx90a-xnack+ is a chip and a switch; MIOpen adds the number of compute units: gfx906_60, and gfx90878 or
+# gfx942130 in hexadecimal above 64. Chips up to gfx9 have three characters, later ones four, so both are told apart.
+_CHIP = r"1[0-9][0-9a-f]{2}|[6-9][0-9a-f]{2}|1?[0-9](?:-[0-9])?-generic"
+_GFX = re.compile(rf"(?<![0-9a-z])(gfx(?:{_CHIP}))(?:[0-9a-f]{{2,3}})?[-_.]")
 _CODE = re.compile(r"\.(?:co|hsaco|dat|kdb|txt|db|bin)(?:\.[a-z]+)?$|\.dat\.gz$")
 
 
@@ -42,6 +46,6 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
 
 def _order(name: str) -> tuple[int, str]:
     try:
-        return parse_gfx(name).order
+        return parse_gfx_code(name).order
     except ValueError:
         return 0, name

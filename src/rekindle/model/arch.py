@@ -73,7 +73,10 @@ class Sm(GpuArch):
 
 @functools.total_ordering
 class Gfx(GpuArch):
-    """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``."""
+    """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``.
+
+    Code (never a card) may also be for a *generic* target, ``gfx11-generic``, or be :data:`SPIRV`.
+    """
 
     __slots__ = ("features", "name")
 
@@ -94,13 +97,27 @@ class Gfx(GpuArch):
 
     @property
     def order(self) -> tuple[int, str]:
-        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal)."""
+        """gfx906 sorts before gfx1030: the last two characters are minor and stepping (hexadecimal).
+
+        Generic targets come after the chips of their generation, SPIR-V last.
+        """
+        if self.name == SPIRV:
+            return 1000, ""
+        if self.generic:
+            return int(self.name[3:].split("-")[0]), "~" + self.name
         return int(self.name[3:-2]), self.name[-2:]
+
+    @property
+    def generic(self) -> bool:
+        return self.name.endswith("-generic")
 
 
 _SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
 _DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
+# What hipcc calls code that the driver compiles for whatever card there is.
+SPIRV = "amdgcnspirv"
 _GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
+_GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
 def parse_sm(text: str) -> Sm:
@@ -117,6 +134,13 @@ def parse_gfx(text: str) -> Gfx:
     if match := _GFX.fullmatch(text):
         return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
     raise ValueError(f"{text!r} is no AMD architecture (write gfx1030)")
+
+
+def parse_gfx_code(text: str) -> Gfx:
+    """What AMD code can be for: a chip as :func:`parse_gfx` reads it, a generic target, or SPIR-V."""
+    if match := _GFX_CODE.fullmatch(text):
+        return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
+    raise ValueError(f"{text!r} is no target of AMD code")
 
 
 def parse_gpu_arch(text: Any) -> GpuArch:

@@ -184,6 +184,23 @@ class RocmSpan(Row, frozen=True, kw_only=True):
     last: str | None = None
 
 
+class GenericTarget(Row, frozen=True, kw_only=True):
+    """The chips that code for a generic target (``gfx11-generic``) runs on.
+
+    Generic code carries a version; in LLVM all are still version 1, so none is kept here.
+    """
+
+    gfx: tuple[Gfx, ...]
+
+
+class GfxSwitch(Row, frozen=True, kw_only=True):
+    """How a feature of these chips stands unless somebody changes it; ``fixed`` where nobody can."""
+
+    gfx: tuple[Gfx, ...]
+    usual: str
+    fixed: bool = False
+
+
 class Microarchitecture(Row, frozen=True, kw_only=True):
     vendor: str
     family: str

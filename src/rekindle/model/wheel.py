@@ -38,6 +38,8 @@ class ArchUse(Part, frozen=True, kw_only=True):
 
 
 class LibraryGpu(Part, frozen=True, kw_only=True):
+    """``unknown`` counts code of kinds and targets this reader has no name for."""
+
     file: str
     sass: tuple[str, ...] = ()
     ptx: tuple[str, ...] = ()
@@ -45,6 +47,7 @@ class LibraryGpu(Part, frozen=True, kw_only=True):
     sets: tuple[ArchSet, ...] = ()
     uses: tuple[ArchUse, ...] = ()
     compression: dict[str, int] = {}
+    unknown: dict[str, int] = {}
 
 
 class Kernels(Part, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rekindle.model.arch import parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport
 from rekindle.render.screen import Screen
 
@@ -88,7 +89,7 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     columns = list(
         dict.fromkeys(arch for kind in ("sass", "ptx", "gfx") for lib in libraries for arch in getattr(lib, kind))
     )
-    columns.sort(key=lambda arch: (arch.startswith("compute"), arch.startswith("gfx"), _number(arch)))
+    columns.sort(key=_place)
     rows = [["", *(short(arch) for arch in columns)]]
     for library in libraries:
         counts = {use.arch: use.entries for use in library.uses}
@@ -100,9 +101,13 @@ def short(arch: str) -> str:
     return arch.replace("sm_", "").replace("compute_", "ptx")
 
 
-def _number(arch: str) -> tuple[int, str]:
-    digits = "".join(c for c in arch.split(":")[0] if c.isdigit())
-    return int(digits or 0), arch
+def _place(arch: str) -> tuple[int, int, str]:
+    """Machine code, PTX, AMD, each from old to new; gfx90a lies between gfx906 and gfx942."""
+    if not arch.startswith(("sm_", "compute_")):
+        code = parse_gfx_code(arch)
+        return 2, code.order[0], code.order[1] + arch
+    sm = parse_sm(arch)
+    return int(arch.startswith("compute")), sm.number, sm.suffix
 
 
 def _cpu(cpu: WheelCpu, screen: Screen) -> None:

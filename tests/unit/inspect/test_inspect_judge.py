@@ -116,7 +116,28 @@ def test_amd_needs_its_own_chip_and_rocblas_files() -> None:
     assert axis(judge_machine(report, machine("gfx906"), "MI50"), "gpu") == "no"
     assert axis(judge_machine(report, machine("gfx90a"), "MI210"), "gpu") == "yes"
     assert axis(judge_machine(report, machine("gfx1030"), "6800"), "gpu") == "no"
-    assert not loads_gfx(["gfx90a:xnack+"], parse_gfx("gfx90a:xnack-"))
+    assert loads_gfx(["gfx90a:xnack+"], parse_gfx("gfx90a:xnack-")) is False
+
+
+def amd_only(*archs: str) -> WheelReport:
+    return msgspec.structs.replace(OLD, cuda=None, gpu=WheelGpu(libraries=(library((" ".join(archs), "own", 3)),)))
+
+
+def test_generic_code_runs_on_the_chips_it_covers() -> None:
+    report = amd_only("gfx1030", "gfx11-generic")
+    assert axis(judge_machine(report, machine("gfx1151"), "Strix Halo"), "gpu") == "yes"
+    assert axis(judge_machine(report, machine("gfx1031"), "6700"), "gpu") == "no"
+
+
+def test_what_depends_is_not_told() -> None:
+    only_spirv = judge_machine(amd_only("amdgcnspirv"), machine("gfx1100"), "7900")
+    assert axis(only_spirv, "gpu") == "unknown"
+    assert only_spirv.runs is None
+    assert any("SPIR-V" in one.text for one in only_spirv.axes)
+    switch = judge_machine(amd_only("gfx90a:xnack+"), machine("gfx90a"), "MI210")
+    assert axis(switch, "gpu") == "unknown"
+    assert any("how xnack stands" in one.text for one in switch.axes)
+    assert axis(judge_machine(amd_only("amdgcnspirv"), machine("sm_86"), "3090"), "gpu") == "no"
 
 
 def test_the_cpu_axis() -> None:
