@@ -13,6 +13,7 @@ import msgspec
 
 from rekindle.build import finish, state, steps, tools
 from rekindle.build.clean import clean
+from rekindle.build.companion import COMPANIONS, check_torch, plan_for, torch_requirement
 from rekindle.build.inputs import check_inputs
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
@@ -20,7 +21,14 @@ from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
 from rekindle.build.resume import refuse_full_disk, remove_empty_outputs
-from rekindle.build.target import TargetPython, find_interpreter, prepare_target, requirements, take_as_is
+from rekindle.build.target import (
+    Interpreter,
+    TargetPython,
+    find_interpreter,
+    prepare_target,
+    requirements,
+    take_as_is,
+)
 from rekindle.build.toolkits import check_toolkit
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
@@ -49,6 +57,7 @@ def build(
     Raises BadInput or MissingTool before anything long starts, BuildFailed with an account where the build
     ends with no, KeyboardInterrupt where it was stopped; after any of them the same call continues.
     """
+    plan = plan_for(plan, tree)
     front = check_inputs(plan, tree, workspace)
     with (
         _tree_lock(front.build_tree),
@@ -95,6 +104,9 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     compilers = tools.find_compilers(work.host, settings)
     work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_interpreter(work.host, python)
+    torch = None
+    if plan.project in COMPANIONS and not options.as_is:
+        torch = torch_requirement(plan, work.workspace.wheels, interpreter)
     if options.launcher:
         work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root)
     now = state.TreeState(
@@ -107,15 +119,11 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     if note := refuse_full_disk(build_tree, plan.build.disk_gib, fresh=before is None):
         work.note(note)
     with work.phase("environment", f"Python {interpreter.version}"):
-        wanted = requirements(plan.build.pins, work.front.requires, pep517=work.front.kind == "pep517")
-        target: TargetPython
-        if options.as_is:
-            target = take_as_is(work.host, interpreter, wanted)
-        else:
-            folder = work.workspace.root / "python" / interpreter.tag
-            target = prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
-            if "cmake" in plan.build.pins and not options.cmake:
-                cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
+        target = _target_python(work, interpreter, torch)
+        if "cmake" in plan.build.pins and not (options.cmake or options.as_is):
+            cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
+        if plan.project in COMPANIONS:
+            work.facts = (check_torch(work.host, target, plan),)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     modern = all(compiler.release >= tools.PREFIX_MAP_COMPILER for compiler in compilers)
@@ -131,6 +139,19 @@ def _carry_out(work: Work, python: str) -> BuildResult:
             wheel = steps.compile_tree(work, target, cmake, env)
     state.save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)
+
+
+def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> TargetPython:
+    """``torch`` is what an extension of torch is compiled against; such an environment is kept apart."""
+    assert work.plan.build is not None
+    wanted = requirements(work.plan.build.pins, work.front.requires, pep517=bool(work.front.backend))
+    folder = work.workspace.root / "python" / interpreter.tag
+    if torch:
+        wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
+        folder = folder.with_name(f"{interpreter.tag}-{work.plan.project}")
+    if work.options.as_is:
+        return take_as_is(work.host, interpreter, wanted)
+    return prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
 
 
 def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:

@@ -78,6 +78,11 @@ class BuildEnvironment:
     cache_settings: dict[str, str]
     after_configure: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def defines(self) -> dict[str, str]:
+        """All settings for CMake, for front ends that take them by name instead of from the environment."""
+        return {**{name: value for name, value in self.chosen.items() if is_forwarded(name)}, **self.cache_settings}
+
 
 def dropped_from(shell: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(k for k in shell if k in _DROP or k.startswith(_DROP_PREFIXES)))

@@ -91,7 +91,7 @@ def account_for(
         told = block[2:] or block
         at = first_error(told)
         error = told[max(0, (at or 0) - 2) : (at or 0) + 40]
-        message = told[at] if at is not None else block[0]
+        message = _said(told, at) if at is not None else block[0]
         number = offset + start + 1 + (2 + at if at is not None else 0)
         place = log.path.with_suffix(".failed.log")
         write_atomically(place, "\n".join(line for _, _, each in blocks for line in [*each, ""]))
@@ -99,7 +99,7 @@ def account_for(
     else:
         at = first_error(lines)
         error = lines[max(0, at - 2) : at + 40] if at is not None else lines[-20:]
-        message = lines[at] if at is not None else (lines[-1] if lines else "no output")
+        message = _said(lines, at) if at is not None else (lines[-1] if lines else "no output")
         number = offset + (at if at is not None else len(lines) - 1) + 1
     failure = BuildFailure(
         project=project,
@@ -115,6 +115,20 @@ def account_for(
     return BuildFailed(
         f"{phase} failed (exit code {code}): {_short(message)}", failure, remedy=f"the whole log: {log.path}"
     )
+
+
+def _said(lines: Sequence[str], at: int) -> str:
+    """The line itself; CMake puts what it has to say on the indented lines after the place."""
+    if not (lines[at].lstrip().startswith("CMake Error") and lines[at].rstrip().endswith(":")):
+        return lines[at]
+    words = []
+    for line in lines[at + 1 : at + 8]:
+        if line.strip() and not line.startswith("  "):
+            break
+        words.append(line.strip())
+        if words[-1].endswith("."):
+            break
+    return " ".join([lines[at], *filter(None, words)])
 
 
 def _short(text: str) -> str:

@@ -75,7 +75,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         notes=tuple(work.notes),
     )
     samples = jobs.governor.samples if jobs else []
-    write_report(Path(result.report or ""), result, work.front.build_tree, samples, jobs.learnt if jobs else None)
+    write_report(Path(result.report or ""), result, work.front.ninja_tree, samples, jobs.learnt if jobs else None)
     if place:
         _beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))

@@ -1,20 +1,29 @@
 """How a source tree wants to be turned into a wheel, read from what the tree has.
 
-``cmake-setup``  setup.py that drives CMake and can stop after configuring, by ``--cmake-only`` (PyTorch) or
+``cmake-setup``  setup.py that drives CMake and can stop after configuring, by ``--cmake-only`` (torch until 2.13) or
                  ``CMAKE_ONLY=1``: configured first, so that it can be checked before the hours are spent
-``pep517``       pyproject.toml with a build backend (scikit-build-core in the newest trees)
-``setup``        any other setup.py (torchvision, torchaudio)
+``scikit``       scikit-build-core (torch since 2.14, whose setup.py is only a signpost): it has no "configure only",
+                 so its own settings are used to build and install nothing the first time
+``pep517``       any other build backend; CMake is checked as soon as it says that it has configured
+``setup``        any other setup.py (torchvision, torchaudio); the same
+
+A tree that names its backend gets its wheel by ``python -m build``; without one by ``setup.py bdist_wheel``.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput
 
 _PROVIDED = ("cmake", "ninja")
+# Read by scikit-build-core or CMake itself; as -D they would be refused or mean something else.
+_NOT_DEFINED = ("CMAKE_GENERATOR", "CMAKE_BUILD_TYPE", "CMAKE_PREFIX_PATH", "CMAKE_EXECUTABLE")
+# "help" is a target of every Ninja tree and makes nothing; no tree has a component of that name.
+NOTHING = ("-Cbuild.targets=help", "-Cinstall.components=rekindle-nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,13 +32,32 @@ class FrontEnd:
     root: Path
     requires: tuple[str, ...] = ()
     only_flag: bool = False
+    backend: str = ""
 
     @property
     def build_tree(self) -> Path:
         return self.root / "build"
 
-    def configure(self, python: str, *, again: bool) -> list[str] | None:
-        """The command that only configures; ``again`` forces it over an old configuration."""
+    @property
+    def ninja_tree(self) -> Path:
+        """Where build.ninja lies: setuptools compiles extensions in a folder per Python."""
+        if not (self.build_tree / "build.ninja").is_file():
+            found = sorted(self.build_tree.glob("temp.*/build.ninja"), key=lambda path: path.stat().st_mtime)
+            if found:
+                return found[-1].parent
+        return self.build_tree
+
+    @property
+    def takes_cmake_settings(self) -> bool:
+        """Whether settings can be given to CMake beyond what the environment says."""
+        return self.kind in ("cmake-setup", "scikit")
+
+    def configure(
+        self, python: str, *, again: bool, out: Path, defines: Mapping[str, str] | None = None
+    ) -> list[str] | None:
+        """The command that only configures; ``again`` forces it over an old configuration. None: there is none."""
+        if self.kind == "scikit":
+            return [*self.wheel(python, out, defines), *NOTHING]
         if self.kind != "cmake-setup":
             return None
         if not self.only_flag:
@@ -38,16 +66,24 @@ class FrontEnd:
 
     @property
     def configure_environment(self) -> dict[str, str]:
-        return {} if self.only_flag else {"CMAKE_ONLY": "1"}
+        return {} if self.only_flag or self.kind != "cmake-setup" else {"CMAKE_ONLY": "1"}
 
-    def wheel(self, python: str, out: Path) -> list[str]:
-        if self.kind == "pep517":
-            return [
-                python, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out),
-                *(["-Cbuild-dir=build"] if any(r.startswith("scikit-build-core") for r in self.requires) else []),
-                str(self.root),
-            ]  # fmt: skip
-        return [python, "setup.py", "bdist_wheel", "--dist-dir", str(out)]
+    def wheel(self, python: str, out: Path, defines: Mapping[str, str] | None = None) -> list[str]:
+        if not self.backend:
+            return [python, "setup.py", "bdist_wheel", "--dist-dir", str(out)]
+        # Our CMake and Ninja are on PATH, not packages of the target: the check of requirements would miss them.
+        argv = [python, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
+        if self.kind == "scikit":
+            argv += ["-Cbuild-dir=build", *scikit_settings(defines or {})]
+        return [*argv, str(self.root)]
+
+
+def scikit_settings(defines: Mapping[str, str]) -> list[str]:
+    """CMake settings in scikit-build-core's words."""
+    settings = [f"-Ccmake.define.{name}={value}" for name, value in sorted(defines.items()) if name not in _NOT_DEFINED]
+    if kind := defines.get("CMAKE_BUILD_TYPE"):
+        settings.append(f"-Ccmake.build-type={kind}")
+    return settings
 
 
 def find_front_end(root: Path) -> FrontEnd:
@@ -62,16 +98,17 @@ def find_front_end(root: Path) -> FrontEnd:
         requires = tuple(r for r in system.get("requires", ()) if not r.lower().startswith(_PROVIDED))
         backend = str(system.get("build-backend", ""))
     if backend.startswith("scikit_build_core"):
-        return FrontEnd(kind="pep517", root=root, requires=requires)
+        return FrontEnd(kind="scikit", root=root, requires=requires, backend=backend)
     if setup.is_file():
         text = setup.read_text(encoding="utf-8", errors="replace")
         if "--cmake-only" in text or "CMAKE_ONLY" in text:
-            return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag="--cmake-only" in text)
+            only = "--cmake-only" in text
+            return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag=only, backend=backend)
         if not backend:
             return FrontEnd(kind="setup", root=root, requires=requires)
-    if backend or project.is_file():
-        return FrontEnd(kind="pep517", root=root, requires=requires)
+    if project.is_file() and (backend or requires):
+        return FrontEnd(kind="pep517", root=root, requires=requires, backend=backend or "setuptools.build_meta")
     raise BadInput(
-        f"{root} has neither setup.py nor pyproject.toml, so it is no tree that makes a wheel",
+        f"{root} has neither setup.py nor a pyproject.toml with a build backend, so it is no tree that makes a wheel",
         remedy="give the root of a PyTorch, torchvision or torchaudio tree with --source DIR",
     )

@@ -85,7 +85,8 @@ def find_tree(request: BuildRequest, workspace: Workspace, plan: Plan) -> Source
 
 def project_of(root: Path) -> str:
     for project in ("torchvision", "torchaudio", "torch", "spark"):
-        if (root / project / "__init__.py").is_file():
+        # torchaudio moved its package into src/ with 2.1.
+        if any((root / folder / project / "__init__.py").is_file() for folder in (".", "src")):
             return project
     raise BadInput(
         f"{root} is no tree of torch, torchvision, torchaudio or spark",

@@ -6,16 +6,21 @@ empty though the log says it is done; and files from the future (a clock that ju
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from pathlib import Path
 
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja_log import latest, read_ninja_log
+from rekindle.host.files import write_atomically
 
 FUTURE_SECONDS = 120.0
 MIN_FREE_BYTES = 1 << 30
 START_FREE_BYTES = 2 << 30
+_OF_PYTHON = re.compile(
+    r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
+)
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
 
 
@@ -33,6 +38,32 @@ def remove_empty_outputs(build_tree: Path) -> list[str]:
         except OSError:
             continue
     return removed
+
+
+def forget_python(build_tree: Path) -> int:
+    """Take what CMake remembers of an interpreter out of its cache, before the tree is configured for another.
+
+    FindPython, pybind11 and torch's own scripts keep include folders, module suffixes and install folders there
+    and would use the old ones for the new Python. Returns how many entries went.
+    """
+    cache = build_tree / "CMakeCache.txt"
+    try:
+        lines = cache.read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError:
+        return 0
+    kept: list[str] = []
+    gone = 0
+    for line in lines:
+        if not _OF_PYTHON.match(line):
+            kept.append(line)
+            continue
+        gone += 1
+        # Its comment goes too: one with no entry after it is a parse error for CMake.
+        while kept and kept[-1].startswith("//"):
+            kept.pop()
+    if gone:
+        write_atomically(cache, "\n".join(kept).encode("utf-8", "surrogateescape"))
+    return gone
 
 
 def refuse_future(root: Path, *, now: float | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
+from rekindle.build.companion import plan_for
 from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.launchers import CACHES
@@ -17,7 +18,8 @@ from rekindle.model.build import BuildScript
 
 
 def render_script(order: Order) -> BuildScript:
-    plan, tree = order.plan, order.tree
+    tree = order.tree
+    plan = plan_for(order.plan, tree)
     if plan.build is None:
         raise BadInput(f"the plan's answer is '{plan.answer}', so there is nothing to build")
     front = find_front_end(Path(tree.root))
@@ -30,7 +32,7 @@ def render_script(order: Order) -> BuildScript:
         epoch=ZIP_EPOCH,
         project=tree.project,
     )
-    wanted = requirements(plan.build.pins, front.requires, pep517=front.kind == "pep517")
+    wanted = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
     lines = [
         "#!/bin/sh",
@@ -40,7 +42,7 @@ def render_script(order: Order) -> BuildScript:
         f"cd {shlex.quote(tree.root)}",
         *(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.chosen.items()) if name != "PATH"),
     ]
-    if env.cache_settings:
+    if env.cache_settings and front.kind == "cmake-setup":
         lines += [
             "mkdir -p build",
             "cat > build/rekindle-settings.cmake <<'SETTINGS'",
@@ -58,14 +60,14 @@ def render_script(order: Order) -> BuildScript:
             f'export PATH={shlex.quote(str(folder / "bin"))}:"$PATH"',
             shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
         ]
-        configure = front.configure(inside, again=number > 0)
-        if configure:
+        configure = front.configure(inside, again=number > 0, out=out, defines=env.defines)
+        if configure and (front.kind != "scikit" or order.options.target):
             before = "".join(f"{name}={value} " for name, value in front.configure_environment.items())
             lines.append(before + shlex.join(configure))
         if order.options.target:
             lines.append(shlex.join(["cmake", "--build", "build", "--target", order.options.target]))
         else:
-            lines.append(shlex.join(front.wheel(inside, out)))
+            lines.append(shlex.join(front.wheel(inside, out, env.defines)))
     return BuildScript(text="\n".join(lines) + "\n")
 
 

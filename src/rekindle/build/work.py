@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from rekindle.build.estimate import make_estimate
 from rekindle.build.failure import account_for, killed_for_memory
@@ -24,6 +25,10 @@ from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 
 MAX_RETRIES = 3
+
+
+class Watch(Protocol):
+    def line(self, line: str) -> None: ...
 
 
 @dataclass(kw_only=True)
@@ -63,15 +68,21 @@ class Work:
         finally:
             self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
 
-    def run(self, phase: str, argv: list[str], env: dict[str, str]) -> None:
-        """Run one command; a compiler that was killed for memory is retried alone."""
+    def run(self, phase: str, argv: list[str], env: dict[str, str], *, watch: Watch | None = None) -> None:
+        """Run one command; a compiler that was killed for memory is retried alone. ``watch`` sees each line."""
         failed: list[str] = []
         for attempt in range(MAX_RETRIES + 1):
             supervisor = self._supervisor(phase)
             if attempt:
                 supervisor.run_alone(failed)
             self.log.command(argv, self.front.root)
-            ended = run_long(argv, cwd=self.front.root, env=env, on_line=supervisor.line, tick=supervisor.tick)
+
+            def seen(line: str, supervisor: Supervisor = supervisor) -> None:
+                supervisor.line(line)
+                if watch is not None:
+                    watch.line(line)
+
+            ended = run_long(argv, cwd=self.front.root, env=env, on_line=seen, tick=supervisor.tick)
             self.steps = max(self.steps, supervisor.total)
             if ended.ok:
                 return
@@ -89,7 +100,7 @@ class Work:
             self.progress,
             phase,
             governor=self.jobs.governor,
-            estimate=make_estimate(self.front.build_tree, self.jobs.learnt),
+            estimate=make_estimate(self.front.ninja_tree, self.jobs.learnt),
             max_jobs=self.jobs.max_jobs,
             disk=self.front.build_tree,
         )

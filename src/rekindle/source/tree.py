@@ -11,7 +11,7 @@ from rekindle.errors import BadInput
 
 # project -> files that together no other project has
 MARKS: dict[str, tuple[str, ...]] = {
-    "torch": ("version.txt", "setup.py", "torch/__init__.py", "c10/CMakeLists.txt"),
+    "torch": ("version.txt", "torch/__init__.py", "c10/CMakeLists.txt"),
     "torchvision": ("version.txt", "setup.py", "torchvision/__init__.py"),
     "torchaudio": ("version.txt", "setup.py", "src/torchaudio/__init__.py"),
     "spark": ("version.txt", "setup.py", "spark/__init__.py"),

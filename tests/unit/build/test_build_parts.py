@@ -14,6 +14,7 @@ from rekindle.build.history import History, Learnt, kind_of, load_history, save_
 from rekindle.build.jobs import fixed_jobs
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import parse_size
+from rekindle.build.resume import forget_python
 from rekindle.build.target import requirements
 from rekindle.errors import BadInput
 from rekindle.formats.build_ninja import BuildEdge
@@ -86,17 +87,43 @@ def test_front_ends(tmp_path: Path) -> None:
         find_front_end(tmp_path)
     (tmp_path / "setup.py").write_text("setup()")
     assert find_front_end(tmp_path).kind == "setup"
+    # torchvision: requirements, and torch among them, but no backend.
+    (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires=["setuptools","torch"]')
+    front = find_front_end(tmp_path)
+    assert (front.kind, front.wheel("py", tmp_path)[1:3]) == ("setup", ["setup.py", "bdist_wheel"])
     (tmp_path / "pyproject.toml").write_text('[build-system]\nrequires=["setuptools","ninja"]\nbuild-backend="b"')
     front = find_front_end(tmp_path)
     assert (front.kind, front.requires) == ("pep517", ("setuptools",))
+    assert front.configure("py", again=False, out=tmp_path) is None
     (tmp_path / "setup.py").write_text("if arg == '--cmake-only': pass")
     front = find_front_end(tmp_path)
     assert front.kind == "cmake-setup"
-    assert front.configure("py", again=True) == ["py", "setup.py", "build", "--cmake-only", "--cmake"]
+    assert front.configure("py", again=True, out=tmp_path) == ["py", "setup.py", "build", "--cmake-only", "--cmake"]
+    assert front.wheel("py", tmp_path)[1:4] == ["-m", "build", "--wheel"], "it names a backend"
+
+
+def test_scikit_build_core_gets_settings_by_name_and_can_build_nothing(tmp_path: Path) -> None:
+    (tmp_path / "setup.py").write_text("raise SystemExit('CMAKE_ONLY is gone')")
     (tmp_path / "pyproject.toml").write_text(
         '[build-system]\nrequires=["scikit-build-core>=0.9"]\nbuild-backend="scikit_build_core.build"'
     )
-    assert "-Cbuild-dir=build" in find_front_end(tmp_path).wheel("py", tmp_path)
+    front = find_front_end(tmp_path)
+    assert front.kind == "scikit"
+    given = {"USE_CUDA": "1", "CMAKE_BUILD_TYPE": "Debug", "CMAKE_GENERATOR": "Ninja", "ARCHS": "7.5;9.0"}
+    wheel = front.wheel("py", tmp_path, given)
+    assert {"-Cbuild-dir=build", "-Ccmake.define.ARCHS=7.5;9.0", "-Ccmake.build-type=Debug"} <= set(wheel)
+    assert not any("GENERATOR" in word for word in wheel)
+    only = front.configure("py", again=False, out=tmp_path, defines=given)
+    assert set(only) - set(wheel) == {"-Cbuild.targets=help", "-Cinstall.components=rekindle-nothing"}
+
+
+def test_another_python_is_forgotten_with_its_comments(tmp_path: Path) -> None:
+    kept = "//How hot\nEMBER_LEVEL:STRING=1\n\nUSE_NUMPY:BOOL=ON\n"
+    gone = "//The interpreter\nPYTHON_EXECUTABLE:FILEPATH=/py\n_Python_INCLUDE_DIR:PATH=/i\nNUMPY_DIR:PATH=/n\n"
+    (tmp_path / "CMakeCache.txt").write_text(kept + gone)
+    assert forget_python(tmp_path) == 3
+    assert (tmp_path / "CMakeCache.txt").read_text() == kept
+    assert forget_python(tmp_path) == forget_python(tmp_path / "none") == 0
 
 
 def test_pins_win() -> None:

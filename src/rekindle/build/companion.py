@@ -1,0 +1,129 @@
+"""torchvision and torchaudio: extensions compiled against one torch, which must be the planned one.
+
+A plan for torch is also a plan for them: the same compiler, toolkit and architectures, in the words of their own
+setup.py. The torch they are compiled against is the wheel that the workspace holds, or what the plan pins; any
+other (pip would take the newest) gives libraries that do not load.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+
+from rekindle.build.target import Interpreter, TargetPython
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.host.protocol import Host
+from rekindle.model.build import Fact
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+COMPANIONS = ("torchvision", "torchaudio")
+# What a plan for torch says that also counts for its companions; the rest are switches of torch's own CMake.
+_KEPT = (
+    "CC", "CXX", "CUDAHOSTCXX", "CUDA_HOME", "CUDA_PATH", "CUDACXX", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "PATH",
+    "CFLAGS", "CXXFLAGS", "LDFLAGS", "DISTUTILS_USE_SDK", "TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH",
+)  # fmt: skip
+_SWITCHES = {
+    "torchvision": {"cpu": {"FORCE_CUDA": "0"}, "cuda": {"FORCE_CUDA": "1"}, "rocm": {"FORCE_CUDA": "1"}},
+    "torchaudio": {
+        "cpu": {"USE_CUDA": "0", "USE_ROCM": "0"},
+        "cuda": {"USE_CUDA": "1", "USE_ROCM": "0"},
+        "rocm": {"USE_CUDA": "0", "USE_ROCM": "1"},
+    },
+}
+_PROBE = (
+    "import json,torch;print(json.dumps({'version':torch.__version__,'cuda':torch.version.cuda,"
+    "'rocm':getattr(torch.version,'hip',None)}))"
+)
+
+
+def plan_for(plan: Plan, tree: SourceTree) -> Plan:
+    """The same plan, said for a companion's tree; other plans as they are."""
+    if tree.project not in COMPANIONS or plan.project != "torch" or plan.build is None:
+        return plan
+    _refuse_other_release(plan, tree)
+    kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
+    env = {name: value for name, value in plan.build.env.items() if name in _KEPT}
+    env |= _SWITCHES[tree.project][kind]
+    pins = {name: pin for name, pin in plan.build.pins.items() if name in ("setuptools", "wheel", "numpy", "torch")}
+    recipe = BuildRecipe(
+        source=tree.project,
+        env=env,
+        pins={"ninja": "", **pins},
+        compiler=plan.build.compiler,
+        toolchain=plan.build.toolchain,
+        arch_list=plan.build.arch_list,
+        memory_gib=plan.build.memory_gib,
+    )
+    return msgspec.structs.replace(plan, project=tree.project, build=recipe)
+
+
+def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
+    row = load_facts().release(plan.torch or "")
+    wanted = getattr(row, tree.project, None) if row else None
+    if not wanted or not tree.version[:1].isdigit():
+        return
+    if wanted.split(".")[:2] != tree.version.split(".")[:2]:
+        raise BadInput(
+            f"the plan is for torch {plan.torch}, whose {tree.project} is {wanted}, but {tree.root} is {tree.version}",
+            remedy=f"fetch {tree.project} {wanted}, or plan for the torch that {tree.version} belongs to",
+        )
+
+
+def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter) -> str:
+    """What pip installs as torch: the plan's pin, else the newest fitting wheel of the workspace."""
+    assert plan.build is not None
+    pin = plan.build.pins.get("torch")
+    if pin:
+        return f"torch=={pin}" if pin[:1].isdigit() else f"torch{pin}"
+    tag = interpreter.tag.removesuffix("t")
+    found = sorted(
+        wheels.glob(f"torch-{plan.torch or '*'}*-{tag}-{interpreter.tag}-*.whl"),
+        key=lambda path: path.stat().st_mtime,
+    )
+    if not found:
+        raise BadInput(
+            f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
+            f" Python {interpreter.version}",
+            remedy="build torch first with 'rekindle build', or pin an official one in the plan's build.pins",
+        )
+    return f"torch @ {found[-1].absolute().as_uri()}"
+
+
+def check_torch(host: Host, target: TargetPython, plan: Plan) -> Fact:
+    """The torch that is really there, against the plan; raises where the extension could not load with it."""
+    said = host.run([target.python, "-I", "-c", _PROBE], timeout=120.0)
+    try:
+        told = json.loads(said.out.strip().splitlines()[-1]) if said.ok else None
+    except (ValueError, IndexError):
+        told = None
+    if told is None:
+        last = (said.err.strip().splitlines() or ["no message"])[-1]
+        raise BadInput(f"the torch in {target.python} cannot be imported: {last}", remedy="mend or rebuild torch first")
+    wanted = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
+    found = {key: str(value) if value else None for key, value in told.items()}
+    for key, want in wanted.items():
+        have = found[key]
+        if key == "version" and want is None:
+            continue
+        if bool(want) != bool(have) or (want and have and not _same(key, want, have)):
+            raise BadInput(
+                f"{plan.project} was planned for torch {_words(wanted)}, but the torch in {target.python}"
+                f" is {_words(found)}",
+                remedy="plan again for that torch, or build the planned one first",
+            )
+    return Fact(name="torch", wanted=_words(wanted), found=_words(found), ok=True, where="asked of the target Python")
+
+
+def _same(key: str, want: str, have: str) -> bool:
+    if key == "version":
+        return want.split("+")[0] == have.split("+")[0]
+    return want.split(".")[:2] == have.split(".")[:2]
+
+
+def _words(told: dict[str, str | None]) -> str:
+    kind = f"CUDA {told['cuda']}" if told["cuda"] else f"ROCm {told['rocm']}" if told["rocm"] else "CPU"
+    return f"{told['version'] or 'of any version'} ({kind})"
