@@ -149,3 +149,84 @@ def pep517(root: Path, *, stops: bool = True) -> Path:
 def old_setup(root: Path) -> Path:
     """setup.py alone, as torch before 2.0."""
     return _write(root, {**_common("spark"), "setup.py": SETUP.replace("@STOP@", ONLY)})
+
+
+VISION_SETUP = """\
+import os
+import torch
+from setuptools import setup
+from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
+
+force = os.getenv("FORCE_CUDA", "0") == "1"
+kind = CUDAExtension if force else CppExtension
+version = os.getenv("BUILD_VERSION") or open("version.txt").read().strip()
+print("building", version, "against", torch.__version__)
+setup(
+    name="torchvision", version=version, packages=["torchvision"], zip_safe=False,
+    ext_modules=[kind("torchvision._C", ["torchvision/csrc/a.cpp", "torchvision/csrc/b.cpp"])],
+    cmdclass={"build_ext": BuildExtension.with_options(no_python_abi_suffix=True)},
+)
+"""
+AUDIO_SETUP = """\
+import os
+import torch
+from setuptools import find_packages, setup
+from tools import setup_helpers
+
+version = os.getenv("BUILD_VERSION") or open("version.txt").read().strip()
+setup(
+    name="torchaudio", version=version, packages=find_packages(where="src"), package_dir={"": "src"},
+    ext_modules=setup_helpers.get_ext_modules(), cmdclass={"build_ext": setup_helpers.get_build_ext()}, zip_safe=False,
+)
+"""
+AUDIO_HELPERS = """\
+import os
+from pathlib import Path
+from torch.utils.cpp_extension import BuildExtension, CppExtension, CUDAExtension
+
+CSRC = Path(__file__).parent.parent.parent.resolve() / "src" / "libtorchaudio"
+
+def get_build_ext():
+    return BuildExtension.with_options(no_python_abi_suffix=False, use_ninja=True)
+
+def get_ext_modules():
+    kind = CUDAExtension if os.environ["USE_CUDA"] == "1" else CppExtension
+    return [kind(name="torchaudio.lib.libtorchaudio", sources=[CSRC / "a.cpp", CSRC / "b.cpp"])]
+"""
+# As the real ones do, an operator is registered with torch; against another torch it would not load.
+OPERATORS = {
+    "a.cpp": '#include <Python.h>\nint b(int);\nextern "C" PyObject* PyInit_@NAME@() {\n'
+    '  static PyModuleDef module = {PyModuleDef_HEAD_INIT, "@NAME@", nullptr, b(0) - 1, nullptr};\n'
+    "  return PyModule_Create(&module);\n}\n",
+    "b.cpp": '#include <c10/util/Exception.h>\nint b(int x) { TORCH_CHECK(x == 0, "no"); return 0; }\n',
+}
+
+
+def _operators(folder: str, name: str) -> dict[str, str]:
+    return {f"{folder}/{file}": text.replace("@NAME@", name) for file, text in OPERATORS.items()}
+
+
+def torchvision(root: Path, version: str) -> Path:
+    """setup.py over torch's cpp_extension; pyproject.toml asks for "torch" but names no backend."""
+    files = {
+        "version.txt": f"{version}\n",
+        "setup.py": VISION_SETUP,
+        "pyproject.toml": '[build-system]\n\nrequires = ["setuptools", "torch", "wheel"]\n',
+        "torchvision/__init__.py": "import torch\nfrom torchvision import _C\n",
+    }
+    return _write(root, {**files, **_operators("torchvision/csrc", "_C")})
+
+
+def torchaudio(root: Path, version: str) -> Path:
+    """The package in src/, helpers beside setup.py, no pyproject.toml that counts."""
+    files = {
+        "version.txt": f"{version}\n",
+        "setup.py": AUDIO_SETUP,
+        "tools/__init__.py": "",
+        "tools/setup_helpers/__init__.py": "from .extension import *\n",
+        "tools/setup_helpers/extension.py": AUDIO_HELPERS,
+        "pyproject.toml": "[tool.black]\nline-length = 120\n",
+        "src/torchaudio/__init__.py": "import torch\nfrom torchaudio.lib import libtorchaudio\n",
+        "src/torchaudio/lib/__init__.py": "",
+    }
+    return _write(root, {**files, **_operators("src/libtorchaudio", "libtorchaudio")})

@@ -27,6 +27,8 @@ _PROBE = (
     "'free_threaded':bool(sysconfig.get_config_var('Py_GIL_DISABLED'))}))"
 )
 _ALWAYS = ("setuptools", "wheel")
+# With --upgrade: the setuptools that venv brings along would satisfy any upper bound and is too old for new trees.
+_QUIETLY = ("--disable-pip-version-check", "--no-input", "--prefer-binary")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +162,7 @@ def prepare_target(
                 remedy="install its venv module (python3-venv)",
             )
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
-    if not run(*pip, "install", "--disable-pip-version-check", "--no-input", "--prefer-binary", *wanted):
+    if not run(*pip, "install", "--upgrade", *_QUIETLY, *wanted):
         raise StageFailed(
             f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {_words(last)}",
             remedy="see the log; behind a proxy or mirror set PIP_INDEX_URL",

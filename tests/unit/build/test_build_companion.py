@@ -1,0 +1,99 @@
+"""Companions of torch: their words for a plan, the torch they are compiled against, and any other refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from rekindle.build.companion import check_torch, plan_for, torch_requirement
+from rekindle.build.target import Interpreter, TargetPython
+from rekindle.errors import BadInput
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+PYTHON = Interpreter(path="/py", version="3.11.7", tag="cp311", include="/inc")
+TARGET = TargetPython(interpreter=PYTHON, python="/env/bin/python", bin=Path("/env/bin"))
+
+
+def plan(**more: object) -> Plan:
+    env = {"USE_CUDA": "1", "TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "USE_NINJA": "1"}
+    recipe = BuildRecipe(source="x", env=env, cmake={"A": "1"}, pins={"setuptools": "<82", "cmake": ">=3.27"})
+    return Plan(**{"answer": "build", "torch": "2.7.1", "cuda": "12.8", "build": recipe, **more})
+
+
+def tree(project: str, version: str) -> SourceTree:
+    return SourceTree(project=project, version=version, root=f"/src/{project}")
+
+
+def test_a_plan_for_torch_in_the_companions_words() -> None:
+    said = plan_for(plan(), tree("torchvision", "0.22.1"))
+    assert said.project == "torchvision"
+    assert said.build.env == {"TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "FORCE_CUDA": "1"}
+    assert (said.build.cmake, said.build.asserts) == ({}, {})
+    assert "cmake" not in said.build.pins
+    audio = plan_for(plan(cuda=None), tree("torchaudio", "2.7.1"))
+    assert (audio.build.env["USE_CUDA"], audio.build.env["USE_ROCM"]) == ("0", "0")
+    assert plan_for(plan(), tree("torch", "2.7.1")) == plan()
+
+
+def test_each_release_has_its_companion() -> None:
+    with pytest.raises(BadInput, match=r"whose torchvision is 0.22.1, but /src/torchvision is 0.21.0"):
+        plan_for(plan(), tree("torchvision", "0.21.0"))
+    assert plan_for(plan(torch="99.0"), tree("torchvision", "0.21.0")), "of an unknown release nothing is claimed"
+
+
+def test_the_torch_of_the_workspace(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no wheel of it for Python 3.11.7"):
+        torch_requirement(plan(), tmp_path, PYTHON)
+    for name in ("torch-2.7.1+rekindle.cu128-cp310-cp310", "torch-2.6.0-cp311-cp311"):
+        (tmp_path / f"{name}-linux_x86_64.whl").touch()
+    with pytest.raises(BadInput):
+        torch_requirement(plan(), tmp_path, PYTHON)
+    wheel = tmp_path / "torch-2.7.1+rekindle.cu128-cp311-cp311-linux_x86_64.whl"
+    wheel.touch()
+    assert torch_requirement(plan(), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}"
+
+
+def test_a_pin_wins(tmp_path: Path) -> None:
+    pinned = plan(build=BuildRecipe(source="x", pins={"torch": "2.7.1"}))
+    assert torch_requirement(pinned, tmp_path, PYTHON) == "torch==2.7.1"
+
+
+@dataclass
+class Said:
+    out: str
+    err: str = ""
+    ok: bool = True
+
+
+class Answering:
+    def __init__(self, **told: object) -> None:
+        self.told = told
+
+    def run(self, argv, **_):
+        return Said(json.dumps(self.told)) if self.told else Said("", "ImportError: libcudart.so.12", ok=False)
+
+
+def test_the_planned_torch_is_there() -> None:
+    host = Answering(version="2.7.1+rekindle.cu128.sm75", cuda="12.8", rocm=None)
+    assert check_torch(host, TARGET, plan()).ok
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (
+            {"version": "2.8.0", "cuda": "12.8", "rocm": None},
+            r"torch 2.7.1 \(CUDA 12.8\), but .* is 2.8.0 \(CUDA 12.8\)",
+        ),
+        ({"version": "2.7.1+cpu", "cuda": None, "rocm": None}, r"is 2.7.1\+cpu \(CPU\)"),
+        ({"version": "2.7.1", "cuda": None, "rocm": "6.4.4"}, r"is 2.7.1 \(ROCm 6.4.4\)"),
+        ({}, "cannot be imported: ImportError: libcudart.so.12"),
+    ],
+)
+def test_any_other_torch_is_refused(told: dict[str, object], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        check_torch(Answering(**told), TARGET, plan())
