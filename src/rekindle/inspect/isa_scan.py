@@ -18,6 +18,7 @@ from rekindle.formats.references import References, read_references
 from rekindle.formats.view import release
 
 STRETCH = 2 << 20
+MAX_NAME = 4096
 WORKERS = 2
 CLASSES = {"x86_64": x86_tables.CLASSES, "aarch64": arm64_scan.CLASSES}
 _SCANNERS = {"x86_64": x86_scan.scan, "aarch64": arm64_scan.scan}
@@ -43,6 +44,8 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
     functions = find_functions(binary)
     references = read_references(binary) if isinstance(binary, Elf) else _no_references()
     state = _state(binary, references, watch) if isinstance(binary, Elf) else np.zeros(0, np.int64)
+    # A hundred megabytes of names and tables were read once; what is wanted again is read again.
+    release(binary.view.data, 0, binary.view.size)
     targets = np.unique(np.concatenate([functions.start, np.fromiter(references.stubs, np.int64)]))
     slots = _slots(references, functions)
     watched = np.unique(np.concatenate([slots, state]))
@@ -65,6 +68,7 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
             parts.append(part)
             done += piece[3]
             step(done, total)
+    release(binary.view.data, 0, binary.view.size)
     return LibraryScan(binary, functions, references, CLASSES[binary.machine], _join(parts), state, code)
 
 
@@ -115,12 +119,11 @@ def _state(elf: Elf, references: References, watch: Callable[[str], bool]) -> In
     table = symbols_of(elf, section)
     data, start, end = string_table(elf, section)
     objects = np.flatnonzero(((table["info"] & 15) == 1) & (table["section"] != 0) & (table["size"] <= 4096))
-    names = bytes(data[start:end])
     found = []
-    for index in objects.tolist():
-        at = int(table["name"][index])
-        stop = names.find(b"\0", at)
-        if watch(names[at:stop].decode("utf-8", "replace")):
+    for index, offset in zip(objects.tolist(), table["name"][objects].tolist(), strict=True):
+        at = min(start + offset, end)
+        name = bytes(data[at : min(at + MAX_NAME, end)]).split(b"\0", 1)[0]
+        if watch(name.decode("utf-8", "replace")):
             found.append((int(table["value"][index]), int(table["size"][index])))
     for value, size in found:
         out.update(range(value, value + min(size, 256)))
