@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import functools
-import io
 import random
 import resource
-import struct
 import sys
 import time
 import traceback
@@ -23,70 +21,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+from fuzz_targets import targets
+
 SLOW_SECONDS, MUCH_MB = 2.0, 200
 NUMBERS = (0, 1, 7, 8, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
-
-
-def readers() -> dict[str, tuple[Callable[[bytes], object], list[bytes]]]:
-    """Each reader with well-formed inputs to start from."""
-    import zlib
-
-    import zstandard
-
-    from binaries import make_elf, make_entry, make_fatbin, make_pe, make_wheel  # type: ignore[import-not-found]
-    from rekindle.formats.elf import Elf
-    from rekindle.formats.fatbin import read_containers
-    from rekindle.formats.offload import read_bundles
-    from rekindle.formats.pe import Pe
-    from rekindle.formats.simple_index import choose, read_project_page, wheels_of
-    from rekindle.formats.wheel import WheelZip
-    from rekindle.inspect.cubin_names import lz4_head
-    from rekindle.inspect.libraries import read_library
-
-    fatbin = make_fatbin([make_entry(2, 35), make_entry(1, 90, 0x8011)], [make_entry(2, 90, 0x100011, header=120)])
-    table = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 1) + struct.pack("<QQQ", 128, 8, 28)
-    bundle = (table + b"hipv4-amdgcn-amd-amdhsa--gfx").ljust(136, b"\0")
-    packed = zstandard.compress(bundle)
-    ccob = b"CCOB" + struct.pack("<HHQQ", 3, 1, 32 + len(packed), len(bundle)) + b"\0" * 8 + packed
-    old = b"CCOB" + struct.pack("<HHI", 1, 0, len(bundle)) + b"\0" * 8 + zlib.compress(bundle)
-    code = bytes.fromhex("554889e5c5f458c262f17c4858c2e800000000f30fb8c1660f3840c10fa25dc3") * 4
-    elf = make_elf(
-        {".nv_fatbin": fatbin, ".hip_fatbin": bundle, ".text": code},
-        needed=["libc.so.6"], soname="a.so", rpath="$ORIGIN", versions={"libc.so.6": ["GLIBC_2.17"]},
-    )  # fmt: skip
-    pe = make_pe({".text": code, ".nv_fatb": fatbin}, imports=["KERNEL32.dll"])
-    wheel = make_wheel({"a/b.so": elf, "a/c.py": b"x = 1\n"})
-    page = b'<a href="torch-2.6.0-cp311-cp311-win_amd64.whl#sha256=0" data-yanked="">x</a>'
-
-    def elf_all(data: bytes) -> None:
-        one = Elf(data)
-        _ = one.sections, one.segments, one.dynamic, one.needed, one.soname, one.rpath, one.version_needs
-
-    def pe_all(data: bytes) -> None:
-        one = Pe(data)
-        _ = one.sections, one.needed, one.delayed, one.exports
-
-    def wheel_all(data: bytes) -> None:
-        one = WheelZip(lambda: io.BytesIO(data), "x.whl")
-        for name in one.members:
-            one.inflate(name, lambda _: None)
-        _ = one.record, one.headers("METADATA"), one.headers("WHEEL")
-
-    def index_all(data: bytes) -> None:
-        choose(wheels_of(read_project_page(data, "https://i/simple/torch/"), "torch"), "", python="3.11", platform=None)
-
-    return {
-        "elf": (elf_all, [elf]),
-        "pe": (pe_all, [pe]),
-        "fatbin": (lambda data: list(read_containers(data, 0, len(data))), [fatbin]),
-        "offload": (lambda data: list(read_bundles(data, 0, len(data))), [bundle, ccob, old]),
-        "wheel": (wheel_all, [wheel]),
-        "index": (index_all, [page, b'{"files": [{"filename": "a-1-py3-none-any.whl", "url": "x"}]}']),
-        "lz4": (lambda data: lz4_head(data, 1 << 16), [b"\x4fabcd\x04\x00\xff\x10\x50hello"]),
-        "library": (lambda data: read_library(data, "fuzz.so", step=lambda done, total: None), [elf, pe]),
-    }
 
 
 def mutate(draw: random.Random, data: bytes, others: list[bytes]) -> bytes:
@@ -154,7 +92,7 @@ def main() -> int:
     args = parser.parse_args()
     from rekindle.errors import RekindleError
 
-    chosen = {name: row for name, row in readers().items() if args.reader in (None, name)}
+    chosen = {name: row for name, row in targets().items() if args.reader in (None, name)}
     for path in args.start_from:
         chosen["library"][1].append(Path(path).read_bytes())
     draw, bad = random.Random(args.seed), 0

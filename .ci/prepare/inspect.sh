@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# One small real ROCm library (Debian's librocrand1 for amd64, 8 MB) to hold the reader of AMD code against.
-# It lies in ${XDG_CACHE_HOME:-~/.cache}/rekindle-ci/rocm/PACKAGE_VERSION/; nothing is installed.
-# Arguments: other packages, to compare them all (tests/truth/rocm.json names them).
+# What the readers of GPU code are held against, all small and nothing installed, below
+# ${XDG_CACHE_HOME:-~/.cache}/rekindle-ci: NVIDIA's cuobjdump with a library of NVIDIA's (5 MB, from the index pip is
+# set up for) in cuda/, and one of Debian's ROCm libraries for amd64 (8 MB) in rocm/PACKAGE_VERSION/.
+# Arguments: other Debian packages, to compare them all (tests/truth/rocm.json names them).
 set -u
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/rekindle-ci
+if [ ! -e "$cache/cuda/nvidia/cu13/bin/cuobjdump" ]; then
+    half=$cache/.cuda-half
+    rm -rf "$half" "$cache/cuda"
+    # shellcheck disable=SC2015
+    timeout 60 python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+        --target "$half" nvidia-cuda-cuobjdump==13.4.92 nvidia-nvjpeg==13.2.3.58 && mv "$half" "$cache/cuda" ||
+        echo "ci: no cuobjdump here; its test is skipped"
+fi
 command -v apt-get dpkg-deb >/dev/null || { echo "ci: no apt; no ROCm library to read"; exit 0; }
 [ $# -gt 0 ] || { ls -d "$cache"/rocm/librocrand1_*/ >/dev/null 2>&1 && exit 0; set -- librocrand1; }
 # AMD's libraries exist for amd64 only: lists and state of our own, beside the system's.
