@@ -83,6 +83,24 @@ def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> No
     assert again.launcher["hit rate"] == "100 %"
 
 
+@needs.tool("sccache")
+def test_sccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> None:
+    """A server of its own: port and folder come from the plan, so nobody's cache is touched."""
+    own = {"SCCACHE_DIR": str(tmp_path / "cache"), "SCCACHE_SERVER_PORT": str(_free_port())}
+    options = dataclasses.replace(OPTIONS, launcher="sccache")
+    try:
+        first = build(plan(**own), tree(tmp_path / "a"), workspace, python=sys.executable, options=options)
+        again = build(
+            plan(**own), SourceTree(project="spark", version="0.3.0", root=str(tmp_path / "a/spark")), workspace,
+            python=sys.executable, options=dataclasses.replace(options, clean=True),
+        )  # fmt: skip
+    finally:
+        subprocess.run(["sccache", "--stop-server"], env={**os.environ, **own}, capture_output=True)
+    assert int(first.launcher["misses"]) > 5
+    assert again.launcher["hit rate"] == "100 %"
+    assert int(again.launcher["hits"]) == int(first.launcher["misses"])
+
+
 @needs.tool("distcc", "distccd")
 def test_two_distcc_daemons(tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     ports = [_free_port(), _free_port()]

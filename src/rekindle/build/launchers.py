@@ -47,8 +47,9 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
             env |= {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": _PCH_SLOPPINESS}
         env |= {key: value for key, value in settings.items() if key.startswith("CCACHE_")}
     elif name == "sccache":
+        env |= {key: value for key, value in settings.items() if key.startswith("SCCACHE_")}
         # Its server must not be a child of the build, or it dies with the build and takes its statistics along.
-        host.run([path, "--start-server"], timeout=20.0)
+        host.run([path, "--start-server"], timeout=20.0, env=env)
     elif name == "distcc":
         said = host.run([path, "-j"], timeout=10.0)
         jobs = int(said.out) if said.ok and said.out.strip().isdigit() else None
@@ -75,7 +76,7 @@ def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[st
         hits = sum(int(counts.get(key, 0)) for key in ("direct_cache_hit", "preprocessed_cache_hit"))
         return {"hits": hits, "misses": int(counts.get("cache_miss", 0))} if counts else {}
     if name == "sccache":
-        said = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0)
+        said = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
         try:
             stats = json.loads(said.out)["stats"]
             return {
