@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
     parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
+    parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
     parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
     add_workspace(parser)
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         source=Path(args.source) if args.source else None,
         level=args.level,
         memory=args.memory,
+        bundle=not args.no_bundle,
         dry_run=args.dry_run,
     )
     journey = run_up(workspace, options, session.progress, confirm)

@@ -20,7 +20,7 @@ RULES: tuple[Rule, ...] = (
     basic.check_compiler,
     basic.check_python_headers,
     basic.tool_rule("git"),
-    basic.tool_rule("cmake", minimum=basic.MIN_CMAKE),
+    basic.tool_rule("cmake", least=basic.oldest_cmake),
     basic.tool_rule("ninja"),
     basic.check_ccache,
     gpu.check_cuda,

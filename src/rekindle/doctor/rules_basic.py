@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
 from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
+from rekindle.model.facts import BuildCost
 from rekindle.model.machine import Check, Purpose, Python
 
-# What a build of torch 2.x takes when nothing is known of the plan; the plan says more exactly.
-_BUILD_DISK_GIB = 25.0
-_USE_DISK_GIB = 8.0
-_BUILD_MEMORY_GIB = 8.0
-MIN_CMAKE = "3.18"
+
+def build_needs() -> BuildCost:
+    """What a build of the newest torch takes, its GPU part included, while nothing is known of the plan."""
+    facts = load_facts()
+    return facts.build_cost(facts.releases[0], gpu=True)
+
+
+def oldest_cmake() -> str | None:
+    """The oldest CMake that any torch 2 takes; the newest release may want more, and its plan says so."""
+    return load_facts().era("2.0.0").cmake_min
 
 
 def check_python(case: Case) -> Check:
@@ -104,8 +111,9 @@ def check_compiler(case: Case) -> Check:
     )
 
 
-def tool_rule(name: str, *, minimum: str | None = None) -> Rule:
+def tool_rule(name: str, *, least: Callable[[], str | None] = lambda: None) -> Rule:
     def check(case: Case) -> Check:
+        minimum = least()
         found = case.machine.tools.get(name)
         want = f"{minimum} or newer" if minimum else None
         good = found is not None and (minimum is None or found == "?" or version_key(found) >= version_key(minimum))
@@ -138,27 +146,28 @@ def check_ccache(case: Case) -> Check:
 
 
 def check_memory(case: Case) -> Check:
-    memory = case.machine.memory_gib
+    memory, least = case.machine.memory_gib, build_needs().memory_gib
     if memory is None:
-        return Check(id="memory", status="skip", needed_for=("build",), want=f"{_BUILD_MEMORY_GIB:g} GiB")
-    good = memory >= _BUILD_MEMORY_GIB
+        return Check(id="memory", status="skip", needed_for=("build",), want=f"{least:g} GiB")
+    good = memory >= least
     limit = f" (limit of {case.machine.memory_limited_by})" if case.machine.memory_limited_by else ""
     return Check(
         id="memory",
         status="ok" if good else "warn",
         needed_for=("build",),
         found=f"{memory:g} GiB{limit}",
-        want=f"{_BUILD_MEMORY_GIB:g} GiB or more",
+        want=f"{least:g} GiB or more",
         fix=None if good else case.fix("memory"),
     )
 
 
 def check_disk(case: Case) -> Check:
     free = case.machine.disk_free_gib
-    want = f"{_BUILD_DISK_GIB:g} GiB free to build, {_USE_DISK_GIB:g} to use"
+    to_build, to_use = build_needs().disk_gib, load_facts().costs.use["wheel"].disk_gib
+    want = f"{to_build:g} GiB free to build, {to_use:g} to use"
     if free is None:
         return Check(id="disk", status="skip", needed_for=("build", "use"), want=want)
-    if free >= _BUILD_DISK_GIB:
+    if free >= to_build:
         return Check(id="disk", status="ok", needed_for=("build", "use"), found=f"{free:g} GiB", want=want)
-    needed: tuple[Purpose, ...] = ("build",) if free >= _USE_DISK_GIB else ("build", "use")
+    needed: tuple[Purpose, ...] = ("build",) if free >= to_use else ("build", "use")
     return Check(id="disk", status="fail", needed_for=needed, found=f"{free:g} GiB", want=want, fix=case.fix("disk"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from rekindle.facts.load import overlay_from_environment, read_table
 from rekindle.facts.tables import (
     AmdFile,
+    CostsFile,
     CpuFile,
     CudaFile,
     CudnnFile,
@@ -23,7 +24,7 @@ from rekindle.facts.tables import (
     TorchFile,
     WheelsFile,
 )
-from rekindle.model.facts import CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
+from rekindle.model.facts import BuildCost, CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
 from rekindle.model.gfx_rule import GfxRule
 from rekindle.model.version import compare, key, minor
 
@@ -75,6 +76,15 @@ class Facts:
     @functools.cached_property
     def hazards(self) -> HazardsFile:
         return read_table("hazards", HazardsFile, self._overlay)
+
+    @functools.cached_property
+    def costs(self) -> CostsFile:
+        return read_table("costs", CostsFile, self._overlay)
+
+    def build_cost(self, torch: str, *, gpu: bool) -> BuildCost:
+        """The newest row that counts for this release."""
+        rows = [row for row in self.costs.build if (row.backend == "gpu") == gpu and compare(torch, row.since) >= 0]
+        return max(rows, key=lambda row: key(row.since))
 
     @functools.cached_property
     def machines(self) -> MachinesFile:

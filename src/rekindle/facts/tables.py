@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rekindle.model.document import Part
 from rekindle.model.facts import (
+    BuildCost,
     Chip,
     CpuName,
     CpuRun,
@@ -25,6 +26,7 @@ from rekindle.model.facts import (
     RocmSpan,
     SourceEnd,
     SourceEra,
+    UseCost,
 )
 
 
@@ -83,6 +85,11 @@ class HazardsFile(FactsFile, frozen=True, kw_only=True):
     hazard: tuple[Hazard, ...]
 
 
+class CostsFile(FactsFile, frozen=True, kw_only=True):
+    use: dict[str, UseCost]
+    build: tuple[BuildCost, ...]
+
+
 class MachinesFile(FactsFile, frozen=True, kw_only=True):
     machine: dict[str, Profile]
 
@@ -99,5 +106,6 @@ FILES: dict[str, type[FactsFile]] = {
     "cpu": CpuFile,
     "distros": DistrosFile,
     "hazards": HazardsFile,
+    "costs": CostsFile,
     "machines": MachinesFile,
 }

@@ -6,14 +6,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle import api
 from rekindle.errors import BuildFailed, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
+from rekindle.joins.build import read_back
 from rekindle.journey.install import find_python
-from rekindle.journey.tell import tell_build, tell_inspection, tell_patches, tell_tree
+from rekindle.journey.tell import tell_build, tell_bundle, tell_inspection, tell_patches, tell_tree
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildResult
+from rekindle.model.bundle import BundleReport
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
@@ -24,10 +28,14 @@ if TYPE_CHECKING:
     from rekindle.journey.up import UpOptions
 
 
+# Where a plan says that its toolkit lies; the usual places are looked through anyway.
+_TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "ROCM_PATH", "ROCM_HOME")
+
+
 def build_from_source(
     walk: Walk, workspace: Workspace, plan: Plan, machine: Machine, options: UpOptions, progress: Progress
 ) -> Path:
-    """The wheel, built and inspected."""
+    """The wheel, built, inspected, and with the libraries inside that it would need from this machine."""
     if options.source:
         root = options.source.absolute()
     else:
@@ -47,7 +55,28 @@ def build_from_source(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
         lambda: api.inspect(str(wheel)), tell_inspection,
     )  # fmt: skip
-    return wheel
+    if not options.bundle:
+        return wheel
+    fat = walk.kept_leg(
+        "bundle", "libraries it would need from outside", BundleReport, digest(built.wheel_sha256),
+        lambda: bundle_wheel(wheel, plan, workspace, progress), tell_bundle, still_good=fat_is_there,
+    )  # fmt: skip
+    return Path(fat.out) if fat.out else wheel
+
+
+def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progress) -> BundleReport:
+    """The fat wheel, or why it stays as it is: ``out`` is then empty. What cannot be found is left to the machine."""
+    out = workspace.wheels / "fat"
+    settings = plan.build.env if plan.build else {}
+    places = [place for name in _TOOLKITS if (place := settings.get(name)) and Path(place).is_dir()]
+    looked = api.bundle(wheel, out=out, library_path=places, allow_missing=True, dry_run=True, progress=progress)
+    if not looked.brought:
+        return msgspec.structs.replace(looked, out=None)
+    return api.bundle(wheel, out=out, library_path=places, allow_missing=True, progress=progress)
+
+
+def fat_is_there(report: BundleReport) -> bool:
+    return report.out is None or (Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256)
 
 
 def fetch_tree(workspace: Workspace, progress: Progress) -> SourceTree:
@@ -80,9 +109,12 @@ def build_tree(
 
     wanted = BuildOptions(memory_bytes=parse_size(options.memory) if options.memory else None)
     try:
-        return build(plan, tree, workspace, python=python, options=wanted, progress=progress)
+        built = build(plan, tree, workspace, python=python, options=wanted, progress=progress)
     except BuildFailed as failed:
         raise _told(failed, plan) from failed
+    if failure := read_back(built, plan, progress):
+        raise StageFailed(failure.message, remedy=f"the wheel is kept for a look: rekindle inspect {built.wheel}")
+    return built
 
 
 def _told(failed: BuildFailed, plan: Plan) -> StageFailed:

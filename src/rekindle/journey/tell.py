@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rekindle.model.build import BuildResult
+from rekindle.model.bundle import BundleReport
 from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -49,6 +50,15 @@ def tell_patches(tree: SourceTree) -> str:
 
 def tell_build(built: BuildResult) -> str:
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
+
+
+def tell_bundle(report: BundleReport) -> str:
+    left = f"; not found here: {', '.join(each.name for each in report.missing)}" if report.missing else ""
+    if not report.out:
+        return f"nothing to bring along: it needs only what every machine has{left}"
+    names = [Path(each.file).name for each in report.brought]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{', '.join(names[:4])}{more} now inside {Path(report.out).name}{left}"
 
 
 def tell_inspection(report: WheelReport) -> str:

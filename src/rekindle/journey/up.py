@@ -32,7 +32,8 @@ class UpOptions:
     """``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
 
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
-    build from instead of fetching one; ``dry_run`` stops after the plan.
+    build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
+    ``dry_run`` stops after the plan.
     """
 
     wish: Wish
@@ -42,6 +43,7 @@ class UpOptions:
     source: Path | None = None
     level: Level = "smoke"
     memory: str | None = None
+    bundle: bool = True
     dry_run: bool = False
 
 

@@ -311,3 +311,21 @@ class FactsCheck(Document, frozen=True, kw_only=True):
     drift: int
     new: int
     skipped: int
+
+
+class UseCost(Row, frozen=True, kw_only=True):
+    """What an installed torch needs."""
+
+    disk_gib: float
+
+
+class BuildCost(Row, frozen=True, kw_only=True):
+    """What a build takes; ``job_gib`` is a large compiler, ``arch_minutes`` come on top for each GPU architecture."""
+
+    backend: Literal["cpu", "gpu"]
+    since: str
+    disk_gib: float
+    memory_gib: float
+    job_gib: float
+    cpu_minutes: int
+    arch_minutes: int = 0

@@ -26,7 +26,7 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
             return exact[0] if exact else None
         number = python_key(asked)[:2]
         return min(plain, key=lambda v: abs(python_key(v)[1] - number[1]) + 50 * abs(python_key(v)[0] - number[0]))
-    had = question.had_python(known)
+    had = question.had_python(known, to_build=candidate.answer == "build")
     if had:
         return had
     liked = [version for version in _LIKED_PYTHONS if version in known]

@@ -193,9 +193,13 @@ class Question:
         known = self.cpu_features
         return known is not None and any(feature not in known for feature in features)
 
-    def had_python(self, versions: tuple[str, ...]) -> str | None:
-        """A Python the machine already has that is among these, newest first."""
-        for python in sorted(self.machine.pythons, key=lambda p: key(p.version), reverse=True):
+    def had_python(self, versions: tuple[str, ...], *, to_build: bool = False) -> str | None:
+        """A Python the machine already has that is among these, newest first; ``to_build``: one with headers first."""
+        newest_first = sorted(self.machine.pythons, key=lambda p: key(p.version), reverse=True)
+        if to_build:
+            # Doctor notes what is amiss with a Python: no headers, 32 bit.
+            newest_first.sort(key=lambda python: python.note is not None)
+        for python in newest_first:
             for version in versions:
                 if same_prefix(python.version, version):
                     return version

@@ -208,13 +208,12 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
 
 
 def _resources(candidate: Candidate, question: Question, archs: int) -> tuple[float, float, tuple[int, int]]:
-    """Estimates from one measured build: 1.13.1 for the CPU took 133 CPU-minutes and 3.1 GB; CUDA adds per target."""
-    threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
+    """Disk, memory, and minutes on this machine: as many jobs as have cores and room for large compilers."""
     gpu = candidate.backend != "cpu"
-    cpu_minutes = 260 + (500 + 250 * max(archs, 1) if gpu else 0)
-    if compare(candidate.torch, "2.1") >= 0:
-        cpu_minutes = int(cpu_minutes * 1.6)
+    row = question.facts.build_cost(candidate.torch, gpu=gpu)
+    threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
+    cpu_minutes = row.cpu_minutes + row.arch_minutes * (max(archs, 1) if gpu else 0)
     memory = question.machine.memory_gib
-    jobs = threads if memory is None else max(1, min(threads, int(memory // (4 if gpu else 2))))
+    jobs = threads if memory is None else max(1, min(threads, int(memory // row.job_gib)))
     low = max(5, round(cpu_minutes / jobs))
-    return (30.0 if gpu else 12.0), (8.0 if gpu else 4.0), (low, low * 2)
+    return row.disk_gib, row.memory_gib, (low, low * 2)
