@@ -21,7 +21,10 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
             remedy="'rekindle plan --build' insists on a source build",
         )
     if plan.project != tree.project:
-        raise BadInput(f"the plan is for {plan.project}, but {tree.root} is a tree of {tree.project}")
+        raise BadInput(
+            f"the plan is for {plan.project}, but {tree.root} is a tree of {tree.project}",
+            remedy="give the plan's own tree with --source DIR, or the tree's own plan with --plan FILE",
+        )
     wanted = plan.torch if plan.project == "torch" else None
     if wanted and tree.version and not same_release(wanted, tree.version):
         raise BadInput(
@@ -32,16 +35,17 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}")
     front = find_front_end(root)
-    for folder in (workspace.wheels, workspace.logs, front.build_tree):
+    for folder, remedy in (
+        (workspace.wheels, "give a writable place with --workspace DIR"),
+        (workspace.logs, "give a writable place with --workspace DIR"),
+        (front.build_tree, "copy the tree to a place of your own and give that with --source DIR"),
+    ):
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise BadInput(
-                f"cannot write to {folder}: {error.strerror or error}",
-                remedy="give a writable place with --workspace DIR",
-            ) from error
+            raise BadInput(f"cannot write to {folder}: {error.strerror or error}", remedy=remedy) from error
         if not os.access(folder, os.W_OK):
-            raise BadInput(f"cannot write to {folder}", remedy="give a writable place with --workspace DIR")
+            raise BadInput(f"cannot write to {folder}", remedy=remedy)
     refuse_future(root)
     return front
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rekindle.model.build import BuildFailure, BuildResults, BuildScript
 from rekindle.render.screen import Screen
 
@@ -43,7 +45,7 @@ def render_results(results: BuildResults, screen: Screen) -> None:
             screen.bullet(note)
     if any(result.wheel for result in results.results):
         screen.section("Next")
-        screen.command(f"rekindle verify --wheel {results.results[-1].wheel}")
+        screen.command(f"rekindle verify --wheel {shlex.quote(results.results[-1].wheel)}")
 
 
 def render_failure(failure: BuildFailure, screen: Screen) -> None:
