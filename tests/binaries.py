@@ -99,8 +99,13 @@ def make_elf(
     return bytes(image) + b"".join(rows)
 
 
-def make_pe(sections: Mapping[str, bytes] | None = None, imports: Sequence[str] = (), machine: int = 0x8664) -> bytes:
-    """A 64-bit DLL; every section starts at an RVA equal to 0x1000 times its number."""
+def make_pe(
+    sections: Mapping[str, bytes] | None = None,
+    imports: Sequence[str] = (),
+    machine: int = 0x8664,
+    more: Mapping[int, tuple[int, int]] | None = None,
+) -> bytes:
+    """A 64-bit DLL; every section starts at an RVA equal to 0x1000 times its number. ``more``: data directories."""
     idata = b""
     if imports:
         names_at = 20 * (len(imports) + 1)
@@ -122,6 +127,8 @@ def make_pe(sections: Mapping[str, bytes] | None = None, imports: Sequence[str] 
     directories = [(0, 0)] * 16
     if imports:
         directories[1] = (0x1000, len(idata))
+    for number, entry in (more or {}).items():
+        directories[number] = entry
     optional = struct.pack("<HBBIIIII", 0x20B, 14, 0, 0, 0, 0, 0, 0x1000) + struct.pack("<Q", 0x180000000)
     optional = optional.ljust(108, b"\0") + struct.pack("<I", 16)
     optional += b"".join(struct.pack("<II", *entry) for entry in directories)

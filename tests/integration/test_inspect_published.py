@@ -59,6 +59,14 @@ def test_a_published_dll_against_pefile(index: None) -> None:
         (symbol.address, symbol.name.decode()) for symbol in theirs.DIRECTORY_ENTRY_EXPORT.symbols if symbol.name
     }
     assert set(mine.exports) == exports
+    base = theirs.OPTIONAL_HEADER.ImageBase
+    assert mine.imports == {
+        one.address - base: (entry.dll.decode(), one.name.decode())
+        for entry in theirs.DIRECTORY_ENTRY_IMPORT
+        for one in entry.imports
+        if one.name
+    }
+    assert mine.cookie == theirs.DIRECTORY_ENTRY_LOAD_CONFIG.struct.SecurityCookie - base
     assert [s.address for s in mine.sections] == [s.VirtualAddress for s in theirs.sections]
     table = theirs.OPTIONAL_HEADER.DATA_DIRECTORY[3]
     assert len(find_functions(mine)) >= 0.9 * table.Size / 12

@@ -143,3 +143,20 @@ def test_the_sieve_changes_nothing() -> None:
     at, owner = x86.walk(length, isa, begin, end)
     slow = {(int(o), int(isa[a])) for a, o in zip(at, owner, strict=True)}
     assert {(int(f), int(k)) for f, k, _, _ in fast} == slow
+
+
+def test_the_last_instruction_of_a_stretch_is_seen() -> None:
+    """A jump, a read and a CPUID at the very end of the bytes."""
+    import numpy as np
+
+    from rekindle.formats.x86_scan import scan
+
+    def one(tail: str, targets: list[int]) -> object:
+        code = np.frombuffer(bytes.fromhex("90" * 16 + tail), np.uint8)
+        bounds = np.array([0x1000], np.int64), np.array([0x1000 + len(code)], np.int64)
+        where = np.array(targets, np.int64)
+        return scan(code, 0x1000, *bounds, where, where)
+
+    assert one("e9ebffffff", [0x1000]).calls.tolist() == [[0, 0x1000]]  # type: ignore[attr-defined]
+    assert [0, 0x2016] in one("ff2500100000", [0x2016]).reads.tolist()  # type: ignore[attr-defined]
+    assert one("0fa2", []).asks.tolist() == [0]  # type: ignore[attr-defined]

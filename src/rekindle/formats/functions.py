@@ -245,11 +245,28 @@ def _pe_functions(pe: Pe) -> Functions:
     end = rows[:, 1] if step == 12 else np.zeros(len(rows), np.int64)
     keep = np.ones(len(start), bool)
     keep[1:] = np.diff(start) > 0
-    start, end = start[keep], end[keep]
     named = dict(pe.exports)
+    start, end = _with_leaves(start[keep], end[keep], np.fromiter(named, np.int64, len(named)), code)
     shown = np.isin(start, np.fromiter(named, np.int64, len(named)))
     names = {int(i): named[int(start[i])] for i in np.flatnonzero(shown)}
     empty = np.zeros(0, np.int64)
     symbol = np.full(len(start), -1, np.int64)
     table = np.zeros(0, SYMBOL)
     return Functions(start, _ends(start, end, code), symbol, table, (b"", 0, 0), empty, shown, names)
+
+
+def _with_leaves(
+    start: Addresses, end: Addresses, exported: Addresses, code: list[Code]
+) -> tuple[Addresses, Addresses]:
+    """Exported functions that the function table leaves out: those that call nobody and keep nothing on the stack.
+
+    FBGEMM's FindMinMax, which crashes old CPUs, is one. They end where the next function starts.
+    """
+    exported = np.unique(exported[_inside(exported, code)]) if len(exported) else exported
+    before = np.searchsorted(start, exported, "right") - 1
+    held = before >= 0
+    if len(start):
+        held &= exported < np.maximum(end, start + 1)[np.maximum(before, 0)]
+    leaves = exported[~held]
+    order = np.argsort(both := np.concatenate([start, leaves]), kind="stable")
+    return both[order], np.concatenate([end, np.zeros(len(leaves), np.int64)])[order]

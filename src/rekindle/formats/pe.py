@@ -13,10 +13,11 @@ from typing import Any
 from rekindle.formats.view import Malformed, View
 
 MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64", 0x14C: "x86", 0xA641: "arm64ec"}
-EXPORT, IMPORT, EXCEPTION, DELAY_IMPORT = 0, 1, 3, 13
-EXECUTE = 0x20000000
+EXPORT, IMPORT, EXCEPTION, LOAD_CONFIG, DELAY_IMPORT = 0, 1, 3, 10, 13
+EXECUTE, WRITE = 0x20000000, 0x80000000
 MAX_IMPORTS = 4096
 MAX_EXPORTS = 1 << 20
+MAX_IMPORTED = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,38 @@ class Pe:
     def delayed(self) -> tuple[str, ...]:
         """Libraries loaded at first use."""
         return self._names(DELAY_IMPORT, 32, 1, 8)
+
+    @functools.cached_property
+    def cookie(self) -> int | None:
+        """The variable that functions with arrays on the stack read to notice an overrun."""
+        found = self.directory(LOAD_CONFIG)
+        if found is None or found[1] < 0x60 or not self.view.inside(found[0], 0x60):
+            return None
+        value = self.view.number("<Q", found[0] + 0x58)
+        return value - self.image_base if value else None
+
+    @functools.cached_property
+    def imports(self) -> dict[int, tuple[str, str]]:
+        """Address of a slot the loader fills -> (library, name); left out is what is imported by number or
+        listed where the file has no bytes (packers do that)."""
+        found = self.directory(IMPORT)
+        out: dict[int, tuple[str, str]] = {}
+        for i, library in enumerate(self.needed):
+            assert found is not None
+            lookup, _, _, _, slots = self.view.unpack("<5I", found[0] + 20 * i)
+            at = self.offset_of(lookup or slots)
+            if at is None:
+                continue
+            for row in range(MAX_IMPORTED):
+                value = self.view.number("<Q", at + 8 * row)
+                if not value:
+                    break
+                name = None if value >> 63 else self.offset_of((value & 0x7FFFFFFF) + 2)
+                if name is not None:
+                    out[slots + 8 * row] = (library, self.view.text(name))
+            if len(out) > MAX_IMPORTED:
+                raise Malformed(f"{self.view.what} imports more than {MAX_IMPORTED} functions")
+        return out
 
     @functools.cached_property
     def exports(self) -> tuple[tuple[int, str], ...]:

@@ -1,6 +1,7 @@
-"""Who refers to whom inside an ELF library besides direct calls: call stubs, GOT slots, pointers in data.
+"""Who refers to whom in a library besides direct calls: call stubs, slots the loader fills, pointers in data.
 
-All from the relocations, as the loader applies them. Addresses are mapped addresses.
+ELF: all from the relocations, as the loader applies them. PE: the import table and the jumps through it; its pointers
+are not read. Addresses are mapped addresses.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rekindle.formats.elf import Elf, Section
-from rekindle.formats.functions import string_table, symbols_of
+from rekindle.formats.functions import code_of, string_table, symbols_of
+from rekindle.formats.pe import Pe
 
 Ints = npt.NDArray[np.int64]
 RELA = np.dtype([("where", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 # machine -> (relative, absolute 64, GLOB_DAT, JUMP_SLOT, IRELATIVE)
 _KINDS = {"x86_64": (8, 1, 6, 7, 37), "aarch64": (1027, 257, 1025, 1026, 1032)}
 MAX_STUBS = 2_000_000
+STRETCH = 16 << 20
 
 
 @dataclass
@@ -27,6 +30,7 @@ class References:
     """``pointers`` rows: (slot, address it points to). ``imports``: slot -> name of a symbol from elsewhere.
 
     ``stubs``: address of a call stub -> its slot. ``started`` are functions the loader calls (init_array).
+    ``libraries``: slot -> the library an import comes from, where the file says it (PE does, ELF does not).
     """
 
     pointers: Ints
@@ -34,6 +38,7 @@ class References:
     stubs: dict[int, int]
     started: Ints
     resolvers: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    libraries: dict[int, str] = field(default_factory=dict)
 
 
 def read_references(elf: Elf) -> References:
@@ -63,6 +68,34 @@ def read_references(elf: Elf) -> References:
     joined = np.concatenate(pointers)
     joined = joined[np.argsort(joined[:, 0], kind="stable")]
     return References(joined, imports, _stubs(elf), _started(elf, joined), np.concatenate(resolvers))
+
+
+def read_pe_references(pe: Pe) -> References:
+    """What a PE image takes from other libraries. Who is called through a table of its own is not told."""
+    imports = {slot: name for slot, (_, name) in pe.imports.items()}
+    libraries = {slot: library for slot, (library, _) in pe.imports.items()}
+    none = np.zeros((0, 2), np.int64)
+    stubs: dict[int, int] = {}
+    if pe.machine == "x86_64" and imports:
+        slots = np.fromiter(imports, np.int64, len(imports))
+        for part in code_of(pe):
+            for begin in range(0, part.size, STRETCH):
+                size = min(STRETCH + 8, part.size - begin)
+                code = np.frombuffer(pe.view.data, np.uint8, count=size, offset=part.offset + begin)
+                # jmp [rip + slot]: what the linker writes for a function that was not declared as imported.
+                at = np.flatnonzero(code[: max(size - 5, 0)] == 0xFF)
+                at = at[code[at + 1] == 0x25]
+                target = part.address + begin + at + 6 + _displacement(code, at + 2)
+                real = np.isin(target, slots)
+                stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
+    return References(none, imports, stubs, none[:, 0], libraries=libraries)
+
+
+def _displacement(code: npt.NDArray[np.uint8], at: Ints) -> Ints:
+    out = np.zeros(len(at), np.uint32)
+    for i in range(4):
+        out |= code[at + i].astype(np.uint32) << np.uint32(8 * i)
+    return out.astype(np.int32).astype(np.int64)
 
 
 def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:

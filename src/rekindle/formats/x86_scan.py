@@ -20,9 +20,11 @@ RARE_BYTES = 200
 def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, *, first: int = 0) -> Scan:
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
     uses = _uses(code, address, starts, ends)
-    calls = _branches(code, address, starts, ends, targets)
-    reads = _reads(code, address, starts, ends, watched)
-    asks = _asks(code, address, starts, ends)
+    # The three look a few bytes ahead: without room behind them the last instruction would be lost.
+    padded = np.concatenate([code, np.zeros(8, np.uint8)])
+    calls = _branches(padded, address, starts, ends, targets)
+    reads = _reads(padded, address, starts, ends, watched)
+    asks = _asks(padded, address, starts, ends)
     for rows in (uses, calls, reads):
         rows[:, 0] += first
     return Scan(uses, calls, reads, asks + first)

@@ -7,6 +7,7 @@ kept apart. Candidates from the scan are confirmed by decoding the caller before
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections import defaultdict
@@ -15,10 +16,13 @@ import numpy as np
 
 from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints
+from rekindle.formats.pe import WRITE, Pe
 from rekindle.inspect.isa_scan import LibraryScan
 
 # A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
 SMALL = 1024
+# What an asker found out is often a structure of which it touches the first field: cpuinfo_isa has 50 bytes.
+FIELDS = 64
 
 
 class _Rows:
@@ -85,6 +89,20 @@ class CodeGraph:
         real = (number >= 0) & (number != caller)
         return caller[real], number[real]
 
+    def takers(self, slot: int) -> list[int]:
+        """Functions that call an imported function, or read its address, through this slot."""
+        if not hasattr(self, "_by_slot"):
+            reads, calls = self.library.scan.reads, self.library.scan.calls
+            stubs = self.library.references.stubs
+            through = np.array([[place, at] for place, at in stubs.items()], np.int64).reshape(-1, 2)
+            through = through[np.argsort(through[:, 0])]
+            place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
+            real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
+            self._by_slot = _Rows(
+                np.concatenate([reads[:, 1], through[place[real], 1]]), np.concatenate([reads[:, 0], calls[real, 0]])
+            )
+        return self._by_slot.of(slot)
+
     def taken(self, number: int) -> bool:
         return number in self._taken
 
@@ -139,16 +157,30 @@ class CodeGraph:
         """For libraries without symbols: there the variables have no names to know them by."""
         if self.named or self.library.binary.machine != "x86_64" or not self._asking:
             return False
-        return bool(self._facts(number)[1] & self._written)
+        for address in self._facts(number)[1]:
+            place = bisect.bisect_right(self._kept, address) - 1
+            if place >= 0 and address < self._kept[place] + FIELDS and self._may_keep(address):
+                return True
+        return False
 
     @functools.cached_property
-    def _written(self) -> frozenset[int]:
+    def _kept(self) -> list[int]:
         """Variables that the asking functions touch: what they found out is kept there."""
-        out: set[int] = set()
-        for number in self._asking:
-            out |= self._facts(number)[1]
-        inside = [(part.address, part.address + part.size) for part in self.library.code]
-        return frozenset(a for a in out if not any(low <= a < high for low, high in inside))
+        touched = {address for number in self._asking for address in self._facts(number)[1]}
+        return sorted(address for address in touched if self._may_keep(address))
+
+    def _may_keep(self, address: int) -> bool:
+        """A variable: no constant, no slot of an imported function, not what guards everybody's stack."""
+        if address in self.library.references.imports or address == getattr(self.library.binary, "cookie", None):
+            return False
+        return any(low <= address < high for low, high in self._variables)
+
+    @functools.cached_property
+    def _variables(self) -> list[tuple[int, int]]:
+        binary = self.library.binary
+        if isinstance(binary, Pe):
+            return [(s.address, s.address + s.virtual_size) for s in binary.sections if s.flags & WRITE]
+        return [(s.address, s.address + s.size) for s in binary.sections if s.flags & 1]
 
     def _really_asks(self, number: int) -> bool:
         if self.library.binary.machine != "x86_64":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.inspect.cpus import oldest, runs_from
+from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
@@ -52,6 +53,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     machine = machines[0] if len(machines) == 1 else None
     if not surveys:
         return WheelCpu(arch=machine)
+    follow_calls(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)
     needed: set[str] = set()
     for survey in surveys:
@@ -82,10 +84,10 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     return WheelCpu(
         arch=machine,
         unconditional=_uses(lists["unconditional"]),
-        dispatched=tuple(IsaUse(isa=isa, functions=count) for isa, count in dispatched.most_common()),
+        dispatched=tuple(IsaUse(isa=isa, functions=count) for isa, count in dispatched.most_common() if count > 0),
         suspects=_uses(lists["suspects"]),
         silent=_uses(lists["silent"]),
-        guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common()),
+        guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common() if count > 0),
         evidence=_distinct(lists["unconditional"] + lists["suspects"] + lists["silent"])[:MOST_EVIDENCE],
         required=tuple(sorted(needed)),
         runs_from=runs_from(needed, machine) if machine else None,
@@ -101,7 +103,9 @@ def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
 
 
 def _why(reason: str, chain: Sequence[str]) -> str:
-    return reason.replace(chain[0], readable(chain[0])) if chain else reason
+    for name in chain:
+        reason = reason.replace(name, readable(name))
+    return reason
 
 
 def _uses(evidence: Sequence[Evidence]) -> tuple[IsaUse, ...]:

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from rekindle.formats.functions import GLOBAL, WEAK
+from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Guard, Guards
 from rekindle.inspect.isa_scan import LibraryScan
@@ -21,6 +22,8 @@ SILENT = {"lzcnt", "tzcnt"}
 LEAKED = "inline code leaked from a copy for a newer CPU"
 # How many functions a search upwards may visit before the answer is "somebody unguarded calls it".
 MOST_VISITED = 3000
+# Microsoft's compiler puts jump tables between the code; one or two instructions are such numbers, not code for AVX.
+TABLES_IN_CODE = 3
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,29 @@ class Exposed:
     guard: str | None = None
 
 
+@dataclass(frozen=True)
+class Offer:
+    """A function that other libraries may call by ``symbol`` and that leads to ``exposed`` without asking the CPU."""
+
+    symbol: str
+    exposed: Exposed
+    named: bool
+
+
+@dataclass(frozen=True)
+class Taking:
+    """A function here that asks nothing of the CPU calls ``symbol`` of another library. ``certain``: outside code
+    gets there; without symbols that is not known where only pointers lead there."""
+
+    symbol: str
+    chain: tuple[str, ...]
+    certain: bool
+
+
 @dataclass
 class Judged:
-    """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard."""
+    """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard. ``offers`` and ``takings``
+    are the two ends of calls between libraries, see :mod:`rekindle.inspect.cross`."""
 
     functions: int = 0
     unconditional: list[Exposed] = field(default_factory=list)
@@ -49,6 +72,8 @@ class Judged:
     guards: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     named: bool = True
+    offers: list[Offer] = field(default_factory=list)
+    takings: list[Taking] = field(default_factory=list)
 
 
 def judge(library: LibraryScan, guards: Guards) -> Judged:
@@ -62,10 +87,15 @@ class _Judge:
         self.guards = guards
         self.graph = CodeGraph(library, guards.check_function)
         self.uses: dict[int, dict[str, int]] = defaultdict(dict)
-        for number, kind, address, _ in library.scan.uses.tolist():
+        count: Counter[int] = Counter()
+        for number, kind, address, times in library.scan.uses.tolist():
             name = library.classes[kind]
             if name not in ("base", "bad"):
                 self.uses[number][name] = address
+                count[number] += times
+        if isinstance(library.binary, Pe):
+            for number in [number for number, times in count.items() if times < TABLES_IN_CODE]:
+                del self.uses[number]
         self.named = self.graph.named
         self.base = library.binary.view.what.rsplit("/", 1)[-1]
         self._guard_of: dict[int, Guard | None] = {}
@@ -90,6 +120,8 @@ class _Judge:
                 for name in isa:
                     if len(out.examples[name]) < 3:
                         out.examples[name].append(self.functions.name(number))
+                if guard is not None and guard.trust == "callers" and not set(isa) <= SILENT:
+                    out.offers += self._offers(number, isa, min(used.values()), guard)
                 continue
             chain, why, certain = found
             label = guard.title if guard else LEAKED if self._leaked(number) else None
@@ -101,6 +133,45 @@ class _Judge:
                 out.silent.append(exposed)
             else:
                 (out.unconditional if certain else out.suspects).append(exposed)
+        out.takings = self._takings()
+        return out
+
+    def _offers(self, number: int, isa: tuple[str, ...], address: int, guard: Guard) -> list[Offer]:
+        """The exported functions that lead here without asking the CPU: who calls those decides."""
+        if self.graph.checks(number):
+            return []
+        out, seen = [], {number}
+        queue = [number]
+        for current in queue:
+            if current != number and self._blocks(current):
+                continue
+            if bool(self.functions.exported[current]):
+                chain = () if current == number else (self.functions.name(current),)
+                name, file = self.functions.name(number), self.functions.file(number)
+                exposed = Exposed(number, name, file, address, isa, chain, "", guard.title)
+                out.append(Offer(self.functions.name(current), exposed, guard.id == "named"))
+            if len(seen) > MOST_VISITED:
+                break
+            for caller in self.graph.callers(current):
+                if caller not in seen:
+                    seen.add(caller)
+                    queue.append(caller)
+        return out
+
+    def _takings(self) -> list[Taking]:
+        """Calls into other libraries' functions of the kind whose callers must ask the CPU, by those who do not."""
+        out = []
+        references = self.library.references
+        for slot, symbol in references.imports.items():
+            guard = self.guards.find(symbol, "", references.libraries.get(slot, "").lower())
+            if guard is None or guard.trust != "callers":
+                continue
+            open_ = [caller for caller in self.graph.takers(slot) if not self._blocks(caller)]
+            chain = next((chain for caller in open_ if (chain := self._unguarded_path(caller)) is not None), None)
+            if chain is not None:
+                out.append(Taking(symbol, chain, True))
+            elif open_ and not self.named:
+                out.append(Taking(symbol, (self.functions.name(open_[0]),), False))
         return out
 
     def _leaked(self, number: int) -> bool:

@@ -14,7 +14,7 @@ from rekindle.formats.code_scan import Ints, Scan
 from rekindle.formats.elf import Elf
 from rekindle.formats.functions import Code, Functions, code_of, find_functions
 from rekindle.formats.pe import Pe
-from rekindle.formats.references import References, read_references
+from rekindle.formats.references import References, read_pe_references, read_references
 from rekindle.formats.view import release
 
 STRETCH = 2 << 20
@@ -42,7 +42,7 @@ def can_scan(binary: Elf | Pe) -> bool:
 def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[int, int], None]) -> LibraryScan:
     """``watch`` says which data symbols hold what is known of the CPU; ``step`` hears (bytes done, total)."""
     functions = find_functions(binary)
-    references = read_references(binary) if isinstance(binary, Elf) else _no_references()
+    references = read_references(binary) if isinstance(binary, Elf) else read_pe_references(binary)
     state = _state(binary, references, watch) if isinstance(binary, Elf) else np.zeros(0, np.int64)
     # A hundred megabytes of names and tables were read once; what is wanted again is read again.
     release(binary.view.data, 0, binary.view.size)
@@ -94,11 +94,6 @@ def _join(parts: list[Scan]) -> Scan:
         np.concatenate([none2, *(part.reads for part in parts)]),
         np.concatenate([none, *(part.asks for part in parts)]),
     )
-
-
-def _no_references() -> References:
-    empty = np.zeros(0, np.int64)
-    return References(np.zeros((0, 2), np.int64), {}, {}, empty)
 
 
 def _slots(references: References, functions: Functions) -> Ints:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 
 _PIECE = re.compile(r"L?(\d+)")
+# ?FindMinMax@fbgemm@@YAX…: innermost name first; ??0 is a constructor; ?$Name@… a template, of which the name is kept.
+_MICROSOFT = re.compile(r"\?(\?0)?(\w+(?:@\w+)*)(?:@@|@\?\$(\w+)@)")
 _SUFFIX = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|resolver)(?:\.\d+)?)+$")
 
 
 def readable(symbol: str) -> str:
     """``_ZN6fbgemm10FindMinMaxEPKfPfS2_l`` → ``fbgemm::FindMinMax``; what is not understood stays as it is."""
+    if microsoft := _MICROSOFT.match(symbol):
+        names = [microsoft[3] + "<…>"] if microsoft[3] else []
+        names += reversed(microsoft[2].split("@"))
+        return "::".join([*names, names[-1]] if microsoft[1] else names)
     text = _SUFFIX.sub("", symbol)
     match = re.match(r"_Z(N?)(K?)", text)
     if match is None:

@@ -12,6 +12,7 @@ from rekindle.errors import BadInput
 from rekindle.inspect.published import Places, find_wheels, open_wheel
 from rekindle.inspect.reader import DirectorySource, Source, open_local
 from rekindle.model.progress import Progress
+from rekindle.model.wheel import Finding
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -25,11 +26,12 @@ def open_target(
     progress: Progress,
     python: str | None = None,
     platform: str | None = None,
+    tell: Callable[[Finding], None] = lambda _: None,
 ) -> Iterator[Source]:
     """A path wins over a name, an installed package over the index unless a version or platform is named.
 
     ``places`` and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the folder a
-    package is installed in.
+    package is installed in. ``tell`` hears what the user ought to know of the choice.
     """
     if not target.strip():
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
@@ -51,6 +53,13 @@ def open_target(
     progress.stage("looking up", target)
     wheel = find_wheels(target, where, python=python, platform=platform)[0]
     progress.note(f"{wheel.file.name}")
+    if python is None and platform is None and _NAME.fullmatch(target):
+        text = (
+            f"{target} is not installed in the Python found here, so this is {wheel.file.name} from the index. For an "
+            f"installed one: rekindle inspect {target} --python PATH/TO/python"
+        )
+        progress.note(text)
+        tell(Finding(code="read-from-index", text=text, severity="note"))
     with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:
         yield open_wheel(wheel, where, progress=progress, folder=Path(temporary))
 

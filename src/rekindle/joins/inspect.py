@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
-    from rekindle.model.wheel import WheelDiff, WheelReport
+    from rekindle.model.wheel import Finding, WheelDiff, WheelReport
 
 
 def inspect(
@@ -32,10 +32,18 @@ def inspect(
     from rekindle.model.progress import Silent
 
     listener = progress or Silent()
+    notes: list[Finding] = []
     with open_target(
-        target, places=pip_places, installed=installed_in, progress=listener, python=python, platform=platform
+        target,
+        places=pip_places,
+        installed=installed_in,
+        progress=listener,
+        python=python,
+        platform=platform,
+        tell=notes.append,
     ) as source:
         report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
+    report = msgspec.structs.replace(report, findings=(*notes, *report.findings))
     if machine is None:
         return report
     from rekindle.inspect.judge import judge_machine
@@ -84,16 +92,35 @@ def inspect_machine(where: str) -> Machine:
 
 
 def installed_in(name: str, interpreter: str | None) -> Path | None:
-    """The folder a package is installed in, asked of an interpreter (default: this one) without importing it."""
+    """The folder a package is installed in, asked of interpreters without importing it: the one named, or else those
+    a person here would mean (the active environment, this one, the first on PATH)."""
+    from pathlib import Path
+
+    from rekindle.host.live import LiveHost
+
+    host = LiveHost()
+    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
+    for python in [interpreter] if interpreter else usual_pythons():
+        said = host.run([python, "-c", ask, name], timeout=20)
+        folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
+        if folder is not None and folder.is_dir():
+            return folder
+    return None
+
+
+def usual_pythons() -> list[str]:
+    """Interpreters to ask where none was named, in order, each once."""
     import sys
     from pathlib import Path
 
     from rekindle.host.live import LiveHost
 
-    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
-    said = LiveHost().run([interpreter or sys.executable, "-c", ask, name], timeout=20)
-    folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
-    return folder if folder is not None and folder.is_dir() else None
+    host = LiveHost()
+    inside = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
+    found = [str(Path(root, *inside)) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
+    found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
+    # Two names of one environment are one; two environments may share the program their links lead to.
+    return list({Path(path).parent: path for path in reversed(found) if Path(path).exists()}.values())[::-1]
 
 
 def pip_places() -> Places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,43 @@ def test_a_vendors_library_brought_along_is_not_the_wheels_own(tmp_path: Path) -
     alone = tmp_path / "alone.whl"
     alone.write_bytes(make_wheel({"nvidia/libnvjpeg.so.13": vendor}))
     assert api.inspect(str(alone)).gpu.torch_kernels.sass == ("sm_75", "sm_80", "sm_121")
+
+
+def test_a_name_that_is_not_installed_says_what_was_read(tmp_path: Path) -> None:
+    """Someone who means the torch of an environment must not take the index's newest for it."""
+    from rekindle.inspect.published import Places
+    from rekindle.inspect.targets import open_target
+    from rekindle.model.progress import Silent
+
+    (tmp_path / "demo-1.5-py3-none-any.whl").write_bytes(make_wheel({"demo/a.py": b""}, version="1.5"))
+    places, said = Places(links=(str(tmp_path),)), []
+    lines: list[str] = []
+
+    class Listening(Silent):
+        def note(self, text: str) -> None:
+            lines.append(text)
+
+    asked = {"places": lambda: places, "installed": lambda name, _: None, "progress": Listening(), "tell": said.append}
+    with open_target("demo", **asked) as source:  # type: ignore[arg-type]
+        assert source.label.endswith("demo-1.5-py3-none-any.whl")
+    assert [finding.code for finding in said] == ["read-from-index"]
+    assert "not installed" in said[0].text
+    assert "demo-1.5-py3-none-any.whl" in said[0].text
+    assert "rekindle inspect demo --python" in said[0].text
+    assert said[0].text in lines
+    said.clear()
+    with open_target("demo==1.5", **asked):  # type: ignore[arg-type]
+        assert said == []
+
+
+def test_an_active_environment_is_asked_before_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rekindle.joins.inspect import usual_pythons
+
+    python = tmp_path / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    python.parent.mkdir()
+    python.write_text("")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
+    assert usual_pythons()[0] == str(python)
+    assert sys.executable in usual_pythons()
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path / "gone"))
+    assert usual_pythons()[0] == sys.executable

@@ -1,0 +1,69 @@
+"""PE images: function tables that are missing, empty or lie; imports; the variable that guards the stack."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from binaries import make_pe
+from rekindle.formats.functions import Code, _with_leaves, find_functions
+from rekindle.formats.pe import EXCEPTION, IMPORT, LOAD_CONFIG, Pe
+from rekindle.formats.references import read_pe_references
+from rekindle.formats.view import Malformed
+from rekindle.inspect.libraries import read_library
+
+CODE = bytes.fromhex("c5f458c2c3") * 8
+
+
+@pytest.mark.parametrize("table", [None, (0x3000, 0), (0x3000, 11), (0, 24)])
+def test_no_or_an_empty_function_table(table: tuple[int, int] | None) -> None:
+    data = make_pe({".text": CODE, ".pdata": b"\0" * 24}, more={EXCEPTION: table} if table else {})
+    assert len(find_functions(Pe(data))) == 0
+    library = read_library(data, "a.dll", step=lambda done, total: None)
+    assert library is not None
+    assert library.cpu is not None
+    assert library.cpu.judged.functions == 0
+
+
+def test_a_function_table_of_zeros_names_no_code() -> None:
+    data = make_pe({".text": CODE, ".pdata": b"\0" * 24}, more={EXCEPTION: (0x3000, 24)})
+    assert len(find_functions(Pe(data))) == 0
+
+
+def test_a_function_table_that_claims_more_than_there_is() -> None:
+    data = make_pe({".text": CODE, ".pdata": b"\0" * 24}, more={EXCEPTION: (0x3000, 1 << 30)})
+    with pytest.raises(Malformed, match="function table"):
+        find_functions(Pe(data))
+
+
+def test_exported_leaves_are_functions_too() -> None:
+    code = [Code(0x1000, 0, 0x1000)]
+    start, end = np.array([0x1000, 0x1100], np.int64), np.array([0x1080, 0x1180], np.int64)
+    exported = np.array([0x1000, 0x1040, 0x1090, 0x1200, 0x9000], np.int64)
+    starts, ends = _with_leaves(start, end, exported, code)
+    assert starts.tolist() == [0x1000, 0x1090, 0x1100, 0x1200]
+    assert ends.tolist() == [0x1080, 0, 0x1180, 0]
+    alone, _ = _with_leaves(start[:0], end[:0], exported[:1], code)
+    assert alone.tolist() == [0x1000]
+
+
+def test_imports_and_the_jumps_through_them() -> None:
+    """.idata is at 0x1000: one library, its names, a slot for a name and one for a number."""
+    table = struct.pack("<5I", 0x1060, 0, 0, 0x1050, 0x1080) + b"\0" * 20
+    names = table.ljust(0x50, b"\0") + b"k.dll"
+    rows = names.ljust(0x60, b"\0") + struct.pack("<QQQ", 0x10A0, 1 << 63 | 7, 0)
+    slots = rows.ljust(0x80, b"\0") + struct.pack("<QQQ", 0x10A0, 1 << 63 | 7, 0)
+    idata = slots.ljust(0xA0, b"\0") + b"\0\0f\0"
+    jump = b"\xcc\xff\x25" + struct.pack("<i", 0x1080 - (0x3001 + 6)) + b"\xff\x25" + struct.pack("<i", 5) + b"\xc3" * 8
+    config = struct.pack("<Q", 0x180004000).rjust(0x60, b"\0")
+    data = make_pe(
+        {".rdata": config, ".text": jump}, imports=["x"], more={IMPORT: (0x4000, 40), LOAD_CONFIG: (0x2000, 0x60)}
+    )
+    # The table above wants to lie at 0x1000, where make_pe puts its own.
+    pe = Pe(data.replace(data[0x400:0x600], idata.ljust(0x200, b"\0"), 1))
+    pe.directories = (*pe.directories[:1], (0x1000, 40), *pe.directories[2:])
+    assert pe.imports == {0x1080: ("k.dll", "f")}
+    assert read_pe_references(pe).stubs == {0x3001: 0x1080}
+    assert pe.cookie == 0x4000

@@ -1,0 +1,78 @@
+"""Calls between libraries: what only callers guard is exposed by a caller elsewhere that asks nothing."""
+
+from __future__ import annotations
+
+from rekindle.inspect.cpu import CpuSurvey
+from rekindle.inspect.cross import follow_calls
+from rekindle.inspect.isa_judge import Exposed, Judged, Offer, Taking
+from rekindle.inspect.names import readable
+
+MIN_MAX = "?FindMinMax@fbgemm@@YAXPEBMPEAM1_J@Z"
+
+
+def wheel(*takings: Taking, named: bool = False, through: tuple[str, ...] = ()) -> list[CpuSurvey]:
+    exposed = Exposed(7, MIN_MAX, "", 0x1000, ("avx", "avx2"), through, "", "FBGEMM")
+    offering = Judged(offers=[Offer(through[-1] if through else MIN_MAX, exposed, named)])
+    offering.dispatched.update({"avx": 3, "avx2": 2})
+    offering.guards["FBGEMM"] = 3
+    calling = Judged(takings=list(takings))
+    return [CpuSurvey("lib/fbgemm.dll", "x86_64", offering), CpuSurvey("lib/torch_cpu.dll", "x86_64", calling)]
+
+
+def names(found: list[Exposed]) -> list[str]:
+    return [readable(one.name) for one in found]
+
+
+def test_reached_for_certain() -> None:
+    surveys = wheel(Taking(MIN_MAX, ("apply", "entry"), True))
+    follow_calls(surveys)
+    judged = surveys[0].judged
+    assert names(judged.unconditional) == ["fbgemm::FindMinMax"]
+    assert judged.unconditional[0].why == "called by apply in torch_cpu.dll, which asks nothing of the CPU"
+    assert judged.unconditional[0].guard == "FBGEMM"  # a corner of a library that dispatches otherwise
+    assert judged.dispatched == {"avx": 2, "avx2": 1}
+    assert judged.guards["FBGEMM"] == 2
+
+
+def test_what_cannot_be_told_is_a_suspect() -> None:
+    surveys = wheel(Taking(MIN_MAX, ("function at 0x10",), False))
+    follow_calls(surveys)
+    assert names(surveys[0].judged.suspects) == ["fbgemm::FindMinMax"]
+    assert "cannot be told" in surveys[0].judged.suspects[0].why
+    assert not surveys[0].judged.unconditional
+
+
+def test_a_function_in_between_may_have_asked() -> None:
+    uncertain = wheel(Taking("wrapper", ("function at 0x10",), False), through=("wrapper",))
+    certain = wheel(Taking("wrapper", ("entry",), True), through=("wrapper",))
+    for surveys in (uncertain, certain):
+        follow_calls(surveys)
+        assert not surveys[0].judged.unconditional
+    assert not uncertain[0].judged.suspects
+    assert certain[0].judged.suspects[0].chain == ("wrapper", "entry")
+
+
+def test_a_name_that_says_avx2_is_a_suspect_only() -> None:
+    surveys = wheel(Taking(MIN_MAX, ("entry",), True), named=True)
+    follow_calls(surveys)
+    assert not surveys[0].judged.unconditional
+    assert surveys[0].judged.suspects
+
+
+def test_nobody_calls_it_and_the_certain_caller_wins() -> None:
+    surveys = wheel()
+    follow_calls(surveys)
+    assert not surveys[0].judged.unconditional + surveys[0].judged.suspects
+    surveys = wheel(Taking(MIN_MAX, ("maybe",), False), Taking(MIN_MAX, ("sure",), True))
+    follow_calls(surveys)
+    assert [one.chain for one in surveys[0].judged.unconditional] == [("sure",)]
+    assert not surveys[0].judged.suspects
+
+
+def test_microsofts_names() -> None:
+    assert readable("??0PackedDepthWiseConvMatrix@fbgemm@@QEAA@HHPEBC@Z") == (
+        "fbgemm::PackedDepthWiseConvMatrix::PackedDepthWiseConvMatrix"
+    )
+    assert readable("?prepack@?$PackedConvWeight@$01@@SA?AV") == "PackedConvWeight<…>::prepack"
+    assert readable("?x@@YAXXZ") == "x"
+    assert readable("??_7Type@@6B@") == "??_7Type@@6B@"
