@@ -80,7 +80,7 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
     screen.section("Kernels by origin")
     for library in gpu.libraries:
         for one in library.sets:
-            who = f" ({', '.join(one.kernels)})" if one.kernels else ""
+            who = f" ({', '.join(one.kernels)})" if one.kernels and one.origin != "own" else ""
             screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: {one.count} × {one.origin}{who}: {' '.join(one.archs)}")
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from rekindle.model.wheel import WheelReport
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.wheel import ArchSet, IsaUse, WheelReport
 from rekindle.render.wheel import arch_table, headline, judged_headline
+from rekindle.render.wheel_cover import cards_of, cover, families
 
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1a1a1a;background:#fff}
 h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse}
 td,th{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ddd}td:first-child,th:first-child{text-align:left}
-td.some{background:#d7f0d7}td.none{color:#bbb}.no{color:#a00}.partly{color:#a60}.yes{color:#070}.unknown{color:#666}
+table.text td,table.text th{text-align:left}.small{font-size:.85em;color:#666;font-weight:normal}
+td.some,td.yes{background:#d7f0d7}td.none{color:#bbb}td.partly{background:#fbe6c2}td.no,td.bad{background:#f8d3d3}td.plain{color:inherit}.no{color:#a00}.partly{color:#a60}.yes{color:#070}.unknown{color:#666}
 code{background:#f3f3f3;padding:0 .2rem}.wide{overflow-x:auto}
-@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}td,th{border-color:#333}td.some{background:#143a14}
-code{background:#222}.no{color:#f77}.partly{color:#fb5}.yes{color:#7d7}.unknown{color:#999}}
+@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}td,th{border-color:#333}td.some,td.yes{background:#143a14}
+td.partly{background:#4a3410}td.no,td.bad{background:#4a1616}.small{color:#999}code{background:#222}.no{color:#f77}.partly{color:#fb5}.yes{color:#7d7}.unknown{color:#999}}
 """
 
 
@@ -30,20 +33,15 @@ def wheel_page(report: WheelReport) -> str:
             for axis in report.verdict.axes
         ]
         parts.append("<ul>" + "</li>".join(axes) + "</li></ul>")
-    if report.gpu.libraries:
-        parts.append("<h2>Containers with code for each architecture</h2>")
-        parts.append(_table(arch_table(report.gpu.libraries)))
-        parts.append("<h2>Kernels by origin</h2>")
-        rows = [["library", "containers", "origin", "architectures"]]
-        for library in report.gpu.libraries:
-            rows += [[library.file, str(one.count), one.origin or "", " ".join(one.archs)] for one in library.sets]
-        parts.append(_table(rows, mark=False))
+    parts.append(_gpu(report))
     parts.append(_cpu(report))
     if report.links.sources:
-        parts.append("<h2>Libraries from elsewhere</h2>")
+        parts.append(
+            "<h2>Libraries from elsewhere</h2><p>The wheel does not bring these; they must be there first.</p>"
+        )
         rows = [["library", "comes from", "needed by"]]
         rows += [[s.library, s.package or "unknown", ", ".join(s.needed_by[:6])] for s in report.links.sources]
-        parts.append(_table(rows, mark=False))
+        parts.append(_table(rows))
     if report.findings:
         parts.append("<h2>Found in the wheel itself</h2><ul>")
         parts += [f"<li>{_e(finding.text)}</li>" for finding in report.findings]
@@ -62,37 +60,99 @@ def _facts(report: WheelReport) -> str:
     return "<ul>" + "".join(f"<li>{key}: <code>{_e(value)}</code></li>" for key, value in rows if value) + "</ul>"
 
 
+def _gpu(report: WheelReport) -> str:
+    libraries = report.gpu.libraries
+    if not libraries:
+        return ""
+    cards = cards_of(report)
+    head = [""] + [_card(card) for card in cards]
+    rows = []
+    for library in libraries:
+        cells = [f"<td>{_e(library.file.rsplit('/', 1)[-1])}</td>"]
+        for card in cards:
+            found = cover(library, card)
+            words = {"yes": "✓", "no": "✗", "partly": f"{found.runs} of {found.total}"} if found else {}
+            cells.append(f'<td class="{found.word}">{words[found.word]}</td>' if found else '<td class="none">·</td>')
+        rows.append("".join(cells))
+    out = [
+        "<h2>Which cards it has code for</h2>",
+        "<p>✓: every kernel of the library has code such a card can run. Amber: only some have, the others fail when "
+        "they are called. Code for a card also runs on later ones of the same generation (sm_80 code on sm_86).</p>",
+        '<div class="wide"><table><tr>' + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>",
+        *(f"<tr>{row}</tr>" for row in rows),
+        "</table></div>",
+        "<h2>Whose kernels they are</h2><p>A container is one compiled source file. <b>own</b>: the project's kernels, "
+        "for all it declares. <b>specialised</b>: for one chip, beside general ones. <b>static</b>: from a vendor's "
+        "library linked in, whose list of cards may be shorter.</p>",
+    ]
+    table = [["library", "containers", "whose", "which", "architectures"]]
+    for library in libraries:
+        name = library.file.rsplit("/", 1)[-1]
+        table += [[name, str(one.count), one.origin or "", _who(one), " ".join(one.archs)] for one in library.sets]
+    out += [_table(table), "<details><summary>Containers with code for each architecture, counted</summary>"]
+    counts = arch_table(libraries)
+    marks = [["none" if cell == "·" else "some" for cell in row[1:]] for row in counts[1:]]
+    return "".join([*out, _table(counts, marks), "</details>"])
+
+
+def _who(one: ArchSet) -> str:
+    """A few kernels were looked at: that tells whose library it is, and nothing of hundreds of the project's own."""
+    return "" if one.origin == "own" else ", ".join(one.kernels)
+
+
+def _card(card: Sm | Gfx) -> str:
+    family, product = families().get(str(card), ("", ""))
+    return f'{_e(str(card))}<br><span class="small" title="{_e(product)}">{_e(family)}</span>'
+
+
 def _cpu(report: WheelReport) -> str:
     cpu = report.cpu
     if cpu.functions is None:
         return ""
-    out = [f"<h2>CPU</h2><p>Runs from <b>{_e(cpu.runs_from or 'unknown')}</b> ({cpu.functions} functions read).</p>"]
-    rows = [["instruction set", "unguarded", "perhaps", "chosen at run time"]]
-    names = dict.fromkeys(use.isa for uses in (cpu.unconditional, cpu.suspects, cpu.dispatched) for use in uses)
-    for name in names:
-        cells = [next((str(use.functions) for use in uses if use.isa == name), "·")
+    first = f", for example {_e(', '.join(cpu.oldest[:3]))}" if cpu.oldest else ""
+    out = [
+        f"<h2>Which CPUs it runs on</h2><p>Starts on any CPU from <b>{_e(cpu.runs_from or 'unknown')}</b> on{first} "
+        f"({cpu.functions:,} functions read).</p>"
+    ]
+    kinds = (("would crash", cpu.unconditional), ("may crash", cpu.suspects))
+    bad = [e for e in cpu.evidence if not set(e.isa) <= {"lzcnt"}]
+    if any(uses for _, uses in kinds):
+        out.append("<p>On a CPU that lacks the instruction set, these functions "
+                   + " and ".join(f"<b>{word}</b>: {len(_functions(uses))}" for word, uses in kinds if uses)
+                   + ". The rest asks the CPU first.</p><ul>")  # fmt: skip
+        out += [
+            f"<li><code>{_e(e.function)}</code> ({_e(' '.join(e.isa))}), in {_e(e.file.rsplit('/', 1)[-1])}: "
+            f"{_e(e.why)}</li>"
+            for e in bad
+        ]
+        out.append("</ul>")
+    rows = [["instruction set", "would crash", "may crash", "chosen at run time"]]
+    marks = []
+    for name in dict.fromkeys(use.isa for uses in (cpu.unconditional, cpu.suspects, cpu.dispatched) for use in uses):
+        cells = [next((f"{use.functions:,}" for use in uses if use.isa == name), "·")
                  for uses in (cpu.unconditional, cpu.suspects, cpu.dispatched)]  # fmt: skip
         rows.append([name, *cells])
-    out.append(_table(rows))
-    out.append("<ul>")
-    out += [
-        f"<li><code>{_e(e.function)}</code> [{_e(' '.join(e.isa))}] in {_e(e.file)}: {_e(e.why)}</li>"
-        for e in cpu.evidence
-    ]
-    out += [f"<li>{_e(note)}</li>" for note in cpu.notes]
-    return "".join(out) + "</ul>"
+        marks.append(["none" if c == "·" else kind for c, kind in zip(cells, ("bad", "partly", "plain"), strict=True)])
+    out.append("<details><summary>Functions by instruction set</summary>" + _table(rows, marks) + "</details>")
+    notes = "".join(f"<li>{_e(note)}</li>" for note in cpu.notes)
+    return "".join(out) + f"<details><summary>What cannot be told from the file</summary><ul>{notes}</ul></details>"
 
 
-def _table(rows: Sequence[Sequence[str]], *, mark: bool = True) -> str:
+def _functions(uses: Sequence[IsaUse]) -> set[str]:
+    return {name for use in uses for name in use.examples}
+
+
+def _table(rows: Sequence[Sequence[str]], marks: Sequence[Sequence[str]] | None = None) -> str:
+    """``marks`` are the classes of the cells after the first; without them the table is text, aligned to the left."""
     head = "".join(f"<th>{_e(cell)}</th>" for cell in rows[0])
     body = []
-    for row in rows[1:]:
+    for number, row in enumerate(rows[1:]):
+        kinds = marks[number] if marks else [""] * (len(row) - 1)
         cells = [f"<td>{_e(row[0])}</td>"]
-        for cell in row[1:]:
-            kind = "" if not mark else ' class="none"' if cell == "·" else ' class="some"'
-            cells.append(f"<td{kind}>{_e(cell)}</td>")
+        cells += [f'<td class="{kind}">{_e(cell)}</td>' for cell, kind in zip(row[1:], kinds, strict=True)]
         body.append("<tr>" + "".join(cells) + "</tr>")
-    return f'<div class="wide"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+    kind = "" if marks else ' class="text"'
+    return f'<div class="wide"><table{kind}><tr>{head}</tr>{"".join(body)}</table></div>'
 
 
 def _e(text: str) -> str:

@@ -1,0 +1,64 @@
+"""On which cards does each library's GPU code run? Counted by the real rule, container by container.
+
+Specialised kernels (for one chip beside general ones) are left out: nobody misses them on another card.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from rekindle.inspect.judge_gpu import loads, loads_gfx
+from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
+from rekindle.model.wheel import LibraryGpu, WheelReport
+
+
+@dataclass(frozen=True)
+class Cover:
+    """``runs`` of ``total`` containers of one library run on a card."""
+
+    runs: int
+    total: int
+
+    @property
+    def word(self) -> str:
+        return "yes" if self.runs == self.total else "partly" if self.runs else "no"
+
+
+def cards_of(report: WheelReport) -> list[Sm | Gfx]:
+    """The architectures worth a column: those of any library, without code for one chip only (``sm_90a``)."""
+    found: dict[Sm | Gfx, None] = {}
+    for library in report.gpu.libraries:
+        found |= {sm: None for arch in library.sass if not (sm := parse_sm(arch)).suffix}
+        # A switch of the card (xnack+) is no other card.
+        codes = [parse_gfx_code(arch.split(":")[0]) for arch in library.gfx]
+        found |= {code: None for code in codes if code.name.startswith("gfx") and not code.generic}
+    nvidia = sorted(one for one in found if isinstance(one, Sm))
+    return [*nvidia, *sorted(one for one in found if isinstance(one, Gfx))]
+
+
+def cover(library: LibraryGpu, card: Sm | Gfx) -> Cover | None:
+    """None where the library has nothing for cards of that maker."""
+    general = [one for one in library.sets if one.origin != "specialised"]
+    mine = [one for one in general if isinstance(card, Sm) == one.archs[0].startswith(("sm_", "compute_"))]
+    if not mine:
+        return None
+    total = sum(one.count for one in mine)
+    if isinstance(card, Sm):
+        return Cover(sum(one.count for one in mine if loads(one.archs, card)), total)
+    return Cover(sum(one.count for one in mine if loads_gfx(one.archs, card) is not False), total)
+
+
+@functools.cache
+def families() -> dict[str, tuple[str, str]]:
+    """Architecture -> (family, a product people know), from the facts."""
+    from rekindle.facts import load_facts
+
+    facts = load_facts()
+    out: dict[str, tuple[str, str]] = {}
+    for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):
+        names = sorted(chip.products, key=lambda name: ("Laptop" in name or "Mobile" in name or "Max-Q" in name, name))
+        known = next((name for name in names if "GeForce" in name or "RX" in name), names[0] if names else "")
+        if chip.arch not in out or not out[chip.arch][1]:
+            out[chip.arch] = (chip.family, known)
+    return out
