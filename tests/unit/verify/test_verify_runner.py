@@ -217,6 +217,10 @@ def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> Non
     assert run.stdout is not None
     while (line := run.stdout.readline()) and line.strip() != "dot":
         pass
+    # The check is announced just before it is started.
+    deadline = time.monotonic() + 30
+    while not alive(mark) and time.monotonic() < deadline:
+        time.sleep(0.05)
     assert alive(mark), "the hanging check runs"
     run.send_signal(number)
     run.wait(30)
