@@ -6,8 +6,10 @@ gave a torch without CUDA and no error). Caches also launch nvcc and hipcc; farm
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +57,11 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
         jobs = int(said.out) if said.ok and said.out.strip().isdigit() else None
         if not (host.env.get("DISTCC_HOSTS") or jobs):
             raise MissingTool("distcc knows no hosts", remedy="set DISTCC_HOSTS, for example 'localhost/2 big-box/16'")
+    elif name == "icecc":
+        # It counts nothing itself; at this level it writes a line for each job that it sends out.
+        log = Path(tempfile.gettempdir()) / f"rekindle-icecc-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.log"
+        env |= {"ICECC_DEBUG": "info", "ICECC_LOGFILE": str(log)}
+        env |= {key: value for key, value in settings.items() if key.startswith("ICECC_")}
     return Launcher(name=name, path=path, env=env, jobs=jobs, before=_counts(host, name, path, env))
 
 
@@ -65,6 +72,8 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     hits, misses = change.get("hits", 0), change.get("misses", 0)
     if not after:
         return {"launcher": launcher.name}
+    if "sent" in change:
+        return {"launcher": launcher.name, "compiled elsewhere": str(change["sent"])}
     rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "no compilations"
     return {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
 
@@ -85,6 +94,9 @@ def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[st
             }
         except (ValueError, KeyError, TypeError):
             return {}
+    if name == "icecc":
+        log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""
+        return {"sent": log.count(b"</send compile_file")}
     return {}
 
 

@@ -70,3 +70,13 @@ def test_disguises_leave_the_path(tmp_path: Path) -> None:
     path, dropped = without_masquerades(f"/usr/bin:{disguise}:/bin")
     assert path == "/usr/bin:/bin"
     assert dropped == [str(disguise)]
+
+
+def test_icecc_is_counted_by_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "icecc.log"
+    machine = Machine("icecc")
+    machine.read = lambda path, *, limit=0: Path(path).read_bytes() if Path(path).is_file() else None
+    launcher = find_launcher(machine, "icecc", {"ICECC_LOGFILE": str(log)}, tmp_path)
+    assert not any("CUDA" in name for name in launcher.env)
+    log.write_text("ICECC[1]: <send compile_file>\nICECC[1]: </send compile_file: 0ms>\nICECC[2]: local\n")
+    assert statistics(machine, launcher) == {"launcher": "icecc", "compiled elsewhere": "1"}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rekindle.facts import load_facts
+from rekindle.model.machine import Python
 from rekindle.model.plan import BuildRecipe, Wish
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.solve import make_plan
@@ -58,3 +60,17 @@ def test_fewer_threads_and_less_memory_take_longer() -> None:
         return plan.build.minutes[0]
 
     assert minutes("8G") > minutes("64G")
+
+
+def test_a_build_is_for_the_newest_python_with_headers() -> None:
+    machine = machine_from_flags(FACTS, gpu=["none"], os="linux", cpu="skylake")
+    pythons = (
+        Python(version="3.13.1", path="/a", note="no headers"),
+        Python(version="3.12.4", path="/b"),
+        Python(version="3.9.18", path="/c"),
+    )
+    here = msgspec.structs.replace(machine, pythons=pythons)
+    assert make_plan(here, Wish(torch="2.6.0", build=True), FACTS).python == "3.12"
+    assert make_plan(here, Wish(torch="2.6.0"), FACTS).python == "3.13", "a wheel needs no headers"
+    bare = msgspec.structs.replace(machine, pythons=pythons[:1])
+    assert make_plan(bare, Wish(torch="2.6.0", build=True), FACTS).python == "3.13", "better than none"
