@@ -20,9 +20,9 @@ state=$cache/apt-amd64
 mkdir -p "$state/lists/partial" "$state/archives/partial" "$cache/rocm"
 settings=(-o APT::Architecture=amd64 -o APT::Architectures::=amd64 -o Dir::State="$state" -o Dir::State::status=/dev/null
     -o Dir::Cache="$state" -o Acquire::Languages=none -o APT::Sandbox::User=)
-timeout 60 apt-get "${settings[@]}" update -qq || echo "ci: apt-get update for amd64 failed"
+timeout 90 apt-get "${settings[@]}" update -qq || echo "ci: apt-get update for amd64 failed"
 cd "$state" || exit 1
-timeout 60 apt-get "${settings[@]}" download -qq "$@" || { echo "ci: no $* here; its test is skipped"; exit 0; }
+timeout 90 apt-get "${settings[@]}" download -qq "$@" || { echo "ci: no $* here; its test is skipped"; exit 0; }
 for package in *.deb; do
     name=${package%_*}
     half=$cache/rocm/.half

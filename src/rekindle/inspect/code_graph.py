@@ -91,17 +91,17 @@ class CodeGraph:
 
     def takers(self, slot: int) -> list[int]:
         """Functions that call an imported function, or read its address, through this slot."""
-        if not hasattr(self, "_by_slot"):
-            reads, calls = self.library.scan.reads, self.library.scan.calls
-            stubs = self.library.references.stubs
-            through = np.array([[place, at] for place, at in stubs.items()], np.int64).reshape(-1, 2)
-            through = through[np.argsort(through[:, 0])]
-            place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
-            real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
-            self._by_slot = _Rows(
-                np.concatenate([reads[:, 1], through[place[real], 1]]), np.concatenate([reads[:, 0], calls[real, 0]])
-            )
         return self._by_slot.of(slot)
+
+    @functools.cached_property
+    def _by_slot(self) -> _Rows:
+        reads, calls = self.library.scan.reads, self.library.scan.calls
+        stubs = sorted(self.library.references.stubs.items())
+        through = np.array(stubs, np.int64).reshape(-1, 2)
+        place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
+        real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
+        slots = np.concatenate([reads[:, 1], through[place[real], 1]])
+        return _Rows(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
 
     def taken(self, number: int) -> bool:
         return number in self._taken

@@ -115,10 +115,14 @@ def _amd(report: WheelReport, device: Gfx, name: str) -> AxisVerdict:
         if lost:
             where = ", ".join(sorted({file for file, _ in lost}))
             return _say("partly", "gpu-some-kernels", f"no code for {name} in parts of {where}", _plan(device))
-    elif not loads_gfx(report.gpu.declared, device):
-        return _say(
-            "no", "gpu-declared", f"built for {' '.join(report.gpu.declared)}: nothing for {name}", _plan(device)
-        )
+    else:
+        fits, listed = loads_gfx(report.gpu.declared, device), " ".join(report.gpu.declared)
+        if fits is False:
+            return _say("no", "gpu-declared", f"built for {listed}: nothing for {name}", _plan(device))
+        if fits is None:
+            return _say(
+                "unknown", "gpu-declared", f"built for {listed}: whether {name} runs it depends on its switches"
+            )
     for data in report.gpu.data_files:
         if data.library in ("rocBLAS", "hipBLASLt") and loads_gfx(data.gfx, device) is False:
             runs = "no" if data.library == "rocBLAS" else "partly"

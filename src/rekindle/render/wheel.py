@@ -25,7 +25,7 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     _cpu(report.cpu, screen)
     _links(report, screen)
     if report.findings:
-        screen.section("Found in the wheel itself")
+        screen.section("Worth knowing")
         for finding in report.findings:
             screen.bullet(finding.text, status={"error": "fail", "warning": "warn", "note": "skip"}[finding.severity])
 
@@ -56,6 +56,7 @@ def headline(report: WheelReport) -> str:
 
 def _facts(report: WheelReport) -> list[tuple[str, str]]:
     rows = [
+        ("found", (report.target or "") if report.kind == "installed" else ""),
         ("tags", " ".join(report.tags)),
         (
             "size",

@@ -43,7 +43,7 @@ def wheel_page(report: WheelReport) -> str:
         rows += [[s.library, s.package or "unknown", ", ".join(s.needed_by[:6])] for s in report.links.sources]
         parts.append(_table(rows))
     if report.findings:
-        parts.append("<h2>Found in the wheel itself</h2><ul>")
+        parts.append("<h2>Worth knowing</h2><ul>")
         parts += [f"<li>{_e(finding.text)}</li>" for finding in report.findings]
         parts.append("</ul>")
     body = "\n".join(parts)
