@@ -56,8 +56,13 @@ class GfxRule:
         }
         if len(set(outcomes.values())) == 1:
             return outcomes.popitem()[1]
-        as_usual = tuple(usual.get(name, "?") for name in open_)
-        return True if outcomes.get(as_usual) else None
+        # As the card usually stands, and however the switches stand of which that is not known.
+        as_usual = [
+            runs
+            for signs, runs in outcomes.items()
+            if all(usual.get(name, sign) == sign for name, sign in zip(open_, signs, strict=True))
+        ]
+        return True if all(as_usual) else None
 
 
 def _find_code(name: str) -> Gfx | None:

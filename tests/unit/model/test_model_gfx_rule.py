@@ -41,6 +41,7 @@ RULE = load_facts().gfx_rule
         ("gfx906:sramecc+:xnack-", "gfx906:sramecc+", True),
         ("gfx906:sramecc-:xnack-", "gfx906:sramecc+:xnack-", False),
         ("gfx1010:xnack-", "gfx1010", None),
+        ("gfx900:xnack- gfx900:sramecc+", "gfx900", True),  # the first runs, whatever the second wants
         ("gfx9-generic:xnack-", "gfx906", True),
         ("", "gfx906", False),
         ("nonsense", "gfx906", False),
