@@ -101,7 +101,9 @@ def main(argv: list[str]) -> int:
             os._exit(137)
         os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        # A Rekindle in the background was told to ignore Ctrl-C; its compilers must still hear it from Rekindle.
+        for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
         try:
             os.execvpe(command[0], command, os.environ)  # noqa: S606
         except OSError as error:

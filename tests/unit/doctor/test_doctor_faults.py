@@ -215,7 +215,7 @@ def test_real_tools_that_hang_lie_or_may_not_be_run(tmp_path: Path, monkeypatch:
     assert document.tools["git"] == "2.39.5"
     assert document.tools["cmake"] == "?" and document.tools["ninja"] == "?"
     # The machine may have a real one further along PATH; ours must not count.
-    assert (document.tools["sccache"] is None) == (shutil.which("sccache", path="/usr/bin:/bin") is None)
+    assert document.tools["sccache"] is None
     said = " ".join(f"{gap.what}: {gap.why}" for gap in document.gaps)
     assert "version of cmake" in said and "Version inconnue" in said
 

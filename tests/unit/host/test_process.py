@@ -57,6 +57,16 @@ def test_lines_and_exit_code(tmp_path: Path) -> None:
     assert sorted(lines) == sorted(["a", "b", "c", "ü"])
 
 
+def test_a_command_hears_ctrl_c_though_we_were_told_to_ignore_it(tmp_path: Path) -> None:
+    """A shell starts what runs in the background with SIGINT ignored, and that is inherited."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        _, lines = run("import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)", tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert lines == ["False"]
+
+
 def test_an_endless_line_comes_in_pieces(tmp_path: Path) -> None:
     ended, lines = run("print('x' * 1_000_000)", tmp_path)
     assert ended.ok
