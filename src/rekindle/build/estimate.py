@@ -14,6 +14,8 @@ from rekindle.build.history import Learnt, kind_of
 from rekindle.formats.build_ninja import BuildEdge, read_build_ninja
 from rekindle.formats.ninja_log import latest, read_ninja_log
 
+# Work to have seen before this run's own pace counts.
+ENOUGH_SECONDS = 60.0
 # Seconds where nothing at all is known yet, so that the first guess is of the right order.
 _GUESS = {"c": 1.0, "cxx": 8.0, "gpu": 60.0, "link": 4.0, "other": 1.0}
 
@@ -41,6 +43,9 @@ class Estimate:
         }
         self._paths: dict[str, float] = {}
         self._counted = (-1, 0.0)
+        self._finished_work = 0.0
+        # As known before this run: what it learns itself must not change what it is held against.
+        self._usual = {output: self.seconds(output) for output in self._open}
 
     def seconds(self, output: str) -> float:
         learnt = self._learnt.seconds(output)
@@ -52,8 +57,8 @@ class Estimate:
 
     def finished(self, output: str, seconds: float | None = None) -> None:
         edge = self._made_by.get(output)
-        if edge is not None:
-            self._open.pop(edge.outputs[0], None)
+        if edge is not None and self._open.pop(edge.outputs[0], None) is not None:
+            self._finished_work += self._usual[edge.outputs[0]]
         if seconds:
             self._known.setdefault(kind_of(output), []).append(seconds)
 
@@ -95,8 +100,17 @@ class Estimate:
             stack.pop()
         return self._paths[output]
 
-    def left(self, *, jobs: int, steps_left: int) -> float:
-        return max(self.work_left(steps_left) / max(1, jobs), self.critical_path())
+    def left(self, *, jobs: int, steps_left: int, elapsed: float | None = None) -> float:
+        """``elapsed``: the seconds this run took for what it has finished; they tell its pace."""
+        expected = max(self.work_left(steps_left) / max(1, jobs), self.critical_path())
+        return expected * self._pace(elapsed, jobs)
+
+    def _pace(self, elapsed: float | None, jobs: int) -> float:
+        """This run beside what earlier ones took: below one with a hot compiler cache, above on a busy machine."""
+        usual = self._finished_work / max(1, jobs)
+        if elapsed is None or usual < ENOUGH_SECONDS:
+            return 1.0
+        return min(max(elapsed / usual, 0.01), 20.0)
 
 
 def make_estimate(build_tree: Path, learnt: Learnt) -> Estimate | None:

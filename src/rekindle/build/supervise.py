@@ -48,6 +48,7 @@ class Supervisor:
         self._detail = stage
         self._left: float | None = None
         self._left_at = 0.0
+        self._first_step: float | None = None
         self.done = 0
         self.total = 0
         self.alone: set[str] = set()
@@ -64,6 +65,8 @@ class Supervisor:
         if not match:
             return
         self.done, self.total = int(match[1]), int(match[2])
+        if self._first_step is None:
+            self._first_step = time.monotonic()
         self._detail = match[3]
         named = _OBJECT.search(match[3])
         if named and self._estimate is not None:
@@ -113,7 +116,9 @@ class Supervisor:
             return None
         if now - self._left_at > 10:
             self._left_at = now
-            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=self.total - self.done)
+            elapsed = now - self._first_step if self._first_step is not None else None
+            left = self.total - self.done
+            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=left, elapsed=elapsed)
         return self._left
 
 

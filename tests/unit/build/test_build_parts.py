@@ -165,6 +165,20 @@ def test_estimate_takes_the_larger_of_work_and_critical_path() -> None:
     assert again.left(jobs=2, steps_left=2) == 50
 
 
+def test_estimate_follows_the_pace_of_this_run() -> None:
+    """A hot compiler cache makes everything a hundredth of what earlier builds took; a busy machine makes it more."""
+    edges = [BuildEdge(rule="C", outputs=(f"{n}.cpp.o",), inputs=()) for n in range(20)]
+    learnt = Learnt(History(objects={f"{n}.cpp.o": (1, 100.0) for n in range(20)}))
+    estimate = Estimate(edges, learnt, {})
+    assert estimate.left(jobs=2, steps_left=20, elapsed=1.0) == 1000
+    for number in range(10):
+        learnt.record(f"{number}.cpp.o", 1, 1.0)
+        estimate.finished(f"{number}.cpp.o")
+    assert estimate.left(jobs=2, steps_left=10) == 500
+    assert estimate.left(jobs=2, steps_left=10, elapsed=5.0) == pytest.approx(5.0)
+    assert estimate.left(jobs=2, steps_left=10, elapsed=1000.0) == pytest.approx(1000.0)
+
+
 def test_fixed_jobs() -> None:
     assert fixed_jobs(8, 4 * GIB, GIB) == 4
     assert fixed_jobs(8, GIB // 2, GIB) == 1
