@@ -18,7 +18,9 @@ from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import encode, render
 from rekindle.model.plan import BuildRecipe, Plan
 
-pytestmark = [pytest.mark.integration, needs.tool("wine")]
+# Once in about a hundred scripts one ended under wine for a reason not found; what fails twice is ours for sure.
+# The report counts second tries.
+pytestmark = [pytest.mark.integration, needs.tool("wine"), pytest.mark.flaky(reruns=1)]
 PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"
 
 NOTE = '@echo off\r\n>>"%CALLS%" echo {name} %*\r\n'
@@ -155,7 +157,8 @@ def test_a_failing_vcvars_is_noticed(world: World) -> None:
 
 
 def test_a_second_run_does_not_fetch_again(world: World) -> None:
-    assert world.run(plans.KEPLER_WINDOWS)[0] == 0
+    code, text, _ = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0, text
     code, text, calls = world.run(plans.KEPLER_WINDOWS)
     assert code == 0 and not any("clone" in call for call in calls), text
 
