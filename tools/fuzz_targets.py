@@ -59,10 +59,12 @@ def read_elf(data: bytes) -> None:
 def read_pe(data: bytes) -> None:
     from rekindle.formats.functions import find_functions
     from rekindle.formats.pe import Pe
+    from rekindle.formats.references import read_pe_references
 
     one = Pe(data)
-    _ = one.sections, one.needed, one.delayed, one.exports
+    _ = one.sections, one.needed, one.delayed, one.exports, one.cookie
     find_functions(one)
+    read_pe_references(one)
 
 
 def read_fatbin(data: bytes) -> None:

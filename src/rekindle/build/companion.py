@@ -26,6 +26,7 @@ _KEPT = (
     "CC", "CXX", "CUDAHOSTCXX", "CUDA_HOME", "CUDA_PATH", "CUDACXX", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "PATH",
     "CFLAGS", "CXXFLAGS", "LDFLAGS", "DISTUTILS_USE_SDK", "TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH",
 )  # fmt: skip
+# In the words of setup.py in pytorch/vision and of tools/setup_helpers/extension.py in pytorch/audio, 2026-11-15.
 _SWITCHES = {
     "torchvision": {"cpu": {"FORCE_CUDA": "0"}, "cuda": {"FORCE_CUDA": "1"}, "rocm": {"FORCE_CUDA": "1"}},
     "torchaudio": {

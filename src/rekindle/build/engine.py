@@ -108,7 +108,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     if plan.project in COMPANIONS and not options.as_is:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter)
     if options.launcher:
-        work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root)
+        work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root, work.workspace.logs)
     now = state.TreeState(
         project=work.tree.project,
         version=work.version,

@@ -6,10 +6,8 @@ gave a torch without CUDA and no error). Caches also launch nvcc and hipcc; farm
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,15 +32,12 @@ class Launcher:
     before: dict[str, int] = field(default_factory=dict)
 
 
-def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path) -> Launcher:
+def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path, logs: Path) -> Launcher:
+    """``root`` is the source tree; ``logs`` a folder of the workspace, for a launcher that only writes a log."""
     path = host.which(name)
     if not path:
         raise MissingTool(f"{name} is not on this machine", remedy=f"install {name}, or build without --launcher")
-    languages = ("C", "CXX", "CUDA", "HIP") if name in CACHES else ("C", "CXX")
-    env = {f"CMAKE_{language}_COMPILER_LAUNCHER": path for language in languages}
-    # PyTorch would add a ccache of its own in front.
-    env["USE_CCACHE"] = "0"
-    jobs = None
+    env, jobs = before_each_compiler(name, path), None
     if name == "ccache":
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
         if settings.get("USE_PRECOMPILED_HEADERS", "0").upper() in ("1", "ON"):
@@ -59,10 +54,16 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
             raise MissingTool("distcc knows no hosts", remedy="set DISTCC_HOSTS, for example 'localhost/2 big-box/16'")
     elif name == "icecc":
         # It counts nothing itself; at this level it writes a line for each job that it sends out.
-        log = Path(tempfile.gettempdir()) / f"rekindle-icecc-{hashlib.sha256(str(root).encode()).hexdigest()[:16]}.log"
-        env |= {"ICECC_DEBUG": "info", "ICECC_LOGFILE": str(log)}
+        env |= {"ICECC_DEBUG": "info", "ICECC_LOGFILE": str(logs / "icecc.log")}
         env |= {key: value for key, value in settings.items() if key.startswith("ICECC_")}
     return Launcher(name=name, path=path, env=env, jobs=jobs, before=_counts(host, name, path, env))
+
+
+def before_each_compiler(name: str, program: str) -> dict[str, str]:
+    """The settings that put ``program`` before each compile command; a cache also takes nvcc and hipcc, a farm not."""
+    languages = ("C", "CXX", "CUDA", "HIP") if name in CACHES else ("C", "CXX")
+    # PyTorch would add a ccache of its own in front.
+    return {f"CMAKE_{language}_COMPILER_LAUNCHER": program for language in languages} | {"USE_CCACHE": "0"}
 
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:

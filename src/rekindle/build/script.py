@@ -8,7 +8,7 @@ from pathlib import Path
 from rekindle.build.companion import plan_for
 from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
-from rekindle.build.launchers import CACHES
+from rekindle.build.launchers import before_each_compiler
 from rekindle.build.naming import wheel_version
 from rekindle.build.request import Order
 from rekindle.build.target import find_interpreter, requirements
@@ -77,8 +77,7 @@ def _chosen(order: Order) -> dict[str, str]:
     if order.options.jobs:
         chosen["MAX_JOBS"] = str(order.options.jobs)
     if launcher := order.options.launcher:
-        languages = ("C", "CXX", "CUDA", "HIP") if launcher in CACHES else ("C", "CXX")
-        chosen |= {f"CMAKE_{language}_COMPILER_LAUNCHER": launcher for language in languages} | {"USE_CCACHE": "0"}
+        chosen |= before_each_compiler(launcher, launcher)
     return chosen
 
 

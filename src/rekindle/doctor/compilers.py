@@ -10,7 +10,7 @@ from rekindle.doctor.text import version_key
 from rekindle.model.machine import Compiler
 
 _NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")
-_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/rh/*/root/usr/bin", "/usr/lib/llvm-*/bin", "/opt/gcc*/bin")
+_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/rh/*/*/usr/bin", "/usr/lib/llvm-*/bin", "/opt/gcc*/bin")
 
 _MAX_COMPILERS = 16
 _AT_ONCE = 4

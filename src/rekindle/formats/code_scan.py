@@ -48,6 +48,14 @@ def matching(at: Ints, target: Ints, starts: Ints, ends: Ints, targets: Ints) ->
     return np.stack([pairs // len(targets), targets[pairs % len(targets)]], axis=1)
 
 
+def displacements(code: Bytes, at: Ints) -> Ints:
+    """The signed 32-bit numbers that are stored at these offsets."""
+    out = np.zeros(len(at), np.uint32)
+    for i in range(4):
+        out |= code[at + i].astype(np.uint32) << np.uint32(8 * i)
+    return out.astype(np.int32).astype(np.int64)
+
+
 def summed(owner: Ints, kind: Ints, where: Ints) -> Ints:
     """Rows of (function, class, first address, how many)."""
     key = owner * 64 + kind

@@ -6,29 +6,21 @@ times as fast (``benchmarks/inspect_wheel.py`` shows what that makes of a whole 
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import zlib
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-crc32: Callable[[bytes, int], int]
-Damaged: tuple[type[Exception], ...]
+_engine: Any = zlib
+with contextlib.suppress(ImportError):
+    _engine = importlib.import_module("zlib_ng.zlib_ng")
 
-try:
-    from zlib_ng import zlib_ng as _quick
-except ImportError:
-    ENGINE = "zlib"
-    crc32 = zlib.crc32
-    Damaged = (zlib.error,)
+ENGINE: str = _engine.__name__
+Damaged: type[Exception] = _engine.error
+crc32: Callable[[bytes, int], int] = _engine.crc32
 
-    def raw_inflater() -> Any:
-        """A decompressor for deflate without a header, as zip members are."""
-        return zlib.decompressobj(-zlib.MAX_WBITS)
-else:
-    ENGINE = "zlib-ng"
-    crc32 = _quick.crc32
-    # Its stub calls the class an instance.
-    Damaged = (cast("type[Exception]", _quick.error), zlib.error)
 
-    def raw_inflater() -> Any:
-        """A decompressor for deflate without a header, as zip members are."""
-        return _quick.decompressobj(-zlib.MAX_WBITS)
+def raw_inflater() -> Any:
+    """A decompressor for deflate without a header, as zip members are."""
+    return _engine.decompressobj(-zlib.MAX_WBITS)

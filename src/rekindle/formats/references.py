@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rekindle.formats.code_scan import displacements
 from rekindle.formats.elf import Elf, Section
 from rekindle.formats.functions import code_of, string_table, symbols_of
 from rekindle.formats.pe import Pe
@@ -85,17 +86,10 @@ def read_pe_references(pe: Pe) -> References:
                 # jmp [rip + slot]: what the linker writes for a function that was not declared as imported.
                 at = np.flatnonzero(code[: max(size - 5, 0)] == 0xFF)
                 at = at[code[at + 1] == 0x25]
-                target = part.address + begin + at + 6 + _displacement(code, at + 2)
+                target = part.address + begin + at + 6 + displacements(code, at + 2)
                 real = np.isin(target, slots)
                 stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
     return References(none, imports, stubs, none[:, 0], libraries=libraries)
-
-
-def _displacement(code: npt.NDArray[np.uint8], at: Ints) -> Ints:
-    out = np.zeros(len(at), np.uint32)
-    for i in range(4):
-        out |= code[at + i].astype(np.uint32) << np.uint32(8 * i)
-    return out.astype(np.int32).astype(np.int64)
 
 
 def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:

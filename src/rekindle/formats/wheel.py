@@ -179,16 +179,19 @@ class WheelZip:
     def headers(self, file: str) -> list[tuple[str, str]]:
         """The header fields of METADATA or WHEEL; empty where the file is missing."""
         raw = self.find(f"{self.dist_info}/{file}") if self.dist_info else None
-        if raw is None:
-            return []
-        parsed = HeaderParser().parsestr(raw.decode("utf-8", "replace"))
-        return [(key, str(value)) for key, value in parsed.items()]
+        return [] if raw is None else read_headers(raw)
 
     @functools.cached_property
     def record(self) -> dict[str, RecordRow] | None:
         """RECORD, or None where the wheel has none."""
         raw = self.find(f"{self.dist_info}/RECORD") if self.dist_info else None
         return None if raw is None else read_record(raw.decode("utf-8", "replace"))
+
+
+def read_headers(raw: bytes) -> list[tuple[str, str]]:
+    """The fields of METADATA or WHEEL, in order; some come more than once."""
+    parsed = HeaderParser().parsestr(raw.decode("utf-8", "replace"))
+    return [(key, str(value)) for key, value in parsed.items()]
 
 
 def read_record(text: str) -> dict[str, RecordRow]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
-from rekindle.formats.code_scan import Bytes, Ints, Scan, matching, owners, summed
+from rekindle.formats.code_scan import Bytes, Ints, Scan, displacements, matching, owners, summed
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
@@ -130,13 +130,6 @@ def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
     return out
 
 
-def _int32(code: Bytes, at: Ints) -> Ints:
-    out = code[at].astype(np.int64)
-    for i in (1, 2, 3):
-        out |= code[at + i].astype(np.int64) << (8 * i)
-    return np.where(out >= 1 << 31, out - (1 << 32), out)
-
-
 def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
     head = code[: max(len(code) - 8, 0)]
     near = np.flatnonzero((head & 0xFE) == 0xE8)
@@ -145,14 +138,14 @@ def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints
     lea = np.flatnonzero(head == 0x8D)
     lea = lea[(code[lea + 1] & 0xC7) == 0x05]
     at = np.concatenate([near + 1, jcc + 2, lea + 2])
-    return matching(at + address, _int32(code, at) + at + 4 + address, starts, ends, targets)
+    return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
 
 
 def _reads(code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints) -> Ints:
     if not len(watched):
         return np.zeros((0, 2), np.int64)
     at = np.flatnonzero((code[: max(len(code) - 8, 0)] & 0xC7) == 0x05) + 1
-    target = _int32(code, at) + at + 4 + address
+    target = displacements(code, at) + at + 4 + address
     near = (target >= watched[0] - 4) & (target <= watched[-1])
     at, target = at[near], target[near]
     # An immediate after the displacement moves the base by its size.

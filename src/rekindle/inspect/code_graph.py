@@ -16,6 +16,7 @@ import numpy as np
 
 from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints
+from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
 from rekindle.inspect.isa_scan import LibraryScan
 
@@ -180,7 +181,7 @@ class CodeGraph:
         binary = self.library.binary
         if isinstance(binary, Pe):
             return [(s.address, s.address + s.virtual_size) for s in binary.sections if s.flags & WRITE]
-        return [(s.address, s.address + s.size) for s in binary.sections if s.flags & 1]
+        return [(s.address, s.address + s.size) for s in binary.sections if s.flags & SHF_WRITE]
 
     def _really_asks(self, number: int) -> bool:
         if self.library.binary.machine != "x86_64":

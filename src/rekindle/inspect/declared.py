@@ -7,9 +7,9 @@ import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from email.parser import HeaderParser
 from typing import Any
 
+from rekindle.formats.wheel import read_headers
 from rekindle.inspect.gpu import Target
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.model.arch import parse_gfx, parse_sm
@@ -62,10 +62,7 @@ def _headers(source: Source, file: str) -> list[tuple[str, str]]:
     """The header fields of METADATA or WHEEL; empty where there is none."""
     place = next((name for name in source.files if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), None)
     raw = source.read(place, 1 << 22) if place else None
-    if raw is None:
-        return []
-    parsed = HeaderParser().parsestr(raw.decode("utf-8", "replace"))
-    return [(key, str(value)) for key, value in parsed.items()]
+    return [] if raw is None else read_headers(raw)
 
 
 def _read_version_file(declared: Declared, raw: bytes | None) -> None:

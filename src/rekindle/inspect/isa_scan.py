@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rekindle.formats import arm64_scan, x86_scan
-from rekindle.formats import x86_tables as x86_tables
+from rekindle.formats import arm64_scan, x86_scan, x86_tables
 from rekindle.formats.code_scan import Ints, Scan
 from rekindle.formats.elf import Elf
 from rekindle.formats.functions import Code, Functions, code_of, find_functions

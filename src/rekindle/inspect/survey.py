@@ -39,10 +39,15 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
         _find_declared_list(source, declared, natives)
     else:
         libraries = _read_all(source, natives, declared, findings, progress, cpu=cpu)
-        if isinstance(source, WheelSource) and source.fetched is None:
+        if wheel := _on_disk(source):
             progress.stage("checking", "RECORD")
-            findings += check_record(source)
+            findings += check_record(wheel)
     return assemble(source, declared, libraries, findings, quick=quick)
+
+
+def _on_disk(source: Source) -> WheelSource | None:
+    """A wheel of which every byte may be read; what comes by ranges is not fetched only to be summed."""
+    return source if isinstance(source, WheelSource) and source.fetched is None else None
 
 
 def _find_declared_list(source: Source, declared: Declared, natives: Sequence[str]) -> None:
@@ -62,7 +67,7 @@ def _read_all(
     cpu: bool,
 ) -> list[Library]:
     # RECORD has a digest for every file; those that nobody reads are summed beside the libraries.
-    wheel = source if isinstance(source, WheelSource) and source.fetched is None else None
+    wheel = _on_disk(source)
     others = sorted(source.files.keys() - set(natives)) if wheel else []
     total = sum(source.files[name] for name in natives)
     progress.stage("reading", f"{len(natives)} native files, {total / 1e6:.0f} MB")

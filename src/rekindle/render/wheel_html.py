@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
+from rekindle.inspect.cover import cards_of, cover, families
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, IsaUse, WheelReport
 from rekindle.render.wheel import arch_table, headline, judged_headline
-from rekindle.render.wheel_cover import cards_of, cover, families
 
 _STYLE = """
 body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem;color:#1a1a1a;background:#fff}
@@ -118,7 +118,7 @@ def _cpu(report: WheelReport) -> str:
     bad = [e for e in cpu.evidence if not set(e.isa) <= {"lzcnt"}]
     if any(uses for _, uses in kinds):
         out.append("<p>On a CPU that lacks the instruction set, these functions "
-                   + " and ".join(f"<b>{word}</b>: {len(_functions(uses))}" for word, uses in kinds if uses)
+                   + " and ".join(f"<b>{word}</b>: {_counted(uses)}" for word, uses in kinds if uses)
                    + ". The rest asks the CPU first.</p><ul>")  # fmt: skip
         out += [
             f"<li><code>{_e(e.function)}</code> ({_e(' '.join(e.isa))}), in {_e(e.file.rsplit('/', 1)[-1])}: "
@@ -138,8 +138,8 @@ def _cpu(report: WheelReport) -> str:
     return "".join(out) + f"<details><summary>What cannot be told from the file</summary><ul>{notes}</ul></details>"
 
 
-def _functions(uses: Sequence[IsaUse]) -> set[str]:
-    return {name for use in uses for name in use.examples}
+def _counted(uses: Sequence[IsaUse]) -> str:
+    return ", ".join(f"{use.functions:,} with {_e(use.isa)}" for use in uses)
 
 
 def _table(rows: Sequence[Sequence[str]], marks: Sequence[Sequence[str]] | None = None) -> str:

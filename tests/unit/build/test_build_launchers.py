@@ -44,7 +44,7 @@ class Machine:
 
 def test_ccache_launches_every_language_and_is_counted(tmp_path: Path) -> None:
     machine = Machine("ccache")
-    launcher = find_launcher(machine, "ccache", {"USE_PRECOMPILED_HEADERS": "1"}, tmp_path)
+    launcher = find_launcher(machine, "ccache", {"USE_PRECOMPILED_HEADERS": "1"}, tmp_path, tmp_path)
     assert launcher.env["CMAKE_CUDA_COMPILER_LAUNCHER"] == "/bin/ccache"
     assert "pch_defines" in launcher.env["CCACHE_SLOPPINESS"]
     assert launcher.env["USE_CCACHE"] == "0"
@@ -52,14 +52,14 @@ def test_ccache_launches_every_language_and_is_counted(tmp_path: Path) -> None:
 
 
 def test_distcc_launches_c_only_and_says_how_many(tmp_path: Path) -> None:
-    launcher = find_launcher(Machine("distcc"), "distcc", {}, tmp_path)
+    launcher = find_launcher(Machine("distcc"), "distcc", {}, tmp_path, tmp_path)
     assert launcher.jobs == 14
     assert not any("CUDA" in name or "HIP" in name for name in launcher.env)
 
 
 def test_a_missing_launcher_is_said(tmp_path: Path) -> None:
     with pytest.raises(MissingTool, match="sccache is not on this machine"):
-        find_launcher(Machine(), "sccache", {}, tmp_path)
+        find_launcher(Machine(), "sccache", {}, tmp_path, tmp_path)
 
 
 def test_disguises_leave_the_path(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_icecc_is_counted_by_its_log(tmp_path: Path) -> None:
     log = tmp_path / "icecc.log"
     machine = Machine("icecc")
     machine.read = lambda path, *, limit=0: Path(path).read_bytes() if Path(path).is_file() else None
-    launcher = find_launcher(machine, "icecc", {"ICECC_LOGFILE": str(log)}, tmp_path)
+    launcher = find_launcher(machine, "icecc", {"ICECC_LOGFILE": str(log)}, tmp_path, tmp_path)
     assert not any("CUDA" in name for name in launcher.env)
     log.write_text("ICECC[1]: <send compile_file>\nICECC[1]: </send compile_file: 0ms>\nICECC[2]: local\n")
     assert statistics(machine, launcher) == {"launcher": "icecc", "compiled elsewhere": "1"}

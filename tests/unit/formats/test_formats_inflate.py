@@ -18,7 +18,7 @@ from rekindle.formats import inflate
 def plain() -> ModuleType:
     """The same module as it is where zlib-ng is not installed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "zlib_ng", None)
+        patch.setitem(sys.modules, "zlib_ng.zlib_ng", None)
         patch.delitem(sys.modules, "rekindle.formats.inflate")
         module = importlib.import_module("rekindle.formats.inflate")
     sys.modules["rekindle.formats.inflate"] = inflate

@@ -1,0 +1,38 @@
+"""On which cards each library's GPU code runs, container by container."""
+
+from __future__ import annotations
+
+from rekindle.inspect.cover import Cover, cards_of, cover, families
+from rekindle.model.arch import parse_gfx, parse_sm
+from rekindle.model.wheel import ArchSet, LibraryGpu, WheelGpu, WheelReport
+
+
+def covered(*sets: tuple[str, str, int]) -> LibraryGpu:
+    rows = tuple(ArchSet(archs=tuple(archs.split()), count=count, origin=origin) for archs, origin, count in sets)  # type: ignore[arg-type]
+    archs = [arch for row in rows for arch in row.archs]
+    return LibraryGpu(
+        file="torch/lib/l.so",
+        sets=rows,
+        sass=tuple(dict.fromkeys(arch for arch in archs if arch.startswith("sm_"))),
+        gfx=tuple(dict.fromkeys(arch for arch in archs if arch.startswith("gfx"))),
+    )
+
+
+LINALG = covered(("sm_75 sm_80", "own", 1), ("sm_80 sm_90a", "static", 32), ("sm_90", "specialised", 5))
+
+
+def test_cover_is_counted_by_the_real_rule() -> None:
+    assert cover(LINALG, parse_sm("sm_75")) == Cover(1, 33)
+    assert cover(LINALG, parse_sm("sm_80")) == Cover(33, 33)
+    assert cover(LINALG, parse_sm("sm_86")) == Cover(33, 33)  # sm_80 code runs there
+    assert cover(LINALG, parse_sm("sm_70")) == Cover(0, 33)
+    assert cover(LINALG, parse_gfx("gfx906")) is None
+    rocm = covered(("gfx906 gfx11-generic", "own", 4), ("gfx906", "static", 1))
+    assert cover(rocm, parse_gfx("gfx1100")) == Cover(4, 5)
+    assert [str(card) for card in cards_of(WheelReport(gpu=WheelGpu(libraries=(rocm, LINALG))))] == [
+        *("sm_75", "sm_80", "sm_90", "gfx906")
+    ]
+
+
+def test_architectures_have_the_names_people_know() -> None:
+    assert families()["sm_75"][0] == "Turing"
