@@ -13,11 +13,11 @@ import pytest
 import needs
 import rekindle.spark
 from rekindle import api
+from rekindle.api.build import read_back
 from rekindle.build import BuildOptions, BuildRequest, build
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.facts import load_facts
 from rekindle.host.workspace import Workspace
-from rekindle.joins.build import read_back
 from rekindle.model.build import BuildFailure, BuildResults
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rekindle import api
-from rekindle.joins.facts import _wheels
-from rekindle.joins.inspect import pip_places
+from rekindle.api.facts import _wheels
+from rekindle.api.inspect import pip_places
 
 pytestmark = [pytest.mark.network, pytest.mark.integration]
 

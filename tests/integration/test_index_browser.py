@@ -13,11 +13,11 @@ import pytest
 
 import needs
 from rekindle import api
+from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
 from rekindle.index.catalogue import load_wheels
 from rekindle.index.grid import fill, questions
 from rekindle.index.page import render_page
-from rekindle.joins.page import ask_planner
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rekindle import api
+from rekindle.api.build import read_back
 from rekindle.errors import BuildFailed, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
-from rekindle.joins.build import read_back
 from rekindle.journey.install import find_python
 from rekindle.journey.tell import tell_build, tell_bundle, tell_inspection, tell_patches, tell_tree
 from rekindle.journey.walk import Walk, digest
@@ -119,7 +119,7 @@ def build_tree(
 
 def _told(failed: BuildFailed, plan: Plan) -> StageFailed:
     """The failure in one breath: what happened, why, and what mends it, where that is known."""
-    from rekindle.joins.causes import with_cause
+    from rekindle.api.causes import with_cause
     from rekindle.model.build import BuildFailure
 
     account = failed.failure

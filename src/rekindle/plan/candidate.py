@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rekindle.backends import Coverage, Name
+from rekindle.compat import Coverage, Name
 from rekindle.model.facts import Flavour, Hazard
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Answer, Change, Refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rekindle.backends import BACKENDS, flavour_backend
+from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question

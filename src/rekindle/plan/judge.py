@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rekindle.backends import BACKENDS
+from rekindle.compat import BACKENDS
 from rekindle.plan import (  # they register themselves
     rules_gpu,
     rules_jetson,

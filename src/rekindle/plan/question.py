@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import cast
 
-from rekindle.backends import Name, backend_of
+from rekindle.compat import Name, backend_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_distro, microarchitecture

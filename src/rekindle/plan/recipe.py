@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.backends import BACKENDS
+from rekindle.compat import BACKENDS
 from rekindle.facts.cpus import microarchitecture
 from rekindle.model.arch import Sm
 from rekindle.model.plan import BuildRecipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 
-from rekindle.backends import BACKENDS
+from rekindle.compat import BACKENDS
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.facts import DriverEnd, SourceEnd

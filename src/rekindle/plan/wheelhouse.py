@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rekindle.backends import BACKENDS, flavour_backend
+from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.version import minor

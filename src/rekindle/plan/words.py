@@ -126,7 +126,7 @@ def _never_published(question: Question, flavour: str) -> Refusal:
 
 
 def _platforms(row: object) -> tuple[Platform, ...]:
-    from rekindle.backends import BACKENDS, flavour_backend
+    from rekindle.compat import BACKENDS, flavour_backend
     from rekindle.model.facts import Flavour
 
     assert isinstance(row, Flavour)

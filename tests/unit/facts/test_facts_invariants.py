@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.backends import BACKENDS, flavour_backend
+from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.browse import rows_of, show, sources

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
+from rekindle.api.page import ask_planner
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
 from rekindle.index.cards import architectures, processors, products
 from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Ask, Grid, fill, nearest_cpu, questions
 from rekindle.index.matrix import make_matrix
 from rekindle.index.page import render_page
-from rekindle.joins.page import ask_planner
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.wheelhouse import Row
 

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rekindle.backends import BACKENDS
+from rekindle.compat import BACKENDS
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode

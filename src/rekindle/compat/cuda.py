@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from rekindle.backends.coverage import Coverage
+from rekindle.compat.coverage import Coverage
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
 from rekindle.model.facts import Flavour, Platform

@@ -47,7 +47,7 @@ def index_add(
 def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
     import msgspec
 
-    from rekindle.joins.inspect import inspect
+    from rekindle.api.inspect import inspect
 
     listener = progress or Silent()
     listener.stage("inspect", name)

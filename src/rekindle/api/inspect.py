@@ -75,8 +75,8 @@ def inspect_machine(where: str) -> Machine:
     """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``)."""
     from pathlib import Path
 
+    from rekindle.api.plan import find_machine, machine_from_flags, this_machine
     from rekindle.errors import BadInput
-    from rekindle.joins.plan import find_machine, machine_from_flags, this_machine
 
     if where == "this":
         return this_machine()

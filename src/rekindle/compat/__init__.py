@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, cast
 
-from rekindle.backends import cpu, cuda, rocm
-from rekindle.backends.coverage import Coverage
+from rekindle.compat import cpu, cuda, rocm
+from rekindle.compat.coverage import Coverage
 from rekindle.facts import Facts
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu

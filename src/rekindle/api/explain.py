@@ -37,9 +37,9 @@ def _chunks(source: str | bytes | Iterable[bytes]) -> Iterable[bytes]:
 
 def installed_torch(where: str | None = None, *, progress: Progress | None = None) -> WheelReport:
     """The torch that is installed here (or the folder or wheel that is named), read from its bytes."""
+    from rekindle.api.inspect import inspect
+    from rekindle.api.plan import this_machine
     from rekindle.errors import BadInput
-    from rekindle.joins.inspect import inspect
-    from rekindle.joins.plan import this_machine
 
     if where:
         if not Path(where).exists():

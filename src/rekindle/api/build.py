@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.joins.causes import with_cause
-from rekindle.joins.inspect import inspect
+from rekindle.api.causes import with_cause
+from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest

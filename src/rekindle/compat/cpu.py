@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.backends.coverage import Coverage
+from rekindle.compat.coverage import Coverage
 from rekindle.facts import Facts
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu

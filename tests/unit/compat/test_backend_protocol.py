@@ -6,8 +6,8 @@ import inspect
 
 import pytest
 
-from rekindle.backends import BACKENDS, Backend, backend_of
-from rekindle.backends.cuda import code_runs_on
+from rekindle.compat import BACKENDS, Backend, backend_of
+from rekindle.compat.cuda import code_runs_on
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, parse_sm
 from rekindle.model.machine import Gpu

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from rekindle.backends.coverage import Coverage
+from rekindle.compat.coverage import Coverage
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx
 from rekindle.model.facts import Flavour, GfxOverride, MathGap, Platform

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.joins.explain import explain
+from rekindle.api.explain import explain
 
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure

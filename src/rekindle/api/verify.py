@@ -1,4 +1,4 @@
-"""The public library: one function per verb. Only this file knows all stages; it joins them."""
+"""``verify``: proof that a wheel, or an installed package, works."""
 
 from __future__ import annotations
 
@@ -6,63 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.joins.build import build, build_script, save_bug_report
-from rekindle.joins.bundle import bundle
-from rekindle.joins.causes import examination_with_causes, proof_with_causes
-from rekindle.joins.explain import explain, explain_list, explain_report, explain_rule, installed_torch
-from rekindle.joins.export import export
-from rekindle.joins.facts import facts_check, facts_show, facts_sources
-from rekindle.joins.index import index_add, index_build, index_search, index_serve, index_yank
-from rekindle.joins.inspect import inspect, inspect_diff, inspect_machine
-from rekindle.joins.page import index_page
-from rekindle.joins.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
-from rekindle.joins.source import (
-    find_tree,
-    rewrite_cmake,
-    save_patches,
-    source_fetch,
-    source_hipify,
-    source_patch,
-    source_status,
-    source_unpatch,
-)
+from rekindle.api.causes import proof_with_causes
 
 if TYPE_CHECKING:
-    from rekindle.host.protocol import Host
-    from rekindle.model.machine import Examination
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
-
-
-def doctor(
-    host: Host | None = None,
-    *,
-    workspace: str | None = None,
-    try_torch: bool = False,
-    save: Path | None = None,
-    capture: Path | None = None,
-    replay: Path | None = None,
-    progress: Progress | None = None,
-) -> Examination:
-    """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
-    from rekindle.doctor.examine import examine
-    from rekindle.host.files import write_for_user
-    from rekindle.host.live import LiveHost
-    from rekindle.model.document import encode
-
-    if host is None and replay is not None:
-        from rekindle.host.recorded import load_recorded
-
-        host = load_recorded(replay)
-    examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
-    examination = examination_with_causes(examined.examination)
-    if capture is not None:
-        from rekindle.doctor.keep import keep
-
-        keep(examined, capture)
-    if save is not None:
-        write_for_user(save, encode(examination.machine))
-    return examination
 
 
 def verify(
@@ -155,46 +103,3 @@ def compare_verifications(before: Path, after: Path) -> VerifyComparison:
     from rekindle.verify.output import compare
 
     return compare(load(before, VerifyReport), load(after, VerifyReport))
-
-
-__all__ = [
-    "build",
-    "build_script",
-    "bundle",
-    "compare_verifications",
-    "doctor",
-    "explain",
-    "explain_list",
-    "explain_report",
-    "explain_rule",
-    "export",
-    "facts_check",
-    "facts_show",
-    "facts_sources",
-    "find_machine",
-    "find_tree",
-    "index_add",
-    "index_build",
-    "index_page",
-    "index_search",
-    "index_serve",
-    "index_yank",
-    "inspect",
-    "inspect_diff",
-    "inspect_machine",
-    "installed_torch",
-    "machine_from_flags",
-    "machine_profile",
-    "plan",
-    "rewrite_cmake",
-    "save_bug_report",
-    "save_patches",
-    "source_fetch",
-    "source_hipify",
-    "source_patch",
-    "source_status",
-    "source_unpatch",
-    "this_machine",
-    "verify",
-    "why_not",
-]

@@ -35,8 +35,8 @@ def facts_sources() -> SourcesView:
 
 def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress: Progress | None = None) -> FactsCheck:
     """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas."""
+    from rekindle.api.inspect import pip_places
     from rekindle.facts import drift, load_facts
-    from rekindle.joins.inspect import pip_places
     from rekindle.model.progress import Silent
 
     facts, places, listener = load_facts(), pip_places(), progress or Silent()

@@ -1,0 +1,67 @@
+"""The public library: one function per verb, one file each. Only this room knows all stages; it joins them."""
+
+from __future__ import annotations
+
+from rekindle.api.build import build, build_script, save_bug_report
+from rekindle.api.bundle import bundle
+from rekindle.api.doctor import doctor
+from rekindle.api.explain import explain, explain_list, explain_report, explain_rule, installed_torch
+from rekindle.api.export import export
+from rekindle.api.facts import facts_check, facts_show, facts_sources
+from rekindle.api.index import index_add, index_build, index_search, index_serve, index_yank
+from rekindle.api.inspect import inspect, inspect_diff, inspect_machine
+from rekindle.api.page import index_page
+from rekindle.api.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
+from rekindle.api.source import (
+    find_tree,
+    rewrite_cmake,
+    save_patches,
+    source_fetch,
+    source_hipify,
+    source_patch,
+    source_status,
+    source_unpatch,
+)
+from rekindle.api.verify import compare_verifications, verify
+
+__all__ = [
+    "build",
+    "build_script",
+    "bundle",
+    "compare_verifications",
+    "doctor",
+    "explain",
+    "explain_list",
+    "explain_report",
+    "explain_rule",
+    "export",
+    "facts_check",
+    "facts_show",
+    "facts_sources",
+    "find_machine",
+    "find_tree",
+    "index_add",
+    "index_build",
+    "index_page",
+    "index_search",
+    "index_serve",
+    "index_yank",
+    "inspect",
+    "inspect_diff",
+    "inspect_machine",
+    "installed_torch",
+    "machine_from_flags",
+    "machine_profile",
+    "plan",
+    "rewrite_cmake",
+    "save_bug_report",
+    "save_patches",
+    "source_fetch",
+    "source_hipify",
+    "source_patch",
+    "source_status",
+    "source_unpatch",
+    "this_machine",
+    "verify",
+    "why_not",
+]

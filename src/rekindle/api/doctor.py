@@ -1,0 +1,44 @@
+"""``doctor``: what a machine is, and whether it is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.api.causes import examination_with_causes
+
+if TYPE_CHECKING:
+    from rekindle.host.protocol import Host
+    from rekindle.model.machine import Examination
+    from rekindle.model.progress import Progress
+
+
+def doctor(
+    host: Host | None = None,
+    *,
+    workspace: str | None = None,
+    try_torch: bool = False,
+    save: Path | None = None,
+    capture: Path | None = None,
+    replay: Path | None = None,
+    progress: Progress | None = None,
+) -> Examination:
+    """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
+    from rekindle.doctor.examine import examine
+    from rekindle.host.files import write_for_user
+    from rekindle.host.live import LiveHost
+    from rekindle.model.document import encode
+
+    if host is None and replay is not None:
+        from rekindle.host.recorded import load_recorded
+
+        host = load_recorded(replay)
+    examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
+    examination = examination_with_causes(examined.examination)
+    if capture is not None:
+        from rekindle.doctor.keep import keep
+
+        keep(examined, capture)
+    if save is not None:
+        write_for_user(save, encode(examination.machine))
+    return examination

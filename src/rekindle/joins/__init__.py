@@ -1,1 +1,0 @@
-"""The longer joins of stages, one file per verb; ``api`` offers them all."""
