@@ -11,7 +11,7 @@ import pytest
 import needs
 from rekindle.host.workspace import Workspace
 from rekindle.journey.from_source import bundle_wheel, fat_is_there
-from rekindle.journey.tell import tell_bundle
+from rekindle.journey.summary import summarise_bundle
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
@@ -43,7 +43,7 @@ def test_a_library_of_this_machine_goes_in(tmp_path: Path) -> None:
     assert fat_is_there(report)
     with zipfile.ZipFile(report.out) as inside:
         assert any(name.endswith("libtinder.so.2") for name in inside.namelist())
-    assert tell_bundle(report) == f"libtinder.so.2 now inside {Path(report.out).name}"
+    assert summarise_bundle(report) == f"libtinder.so.2 now inside {Path(report.out).name}"
     Path(report.out).write_bytes(b"cut short")
     assert not fat_is_there(report), "a wheel that changed is made again"
 
@@ -52,4 +52,4 @@ def test_a_wheel_that_runs_alone_stays_as_it_is(tmp_path: Path) -> None:
     wheel = wheel_with(tmp_path / "made", outside=False)
     report = bundle_wheel(wheel, plan(tmp_path / "made"), Workspace(tmp_path / "ws"), Silent())
     assert report.out is None
-    assert "nothing to bring along" in tell_bundle(report)
+    assert "nothing to bring along" in summarise_bundle(report)

@@ -46,9 +46,9 @@ def inspect(
     report = msgspec.structs.replace(report, findings=(*notes, *report.findings))
     if machine is None:
         return report
-    from rekindle.inspect.judge import judge_machine
+    from rekindle.inspect.verdict import verdict_for
 
-    return msgspec.structs.replace(report, verdict=judge_machine(report, machine, machine_name))
+    return msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name))
 
 
 def inspect_diff(

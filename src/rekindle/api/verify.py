@@ -37,9 +37,9 @@ def verify(
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
+    from rekindle.verify.disk_errors import write_report
     from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
-    from rekindle.verify.room import write_report
     from rekindle.verify.root import user_cache
 
     host = LiveHost()

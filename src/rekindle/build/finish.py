@@ -1,4 +1,4 @@
-"""The end of a build: the wheel finished and in the wheelhouse, its papers, ``build.json`` and the report."""
+"""The end of a build: the wheel finished and in the wheelhouse, its attestations, ``build.json`` and the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build import launchers, papers
+from rekindle.build import attestations, launchers
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.report import write_report
 from rekindle.build.state import plan_digest
@@ -28,7 +28,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         if wheel is not None:
             packages = installed_packages(work, target)
             tools = {name: what.split(" ")[0] for name, what in work.toolchain.items()}
-            bill = papers.bill_of_materials(work.tree, work.version, packages, tools)
+            bill = attestations.bill_of_materials(work.tree, work.version, packages, tools)
             final = work.workspace.wheels / wheel.name
             finish_wheel(
                 wheel,
@@ -42,7 +42,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
             sbom = _beside(final, ".cdx.json", bill)
-            statement = papers.provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools)
+            statement = attestations.provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools)
             provenance = _beside(final, ".intoto.json", statement)
             _beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
     jobs = work.jobs

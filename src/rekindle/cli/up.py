@@ -44,14 +44,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     from rekindle.host.workspace import Workspace, default_workspace
     from rekindle.journey.report import write_report
-    from rekindle.journey.tell import tell_plan
+    from rekindle.journey.summary import summarise_plan
     from rekindle.journey.up import UpOptions, run_up
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.journey import show_journey
 
     def confirm(plan: Plan) -> bool:
         session.close()
-        return session.confirm(f"{tell_plan(plan)[:1].upper()}{tell_plan(plan)[1:]}?")
+        return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 
     workspace = Workspace(Path(args.workspace).absolute()) if args.workspace else default_workspace()
     options = UpOptions(

@@ -32,7 +32,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(case: Case) -> tuple[tuple[Check, ...], Ready]:
+def run_checks(case: Case) -> tuple[tuple[Check, ...], Ready]:
     checks: list[Check] = []
     for rule in RULES:
         said = rule(case)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rekindle.doctor.case import Case
-from rekindle.doctor.checks import judge
+from rekindle.doctor.checks import run_checks
 from rekindle.doctor.compilers import probe_compilers
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.doctor.disks import probe_disks
@@ -24,7 +24,7 @@ from rekindle.doctor.system import probe_os
 from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
-from rekindle.doctor.torch_verdict import judge_torch
+from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
@@ -93,7 +93,7 @@ def examine(
         torches=installed.torches,
         tools=found.get("tools", {}),
     )
-    machine = replace(machine, torches=tuple(judge_torch(machine, torch) for torch in machine.torches))
+    machine = replace(machine, torches=tuple(torch_with_verdict(machine, torch) for torch in machine.torches))
     case = Case(
         machine=machine,
         graphics=graphics,
@@ -102,7 +102,7 @@ def examine(
         torch_users=found.get("programs that hold torch", ()),
         gaps=tuple(answers.gaps),
     )
-    checks, ready = judge(case)
+    checks, ready = run_checks(case)
     examination = replace(
         machine,
         checks=checks,

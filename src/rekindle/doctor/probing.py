@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rekindle.doctor.witness import Witness
+from rekindle.doctor.recording_host import RecordingHost
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Gap
 from rekindle.model.progress import Progress, Silent
@@ -20,7 +20,7 @@ _TO_END_S = 0.5
 Probe = Callable[["Asking"], Any]
 
 
-class Asking(Witness):
+class Asking(RecordingHost):
     """What a probe gets: a host that remembers, and a place to say what could not be learned."""
 
     def __init__(self, host: Host, probe: str, deadline: float) -> None:

@@ -12,7 +12,7 @@ from rekindle.model.arch import parse_sm
 from rekindle.model.machine import InstalledTorch, Machine
 
 
-def judge_torch(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
+def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
     """The same torch with its targets from the tables where it was not imported, and the reason if it fails."""
     archs = torch.archs or _published(machine, torch)
     if torch.works is False or torch.gpu_works is True:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterable
 
 from rekindle.explain.events import Watcher
-from rekindle.explain.judge import Finding, findings
+from rekindle.explain.ranking import Finding, findings
 from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import load_rules, load_signals
 from rekindle.explain.scene import Scene

@@ -20,7 +20,7 @@ from rekindle.index.asking import wanted_from
 from rekindle.index.cards import processors, products
 from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid
 from rekindle.index.matrix import make_matrix
-from rekindle.index.search import judge
+from rekindle.index.search import verdict_for
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheelhouse import Row
 
@@ -84,7 +84,7 @@ def _verdicts(rows: Sequence[Row], gpus: tuple[str, ...]) -> list[list[list[Any]
                 (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
             )
             if key not in cache:
-                verdict = judge(row, wanted, gpu)
+                verdict = verdict_for(row, wanted, gpu)
                 cache[key] = verdict.runs, verdict.because[0].text
             runs, why = cache[key]
             if runs is not False:

@@ -48,7 +48,7 @@ def search(rows: Iterable[Row], wanted: Wanted) -> tuple[list[tuple[Row, Verdict
     for row in rows:
         if wanted.project and row.project != wanted.project:
             continue
-        verdict = judge(row, wanted, name)
+        verdict = verdict_for(row, wanted, name)
         if verdict.runs is False:
             why = verdict.because[0]
             refused.append(Reason(code=why.code, text=f"{row.file}: {why.text}"))
@@ -58,7 +58,7 @@ def search(rows: Iterable[Row], wanted: Wanted) -> tuple[list[tuple[Row, Verdict
     return hits, refused
 
 
-def judge(row: Row, wanted: Wanted, name: str) -> Verdict:
+def verdict_for(row: Row, wanted: Wanted, name: str) -> Verdict:
     for check in (_yanked, _version, _system, _python, _glibc):
         if no := check(row, wanted):
             return Verdict(machine=name, runs=False, because=(no,))

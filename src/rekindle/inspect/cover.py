@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from rekindle.inspect.judge_gpu import loads, loads_gfx
+from rekindle.inspect.verdict_gpu import loads, loads_gfx
 from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelReport
 

@@ -17,7 +17,7 @@ from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
-    from rekindle.inspect.isa_judge import Judged
+    from rekindle.inspect.isa_exposure import Exposure
 
 MOST_EVIDENCE = 40
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
@@ -33,12 +33,12 @@ class CpuSurvey:
 
     file: str
     machine: str
-    judged: Judged
+    judged: Exposure
 
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
     """None where the machine is none we can read."""
-    from rekindle.inspect.isa_judge import judge
+    from rekindle.inspect.isa_exposure import classify
     from rekindle.inspect.isa_scan import can_scan, scan_code
 
     if not can_scan(binary):
@@ -46,7 +46,7 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
     guards = load_guards()
     watch = functools.cache(lambda name: guards.check_variable.search(name) is not None)
     library = scan_code(binary, watch, step)
-    return CpuSurvey(file, binary.machine, judge(library, guards))
+    return CpuSurvey(file, binary.machine, classify(library, guards))
 
 
 def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:

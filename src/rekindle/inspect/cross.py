@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.inspect.cpu import CpuSurvey
-    from rekindle.inspect.isa_judge import Offer, Taking
+    from rekindle.inspect.isa_exposure import Offer, Taking
 
 
 def follow_calls(surveys: Sequence[CpuSurvey]) -> None:

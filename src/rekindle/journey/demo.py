@@ -18,13 +18,13 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.journey.cuda import CudaFound, find_usable_cuda
 from rekindle.journey.from_source import wheel_is_there
-from rekindle.journey.tell import (
-    tell_build,
-    tell_inspection,
-    tell_machine,
-    tell_patches,
-    tell_plan,
-    tell_proof,
+from rekindle.journey.summary import (
+    summarise_build,
+    summarise_inspection,
+    summarise_machine,
+    summarise_patches,
+    summarise_plan,
+    summarise_proof,
 )
 from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.build import BuildResult
@@ -59,10 +59,10 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         _forget(workspace)
     walk = Walk(workspace, progress)
     examined = walk.leg(
-        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), tell_machine
+        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), summarise_machine
     )
     write_atomically(workspace.machine, encode(examined.machine))
-    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), tell_plan)
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), summarise_plan)
     root = workspace.source / "spark"
     walk.leg(
         "unpack",
@@ -70,22 +70,22 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         lambda: _unpack(root),
         lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
     )
-    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), tell_patches)
+    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), summarise_patches)
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
     built = walk.kept_leg(
         "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
-        lambda: _build(plan, tree, workspace, options, Within(progress)), tell_build, still_good=wheel_is_there,
+        lambda: _build(plan, tree, workspace, options, Within(progress)), summarise_build, still_good=wheel_is_there,
     )  # fmt: skip
     wheel = Path(built.wheel)
     report = walk.kept_leg(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: api.inspect(str(wheel)), tell_inspection,
+        lambda: api.inspect(str(wheel)), summarise_inspection,
     )  # fmt: skip
     proof = walk.kept_leg(
         "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
-        lambda: _verify(wheel, workspace, Within(progress)), tell_proof, still_good=lambda kept: kept.good,
+        lambda: _verify(wheel, workspace, Within(progress)), summarise_proof, still_good=lambda kept: kept.good,
     )  # fmt: skip
     return Journey(
         goal=f"spark {spark.tree_version()}",
@@ -95,7 +95,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         else f"spark was built, but {proof.failed} of its checks failed",
         workspace=str(workspace.root),
         legs=tuple(walk.legs),
-        machine=tell_machine(examined),
+        machine=summarise_machine(examined),
         plan=plan,
         wheel=str(wheel),
         wheel_sha256=built.wheel_sha256,

@@ -14,7 +14,13 @@ from rekindle.errors import BuildFailed, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey.install import find_python
-from rekindle.journey.tell import tell_build, tell_bundle, tell_inspection, tell_patches, tell_tree
+from rekindle.journey.summary import (
+    summarise_build,
+    summarise_bundle,
+    summarise_inspection,
+    summarise_patches,
+    summarise_tree,
+)
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildResult
 from rekindle.model.bundle import BundleReport
@@ -40,26 +46,27 @@ def build_from_source(
         root = options.source.absolute()
     else:
         fetched = walk.leg(
-            "fetch", "the source with its submodules", lambda: fetch_tree(workspace, progress), tell_tree
+            "fetch", "the source with its submodules", lambda: fetch_tree(workspace, progress), summarise_tree
         )
         root = Path(fetched.root)
     python = options.python or (find_python(machine, plan.python) if plan.python else sys.executable)
-    tree = walk.leg("patch", "mends for today's tools", lambda: patch_tree(root, workspace, python), tell_patches)
+    tree = walk.leg("patch", "mends for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
     inputs = digest(plan, tree.digest or "", str(root), python)
     built = walk.kept_leg(
         "build", "this takes a while; Ctrl-C is safe", BuildResult, inputs,
-        lambda: build_tree(plan, tree, workspace, python, options, progress), tell_build, still_good=wheel_is_there,
+        lambda: build_tree(plan, tree, workspace, python, options, progress), summarise_build,
+        still_good=wheel_is_there,
     )  # fmt: skip
     wheel = Path(built.wheel)
     walk.kept_leg(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: api.inspect(str(wheel)), tell_inspection,
+        lambda: api.inspect(str(wheel)), summarise_inspection,
     )  # fmt: skip
     if not options.bundle:
         return wheel
     fat = walk.kept_leg(
         "bundle", "libraries it would need from outside", BundleReport, digest(built.wheel_sha256),
-        lambda: bundle_wheel(wheel, plan, workspace, progress), tell_bundle, still_good=fat_is_there,
+        lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
     )  # fmt: skip
     return Path(fat.out) if fat.out else wheel
 

@@ -17,7 +17,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.journey import install as installing
 from rekindle.journey.from_source import build_from_source
-from rekindle.journey.tell import tell_machine, tell_plan, tell_proof
+from rekindle.journey.summary import summarise_machine, summarise_plan, summarise_proof
 from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.document import encode
 from rekindle.model.journey import Installation, Journey
@@ -58,20 +58,21 @@ def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm
 def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
     walk = Walk(workspace, progress)
     where = str(workspace.root)
-    examined = walk.leg("probe", "what this machine is", lambda: api.doctor(workspace=where), tell_machine)
+    examined = walk.leg("probe", "what this machine is", lambda: api.doctor(workspace=where), summarise_machine)
     machine = examined.machine
     write_atomically(workspace.machine, encode(machine))
     wish = _wish_for(options)
-    plan = walk.leg("plan", "which torch runs here", lambda: api.plan(machine, wish), tell_plan)
+    plan = walk.leg("plan", "which torch runs here", lambda: api.plan(machine, wish), summarise_plan)
     write_atomically(workspace.plan, encode(plan))
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
         return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
     if options.dry_run:
-        return story.end(True, f"{tell_plan(plan)} (dry run: nothing was changed)")
+        return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was changed)")
     if not story.is_done() and not confirm(plan):
         raise BadInput(
-            f"nothing was done: {tell_plan(plan)} needs a yes", remedy="answer y, or give --yes where nobody can answer"
+            f"nothing was done: {summarise_plan(plan)} needs a yes",
+            remedy="answer y, or give --yes where nobody can answer",
         )
     return story.install() if plan.answer == "install" else story.build()
 
@@ -145,7 +146,7 @@ class _Story:
     def _proved(self, wheel: Path | None) -> Journey:
         proof = self.walk.kept_leg(
             "verify", f"is it really good? ({self.options.level})", VerifyReport,
-            digest(self.inputs, self.options.level), self._verify, tell_proof, still_good=lambda kept: kept.good,
+            digest(self.inputs, self.options.level), self._verify, summarise_proof, still_good=lambda kept: kept.good,
         )  # fmt: skip
         verdict = f"torch {self.plan.torch} runs on this machine: {proof.passed} checks passed"
         if not proof.good:

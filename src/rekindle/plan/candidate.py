@@ -1,4 +1,4 @@
-"""A candidate is one way to get torch; judged, it carries every "no" that was found on the way."""
+"""A candidate is one way to get torch; assessed, it carries every "no" that was found on the way."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(slots=True)
-class Judged:
+class Assessed:
     candidate: Candidate
     refusals: list[Refusal] = field(default_factory=list)
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)

@@ -7,7 +7,7 @@ everything asked < a wheel with larger changes < a build with changes. A doubt w
 from __future__ import annotations
 
 from rekindle.model.version import compare, key, minor, same_prefix
-from rekindle.plan.candidate import Judged
+from rekindle.plan.candidate import Assessed
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 
@@ -25,10 +25,10 @@ ANCIENT = 3.0
 ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0, in 2026
 
 
-def cost(judged: Judged, question: Question) -> float:
-    candidate = judged.candidate
+def cost(assessed: Assessed, question: Question) -> float:
+    candidate = assessed.candidate
     total = 0.0
-    changes = {change.what for change in judged.changes}
+    changes = {change.what for change in assessed.changes}
     if changes & {"variant", "cuda", "rocm"}:
         total += SMALL
         if question.board_cuda and candidate.cuda and "cuda" in changes:
@@ -38,8 +38,8 @@ def cost(judged: Judged, question: Question) -> float:
         total += DRIVER if what == "driver" else SMALL
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
-    total += DOUBT * min(len(judged.doubts), 2)
-    overridden = [coverage for _, coverage in judged.covered if coverage.kind == "override"]
+    total += DOUBT * min(len(assessed.doubts), 2)
+    overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
     if candidate.wheel:
@@ -68,9 +68,9 @@ def _steps(left: str, right: str, question: Question) -> int:
     return abs(order[minor(left)] - order[minor(right)])
 
 
-def preference(judged: Judged, question: Question) -> tuple[float | int, ...]:
+def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...]:
     """Sort key among candidates of equal cost: nearest to the wish, newest, most stable, best known driver."""
-    candidate = judged.candidate
+    candidate = assessed.candidate
     version = key(candidate.torch) + (0,) * (3 - len(key(candidate.torch)))
     flavour = candidate.flavour
     rank: tuple[float | int, ...]
@@ -83,26 +83,26 @@ def preference(judged: Judged, question: Question) -> tuple[float | int, ...]:
     if flavour is None:
         used = {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
         official = 0 if (candidate.cuda or candidate.rocm) in used else 1
-        return (judged.cost, *rank, exact, official, *judged_kit(candidate.cuda or candidate.rocm))
-    native = 0 if _driver_is_native(judged, question) else 1
+        return (assessed.cost, *rank, exact, official, *toolkit_order(candidate.cuda or candidate.rocm))
+    native = 0 if _driver_is_native(assessed, question) else 1
     default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
     stable = 0 if flavour.status == "stable" else 1
     publisher = 0 if flavour.publisher == "pytorch" else 1
-    kit = judged_kit(flavour.cuda or flavour.rocm)
+    kit = toolkit_order(flavour.cuda or flavour.rocm)
     flawed = any(hazard.flavour for hazard in met(candidate, question))
-    return (judged.cost, *rank, exact, flawed, publisher, native, stable, default, *kit)
+    return (assessed.cost, *rank, exact, flawed, publisher, native, stable, default, *kit)
 
 
-def judged_kit(version: str | None) -> tuple[int, int]:
+def toolkit_order(version: str | None) -> tuple[int, int]:
     """Newest toolkit first."""
     parts = key(version) if version else (0,)
     return -parts[0], -(parts[1] if len(parts) > 1 else 0)
 
 
-def _driver_is_native(judged: Judged, question: Question) -> bool:
+def _driver_is_native(assessed: Assessed, question: Question) -> bool:
     from rekindle.plan.rules_gpu import driver_at_least, needed_driver
 
-    cuda = judged.candidate.cuda
+    cuda = assessed.candidate.cuda
     if cuda is None or question.driver is None:
         return True
     own, _, _ = needed_driver(cuda, question.machine.os.system, question.facts)

@@ -9,7 +9,7 @@ from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.version import compare
-from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, driver_at_least, last_cudnn, needed_driver, source_end
 from rekindle.plan.rules_system import pythons_of, span
@@ -28,20 +28,20 @@ _PLATFORMS = {
 BFLOAT = Sm(8, 0)
 
 
-def choice_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
-    candidate = judged.candidate
+def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
+    candidate = assessed.candidate
     if candidate.answer == "install":
-        yield from _wheel_reasons(judged, question)
+        yield from _wheel_reasons(assessed, question)
     else:
         yield from _build_reasons(candidate, question)
     yield from _cpu_reasons(candidate, question)
 
 
-def _wheel_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
-    candidate = judged.candidate
+def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
+    candidate = assessed.candidate
     flavour = candidate.flavour
     assert flavour is not None
-    for gpu, coverage in judged.covered:
+    for gpu, coverage in assessed.covered:
         if coverage.kind == "unknown":
             continue
         subject = f"the wheel {candidate.torch}+{flavour.name}"
@@ -71,7 +71,7 @@ def _wheel_reasons(judged: Judged, question: Question) -> Iterator[Reason]:
             if own and not driver_at_least(question.driver, own):
                 text += f" by minor-version compatibility ({own} came with it; PTX cannot be compiled at run time)"
             yield Reason(code="driver-fits", text=text + ".", source=source)
-    if question.wish.cuda and candidate.cuda and all(change.what != "cuda" for change in judged.changes):
+    if question.wish.cuda and candidate.cuda and all(change.what != "cuda" for change in assessed.changes):
         text = f"The wheel brings its own CUDA {candidate.cuda} runtime; the CUDA {question.wish.cuda} toolkit is only"
         yield Reason(code="wheel-brings-cuda", text=text + " needed to compile extensions.")
     release = question.facts.release(candidate.torch)
@@ -155,8 +155,8 @@ def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
     return end.source[0] if end else None
 
 
-def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
-    question, candidate = outcome.question, judged.candidate
+def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
+    question, candidate = outcome.question, assessed.candidate
     for gpu in outcome.unserved:
         text = f"{card(gpu)} is not served by this plan: no torch, or only a much older one, serves all cards."
         yield Reason(code="gpu-not-served", text=text)
@@ -170,9 +170,9 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
             others = ", ".join(map(str, gpu.possible))
             text = f"{gpu.name} was also sold with other chips ({others}); planned for {gpu.arch}. The PCI id decides."
             yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
-    for refusal in judged.doubts:
+    for refusal in assessed.doubts:
         yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}", source=refusal.source)
-    for _, coverage in judged.covered:
+    for _, coverage in assessed.covered:
         if coverage.kind == "override":
             assignment = " ".join(f"{name}={value}" for name, value in coverage.env)
             text = f"Set {assignment} before starting Python; AMD does not support this."
@@ -187,7 +187,7 @@ def warnings_for(judged: Judged, outcome: Outcome) -> Iterator[Reason]:
     if have and candidate.python and not question.had_python((candidate.python,)):
         text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
         yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
-    for hazard in judged.hazards:
+    for hazard in assessed.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
     if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
         yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")

@@ -7,7 +7,7 @@ from rekindle.facts.cpus import microarchitecture
 from rekindle.model.arch import Sm
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare, key, minor
-from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.compilers import visual_studio
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
@@ -45,8 +45,8 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
     return max(fitting, key=key, default=None)
 
 
-def make_recipe(judged: Judged, question: Question) -> BuildRecipe:
-    candidate = judged.candidate
+def make_recipe(assessed: Assessed, question: Question) -> BuildRecipe:
+    candidate = assessed.candidate
     backend = BACKENDS[candidate.backend]
     arch_list = _arch_list(candidate, question)
     env = {**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"}

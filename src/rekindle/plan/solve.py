@@ -18,10 +18,10 @@ from rekindle.facts.gpus import sort_key
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.version import minor
-from rekindle.plan.candidate import Judged
+from rekindle.plan.assess import assess, assessed_builds, with_hazards
+from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import buildable_releases, official
 from rekindle.plan.cost import BUILD_AS_ASKED, preference
-from rekindle.plan.judge import judge, judged_builds, with_hazards
 from rekindle.plan.question import Question
 from rekindle.plan.wheelhouse import HouseWheel, house_candidates
 from rekindle.plan.wish import check_wish
@@ -34,22 +34,22 @@ _HELD_BACK = 5  # minor releases
 
 @dataclass
 class Outcome:
-    """All that was judged; ``best`` is None where nothing is feasible."""
+    """All that was assessed; ``best`` is None where nothing is feasible."""
 
     question: Question
-    wheels: list[Judged] = field(default_factory=list)
-    builds: list[Judged] = field(default_factory=list)
+    wheels: list[Assessed] = field(default_factory=list)
+    builds: list[Assessed] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
-    partial: list[tuple[tuple[Gpu, ...], Judged]] = field(default_factory=list)  # ways that serve only some cards
+    partial: list[tuple[tuple[Gpu, ...], Assessed]] = field(default_factory=list)  # ways that serve only some cards
 
     @functools.cached_property
-    def feasible(self) -> list[Judged]:
-        """Best first. Read only when all is judged."""
-        both = [judged for judged in (*self.wheels, *self.builds) if judged.feasible]
-        return sorted(both, key=lambda judged: preference(judged, self.question))
+    def feasible(self) -> list[Assessed]:
+        """Best first. Read only when all is assessed."""
+        both = [assessed for assessed in (*self.wheels, *self.builds) if assessed.feasible]
+        return sorted(both, key=lambda assessed: preference(assessed, self.question))
 
     @property
-    def best(self) -> Judged | None:
+    def best(self) -> Assessed | None:
         return next(iter(self.feasible), None)
 
 
@@ -60,8 +60,8 @@ def make_plan(
     question = Question(machine, wish or Wish(), facts or load_facts())
     check_wish(question)
     outcome = solve(question, wheelhouse)
-    for judged in outcome.feasible[:1]:
-        with_hazards(judged, outcome.question)
+    for assessed in outcome.feasible[:1]:
+        with_hazards(assessed, outcome.question)
     return compose(outcome)
 
 
@@ -69,7 +69,7 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     """Judge for all cards; where nothing serves them all, for as many as possible."""
     if question.cards_are_hopeless:
         return Outcome(question)
-    outcome = _judge_all(question, wheelhouse)
+    outcome = _assess_all(question, wheelhouse)
     best = outcome.best
     if len(question.gpus) < 2 or (best is not None and best.candidate.answer == "install"):
         return outcome
@@ -77,7 +77,7 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
         dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
         others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
         machine = msgspec.structs.replace(question.machine, gpus=others)
-        smaller = _judge_all(Question(machine, question.wish, question.facts), wheelhouse)
+        smaller = _assess_all(Question(machine, question.wish, question.facts), wheelhouse)
         if smaller.best is None:
             continue
         if best is None or _much_newer(smaller.best, best, question):
@@ -90,7 +90,7 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     return outcome
 
 
-def _much_newer(smaller: Judged, whole: Judged, question: Question) -> bool:
+def _much_newer(smaller: Assessed, whole: Assessed, question: Question) -> bool:
     """One old card (often the one that only drives the display) must not hold the others years back."""
     if question.torch is not None:
         return False
@@ -105,48 +105,48 @@ def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
         yield from itertools.combinations(order, size)
 
 
-def _judge_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome:
+def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome:
     outcome = Outcome(question)
-    outcome.wheels = _judge_wheels(question)
-    outcome.wheels += [judge(candidate, question) for candidate in house_candidates(wheelhouse, question)]
-    cheapest = min((judged.cost for judged in outcome.wheels if judged.feasible), default=None)
+    outcome.wheels = _assess_wheels(question)
+    outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheelhouse, question)]
+    cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
     if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED:
         outcome.builds = _find_builds(question)
     return outcome
 
 
-def _judge_wheels(question: Question) -> list[Judged]:
+def _assess_wheels(question: Question) -> list[Assessed]:
     """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
-    found: list[Judged] = []
+    found: list[Assessed] = []
     stop_at: int | None = None
     for candidate in official(question):
         place = question.facts.minors[minor(candidate.torch)]
         if stop_at is not None and place < stop_at:
             break
-        judged = judge(candidate, question)
-        found.append(judged)
-        if stop_at is None and question.torch is None and judged.feasible and judged.cost == 0:
+        assessed = assess(candidate, question)
+        found.append(assessed)
+        if stop_at is None and question.torch is None and assessed.feasible and assessed.cost == 0:
             stop_at = place - _NEIGHBOURS
     return found
 
 
-def _builds_with_kit(question: Question) -> list[Judged]:
+def _builds_with_kit(question: Question) -> list[Assessed]:
     """No torch is asked for, but a toolkit is: the newest releases that take it, with the fewest changes."""
-    found: list[Judged] = []
+    found: list[Assessed] = []
     for version in question.wanted_releases:
-        first = next(iter(judged_builds(question, (version,), kits=1)), None)
+        first = next(iter(assessed_builds(question, (version,), kits=1)), None)
         if first is not None:
             found.append(first)
-        if sum(judged.feasible for judged in found) >= 2 * _ENOUGH_BUILDS:
+        if sum(assessed.feasible for assessed in found) >= 2 * _ENOUGH_BUILDS:
             break
         if first is not None and first.feasible and not first.changes and not first.doubts:
             break
     return found
 
 
-def _find_builds(question: Question) -> list[Judged]:
+def _find_builds(question: Question) -> list[Assessed]:
     """The first feasible builds, nearest to the wish first; stops early, since a build is a build."""
-    found: list[Judged] = []
+    found: list[Assessed] = []
     feasible = 0
     wanted = set(question.wanted_releases)
     if question.machine.os.system == "macos":
@@ -158,12 +158,12 @@ def _find_builds(question: Question) -> list[Judged]:
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break
         here = 0
-        for judged in judged_builds(question, (version,)):
-            found.append(judged)
-            if not judged.feasible:
+        for assessed in assessed_builds(question, (version,)):
+            found.append(assessed)
+            if not assessed.feasible:
                 continue
             here += 1
-            if not judged.changes and not judged.doubts:
+            if not assessed.changes and not assessed.doubts:
                 return found
             if here >= _ENOUGH_BUILDS:
                 break

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare
-from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
 
 _STABLE = "https://download.pytorch.org/whl/torch_stable.html"
 
 
-def install_commands(judged: Judged, question: Question) -> tuple[str, ...]:
-    candidate = judged.candidate
+def install_commands(assessed: Assessed, question: Question) -> tuple[str, ...]:
+    candidate = assessed.candidate
     flavour = candidate.flavour
     assert flavour is not None
     windows = question.machine.os.system == "windows"
     python = f"py -{candidate.python}" if windows else f"python{candidate.python}"
     commands = []
-    for name, value in dict(pair for _, coverage in judged.covered for pair in coverage.env).items():
+    for name, value in dict(pair for _, coverage in assessed.covered for pair in coverage.env).items():
         commands.append(f"setx {name} {value}" if windows else f"export {name}={value}")
     if candidate.wheel:
         commands.append(f'{python} -m pip install "{candidate.wheel}"')

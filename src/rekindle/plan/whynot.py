@@ -10,9 +10,9 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Considered, WhyNot, Wish
-from rekindle.plan.candidate import Judged
+from rekindle.plan.assess import assess, assessed_builds
+from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import official
-from rekindle.plan.judge import judge, judged_builds
 from rekindle.plan.question import Question
 from rekindle.plan.solve import make_plan
 from rekindle.plan.wish import check_wish
@@ -22,7 +22,7 @@ _MOST = 8
 
 
 def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None) -> WhyNot:
-    """``text`` is ``torch=2.15``; every wheel and the nearest builds with that value are judged and reported."""
+    """``text`` is ``torch=2.15``; every wheel and the nearest builds with that value are assessed and reported."""
     axis, _, value = (part.strip() for part in text.partition("="))
     if axis not in AXES or not value:
         raise BadInput(f"--why-not {text!r} is not understood", remedy=f"write {'|'.join(AXES)}=VALUE, like torch=2.15")
@@ -30,38 +30,38 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     plan = make_plan(machine, wish, known)
     asked = Question(machine, msgspec.structs.replace(wish, **{axis: value}), known)
     check_wish(asked)
-    judged = [each for each in _all(asked, with_builds=axis != "variant") if _keeps(each, axis)]
-    judged.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
+    assessed = [each for each in _all(asked, with_builds=axis != "variant") if _keeps(each, axis)]
+    assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
     return WhyNot(
         asked=f"{axis}={value}",
-        possible=any(each.feasible and not each.changes for each in judged),
+        possible=any(each.feasible and not each.changes for each in assessed),
         instead=proposed and f"{plan.answer} {proposed}",
-        considered=tuple(_considered(each) for each in judged[:_MOST]),
+        considered=tuple(_considered(each) for each in assessed[:_MOST]),
     )
 
 
-def _all(question: Question, *, with_builds: bool) -> list[Judged]:
-    wheels = [judge(candidate, question) for candidate in official(question)]
+def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
+    wheels = [assess(candidate, question) for candidate in official(question)]
     if not with_builds or question.machine.os.system == "macos":
         return wheels
     version = question.wanted_releases[:1]
-    blocked = list(itertools.islice(judged_builds(question, version, every=True), 2))
-    passing = list(itertools.islice(judged_builds(question, version), 1))
+    blocked = list(itertools.islice(assessed_builds(question, version, every=True), 2))
+    passing = list(itertools.islice(assessed_builds(question, version), 1))
     names = {each.candidate.name for each in passing}
     return wheels + passing + [each for each in blocked if each.candidate.name not in names]
 
 
-def _keeps(judged: Judged, axis: str) -> bool:
+def _keeps(assessed: Assessed, axis: str) -> bool:
     """The candidates that have the value in question."""
-    return all(change.what != axis for change in judged.changes)
+    return all(change.what != axis for change in assessed.changes)
 
 
-def _considered(judged: Judged) -> Considered:
-    told = [refusal for refusal in judged.refusals if not (refusal.rule or "").startswith("R00") or refusal.source]
+def _considered(assessed: Assessed) -> Considered:
+    told = [refusal for refusal in assessed.refusals if not (refusal.rule or "").startswith("R00") or refusal.source]
     return Considered(
-        name=judged.candidate.name,
-        answer=judged.candidate.answer,
-        feasible=judged.feasible,
+        name=assessed.candidate.name,
+        answer=assessed.candidate.answer,
+        feasible=assessed.feasible,
         refusals=tuple(told),
     )

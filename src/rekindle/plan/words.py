@@ -1,4 +1,4 @@
-"""From judged candidates to the finished plan: verdict, reasons, changes, alternatives, warnings."""
+"""From assessed candidates to the finished plan: verdict, reasons, changes, alternatives, warnings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 from rekindle.model.facts import Platform
 from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
 from rekindle.model.version import minor
-from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.assess import assessed_builds
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.cost import ANCIENT_RELEASES
-from rekindle.plan.judge import judged_builds
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons, cpu_plan_reasons, warnings_for
 from rekindle.plan.recipe import make_recipe, planned_cudnn
@@ -78,27 +78,25 @@ def _against_the_wish(outcome: Outcome) -> list[Refusal]:
     question = outcome.question
     found: list[Refusal] = []
     asked_flavour = question.flavour
-    wheels = [judged for judged in outcome.wheels if question.wants_torch(judged.candidate.torch)]
+    wheels = [assessed for assessed in outcome.wheels if question.wants_torch(assessed.candidate.torch)]
     if asked_flavour is not None:
-        exact = [
-            judged for judged in wheels if judged.candidate.flavour and judged.candidate.flavour.name == asked_flavour
-        ]
+        exact = [each for each in wheels if each.candidate.flavour and each.candidate.flavour.name == asked_flavour]
         if not exact:
             found.append(_never_published(question, asked_flavour))
         wheels = exact or wheels
     if question.wish.cuda:
-        same = [judged for judged in wheels if all(change.what != "cuda" for change in judged.changes)]
+        same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
         wheels = same or wheels
     if question.torch is not None or asked_flavour is not None or question.wish.cuda or question.wish.rocm:
-        for judged in wheels[:2]:
-            found += [refusal for refusal in judged.refusals if not _is_departure(refusal)]
+        for assessed in wheels[:2]:
+            found += [refusal for refusal in assessed.refusals if not _is_departure(refusal)]
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
         version = question.wanted_releases[:1] if question.torch else _built_version(outcome)
-        for judged in itertools.islice(judged_builds(question, version, every=True), 1):
-            found += [refusal for refusal in judged.refusals if not _is_departure(refusal)]
+        for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
+            found += [refusal for refusal in assessed.refusals if not _is_departure(refusal)]
     if question.wish.cudnn:
-        found += [refusal for judged in wheels[:1] for refusal in judged.refusals if refusal.rule == "R004"]
+        found += [refusal for assessed in wheels[:1] for refusal in assessed.refusals if refusal.rule == "R004"]
     unique = {(refusal.code, refusal.reason): refusal for refusal in found}
     return list(unique.values())[:_MANY]
 
@@ -145,26 +143,26 @@ def _reasons(refusals: list[Refusal]) -> list[Reason]:
     ]
 
 
-def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
+def _alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
     seen = {_signature(best)}
     kinds: set[tuple[str, ...]] = {_kind(best)}
-    for judged in outcome.feasible:
-        if judged is best or len(chosen) >= 5:
+    for assessed in outcome.feasible:
+        if assessed is best or len(chosen) >= 5:
             continue
-        kind = _kind(judged)
-        if best.candidate.answer == "install" and _is_poor(judged, best, outcome.question):
+        kind = _kind(assessed)
+        if best.candidate.answer == "install" and _is_poor(assessed, best, outcome.question):
             continue
-        if _signature(judged) in seen or kind in kinds:
+        if _signature(assessed) in seen or kind in kinds:
             continue
         kinds.add(kind)
-        seen.add(_signature(judged))
-        chosen.append(_alternative(judged))
-    for kept, judged in outcome.partial:
-        if judged.candidate.answer == "install":
+        seen.add(_signature(assessed))
+        chosen.append(_alternative(assessed))
+    for kept, assessed in outcome.partial:
+        if assessed.candidate.answer == "install":
             names = ", ".join(card(gpu) for gpu in kept)
-            only = msgspec.structs.replace(_alternative(judged), why=f"an official wheel, but it serves only {names}")
+            only = msgspec.structs.replace(_alternative(assessed), why=f"an official wheel, but it serves only {names}")
             chosen.append(only)
     if outcome.question.backend != "cpu":
         chosen.append(
@@ -175,38 +173,38 @@ def _alternatives(outcome: Outcome, best: Judged) -> tuple[Alternative, ...]:
     return tuple(chosen)
 
 
-def _is_guess(judged: Judged) -> bool:
+def _is_guess(assessed: Assessed) -> bool:
     """The wheel has no machine code for a card: whether the driver can make some is anyone's guess."""
-    return any(refusal.code == "gpu-only-ptx" for refusal in judged.doubts)
+    return any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
 
 
-def _is_poor(judged: Judged, best: Judged, question: Question) -> bool:
+def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
     """Beside a good wheel: PTX that may not compile, or a torch of another age nobody asked for."""
-    if _is_guess(judged):
+    if _is_guess(assessed):
         return True
     order = question.facts.minors
-    behind = order[minor(best.candidate.torch)] - order[minor(judged.candidate.torch)]
+    behind = order[minor(best.candidate.torch)] - order[minor(assessed.candidate.torch)]
     return question.torch is None and behind > ANCIENT_RELEASES
 
 
-def _kind(judged: Judged) -> tuple[str, ...]:
-    candidate = judged.candidate
-    changed = sorted(change.what for change in judged.changes)
+def _kind(assessed: Assessed) -> tuple[str, ...]:
+    candidate = assessed.candidate
+    changed = sorted(change.what for change in assessed.changes)
     kit = (candidate.cuda or candidate.rocm or "").split(".")[0] if "torch" not in changed else ""
     return (candidate.answer, kit, *changed)
 
 
-def _signature(judged: Judged) -> tuple[str | None, ...]:
-    candidate = judged.candidate
+def _signature(assessed: Assessed) -> tuple[str | None, ...]:
+    candidate = assessed.candidate
     return candidate.answer, candidate.torch, candidate.flavour.name if candidate.flavour else candidate.cuda
 
 
-def _alternative(judged: Judged) -> Alternative:
-    candidate = judged.candidate
-    changes = judged.changes
+def _alternative(assessed: Assessed) -> Alternative:
+    candidate = assessed.candidate
+    changes = assessed.changes
     parts = [f"{change.what} {change.from_} → {change.to}" for change in changes]
-    notes = [coverage.text for _, coverage in judged.covered if coverage.kind in ("override", "jit")]
-    doubts = [refusal.reason for refusal in judged.doubts if refusal.reason not in notes]
+    notes = [coverage.text for _, coverage in assessed.covered if coverage.kind in ("override", "jit")]
+    doubts = [refusal.reason for refusal in assessed.doubts if refusal.reason not in notes]
     why = (
         "; ".join(parts) if parts else ("keeps everything asked" if candidate.answer == "install" else "a source build")
     )
@@ -254,8 +252,8 @@ def _cpu_release(question: Question) -> str:
 
 def _commonest(outcome: Outcome) -> list[Refusal]:
     found: dict[str, Refusal] = {}
-    for judged in (*outcome.builds, *outcome.wheels):
-        for refusal in judged.refusals:
+    for assessed in (*outcome.builds, *outcome.wheels):
+        for refusal in assessed.refusals:
             if refusal.change is None and refusal.certain:
                 found.setdefault(refusal.code, refusal)
     return list(found.values())[:_MANY]

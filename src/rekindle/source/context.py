@@ -106,7 +106,7 @@ def forecast(plan: Plan, *, system: str, arch: str | None = None, glibc: str | N
             rest = tuple(one for one in block if one.key != "file")
             if any(one.path.startswith("third_party/") for one in files):
                 continue
-            if all(one.judge(context) is True for one in rest):
+            if all(one.holds(context) is True for one in rest):
                 sure.append(patch.id)
                 break
     return tuple(sure)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rekindle.errors import BadInput
 
-# The instruction sets the guest is asked for and probed with, in archspec's words. What is not in this list
+# The instruction sets the emulated CPU is asked for and probed with, in archspec's words. What is not in this list
 # (rdrand, xsave, …) no compiler emits by itself for arithmetic.
 PROBED = (
     "sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "aes", "avx", "f16c", "fma", "bmi1", "bmi2", "movbe",

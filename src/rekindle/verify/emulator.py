@@ -1,4 +1,4 @@
-"""qemu-user: found, asked for its CPU models, and turned into a command that starts a guest program."""
+"""qemu-user: found, asked for its CPU models, and turned into a command that starts a program under emulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Emulator:
     models: tuple[str, ...]
 
     def command(self, cpu: EmulatedCpu, *, root: Path | None, env: Mapping[str, str]) -> list[str]:
-        """The words before the guest program. ``env`` is set in the guest only: LD_LIBRARY_PATH must not reach qemu."""
+        """The words before the emulated program. ``env`` is set for that alone: LD_LIBRARY_PATH must not reach qemu."""
         prefix = ["-L", str(root)] if root else []
         settings = [word for name, value in env.items() for word in ("-E", f"{name}={value}")]
         return [self.path, "-cpu", cpu.model, *prefix, *settings]

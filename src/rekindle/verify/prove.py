@@ -15,17 +15,17 @@ from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.bytecode import compile_ahead
+from rekindle.verify.disk_errors import disk_errors
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
 from rekindle.verify.interpreter import find_interpreter, probe_interpreter
-from rekindle.verify.room import disk_trouble
 from rekindle.verify.root import prepare_root
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
 
 
-@disk_trouble()
+@disk_errors()
 def prove_wheel(
     host: Host,
     wheel: Path,
@@ -60,7 +60,7 @@ def prove_wheel(
         return run_checks(target, level=level, expect=promise, only=only, progress=progress)
 
 
-@disk_trouble()
+@disk_errors()
 def prove_installed(
     host: Host,
     *,
@@ -104,7 +104,7 @@ def _known(package: str) -> None:
         raise BadInput(f"there are checks for {' and '.join(KNOWN)}, none for {package!r}")
 
 
-@disk_trouble()
+@disk_errors()
 def prove_emulated(
     host: Host,
     wheel: Path,
@@ -121,7 +121,7 @@ def prove_emulated(
     progress: Progress,
 ) -> VerifyReport:
     """Try a wheel on a CPU this machine does not have."""
-    from rekindle.verify import guest as laying
+    from rekindle.verify import emulated_layout as laying
 
     subject = read_subject(wheel)
     _known(subject.package)
@@ -130,28 +130,28 @@ def prove_emulated(
     cpu = choose_cpu(emulator, cpu_name)
     if laying.host_is_x86():
         chosen = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
-        guest = laying.guest_from(chosen)
+        layout = laying.layout_from(chosen)
     elif python:
         raise BadInput("--python cannot be given with --cpu on this machine: the emulated root brings its own")
     else:
-        guest = laying.guest_in(prepare_root(host, cache, progress))
-    with tempfile.TemporaryDirectory(prefix="rekindle-guest-", ignore_cleanup_errors=True) as folder:
+        layout = laying.layout_in(prepare_root(host, cache, progress))
+    with tempfile.TemporaryDirectory(prefix="rekindle-emulated-", ignore_cleanup_errors=True) as folder:
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
         site.mkdir()
         laying.unpack(subject, site, progress)
-        fits = not subject.pythons or guest.version in subject.pythons
+        fits = not subject.pythons or layout.version in subject.pythons
         # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
         importing = fits and not (only and all(one.split(".")[0] == "core" for one in only))
         if dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*laying.wanted_dependencies(subject, guest.version), *extras(subject)]
-            laying.install_dependencies(wanted, site, guest.version, find_links)
-        stubbed = laying.write_stubs(site, subject.package, stubs, guest)
+            wanted = [*laying.wanted_dependencies(subject, layout.version), *extras(subject)]
+            laying.install_dependencies(wanted, site, layout.version, find_links)
+        stubbed = laying.write_stubs(site, subject.package, stubs, layout)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
-            compile_ahead(host, site, guest.version)
+            compile_ahead(host, site, layout.version)
         target = laying.emulated_target(
-            emulator, cpu, guest, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=env or {}
+            emulator, cpu, layout, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=env or {}
         )
         progress.stage("verifying", target.subject)
         promise = {"version": subject.version, **expect}

@@ -27,7 +27,7 @@ COMPLETE = ".rekindle-root"
 
 @dataclass(frozen=True, kw_only=True)
 class Root:
-    """``python`` is the guest's interpreter, of version ``version`` such as (3, 11)."""
+    """``python`` is the emulated interpreter, of version ``version`` such as (3, 11)."""
 
     path: Path
     python: Path

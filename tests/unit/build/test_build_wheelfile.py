@@ -1,4 +1,4 @@
-"""Wheels come out the same whatever order, times and modes went in; their papers are complete and constant."""
+"""Wheels come out the same whatever order, times and modes went in; their attestations are complete and constant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.papers import bill_of_materials, provenance, third_party
+from rekindle.build.attestations import bill_of_materials, provenance, third_party
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.errors import StageFailed
 from rekindle.model.plan import Plan
@@ -72,7 +72,7 @@ def test_no_wheel_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "o.whl").exists()
 
 
-def test_papers(tmp_path: Path) -> None:
+def test_attestations(tmp_path: Path) -> None:
     (tmp_path / "third_party/fmt").mkdir(parents=True)
     (tmp_path / "third_party/fmt/x").write_text("")
     (tmp_path / "third_party/empty").mkdir()

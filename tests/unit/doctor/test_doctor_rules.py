@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 import rekindle.doctor
 from rekindle.doctor.case import Case
-from rekindle.doctor.checks import judge
+from rekindle.doctor.checks import run_checks
 from rekindle.doctor.fit import cuda_misfits, cudnn_misfits, driver_misfit, lacks_code
 from rekindle.doctor.fixes import fix_for, load_fixes
 from rekindle.doctor.gpus import Graphics
 from rekindle.doctor.nvidia import Cards
-from rekindle.doctor.torch_verdict import judge_torch
+from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.machine import (
@@ -62,7 +62,7 @@ def table(subject: Machine, **parts: object) -> dict[str, Check]:
     nvidia = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "nvidia"), driver=subject.drivers.nvidia)
     amd = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "amd"))
     case = Case(machine=subject, graphics=Graphics(nvidia=nvidia, amd=amd), managers=(), workspace="/x", **parts)  # type: ignore[arg-type]
-    return {check.id: check for check in judge(case)[0]}
+    return {check.id: check for check in run_checks(case)[0]}
 
 
 def cuda(version: str) -> Toolkit:
@@ -157,14 +157,14 @@ def torch(version: str, **parts: object) -> InstalledTorch:
     ],
 )
 def test_why_an_installed_torch_does_not_work(installed: InstalledTorch, subject: Machine, words: str | None) -> None:
-    judged = judge_torch(subject, installed)
+    judged = torch_with_verdict(subject, installed)
     assert judged.why is None if words is None else words in (judged.why or "")
     assert judged.gpu_works is (False if words else None)
 
 
 def test_a_torch_proven_on_the_card_is_not_argued_with() -> None:
     proven = torch("2.6.0+cu124", cuda="12.4", gpu_works=True)
-    assert judge_torch(machine(gpu("sm_35")), proven).why is None
+    assert torch_with_verdict(machine(gpu("sm_35")), proven).why is None
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_the_driver_is_mended_where_it_belongs(parts: dict[str, object], words: 
     subject = Machine(os=Os(system="linux", glibc="2.35", **parts), gpus=(gpu("sm_86"),))  # type: ignore[arg-type]
     cards = Cards(gpus=subject.gpus, trouble="no NVIDIA driver is loaded")
     case = Case(machine=subject, graphics=Graphics(nvidia=cards), managers=(), workspace="/x")
-    checks, ready = judge(case)
+    checks, ready = run_checks(case)
     check = next(check for check in checks if check.id == "nvidia-driver")
     assert check.status == "fail" and words in (check.fix or "")
     assert not ready.use

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.index.asking import wanted_from
-from rekindle.index.search import judge, search
+from rekindle.index.search import search, verdict_for
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheel import ArchSet
 from rekindle.model.wheelhouse import Row, RowLibrary
@@ -24,7 +24,7 @@ def _row(**changes: object) -> Row:
 
 def _runs(row: Row, **wanted: object) -> bool | None:
     gpus = [parse_gpu_arch(gpu) for gpu in wanted.pop("gpus", ())]  # type: ignore[union-attr]
-    return judge(row, wanted_from(gpus=gpus, **wanted), "it").runs  # type: ignore[arg-type]
+    return verdict_for(row, wanted_from(gpus=gpus, **wanted), "it").runs  # type: ignore[arg-type]
 
 
 def test_same_major_runs_and_lower_minor_does_not() -> None:
@@ -41,7 +41,7 @@ def test_a_union_over_libraries_does_not_count() -> None:
 
 def test_a_library_without_code_for_the_card_is_mentioned() -> None:
     row = _row(sass=("sm_75",), libraries=(RowLibrary(file="torch/lib/libmagma.so", sass=("sm_80",)),))
-    verdict = judge(row, wanted_from(gpus=[parse_gpu_arch("sm_75")]), "it")
+    verdict = verdict_for(row, wanted_from(gpus=[parse_gpu_arch("sm_75")]), "it")
     assert verdict.runs and "libmagma.so" in verdict.because[0].text
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rekindle.inspect.cpu import CpuSurvey
 from rekindle.inspect.cross import follow_calls
-from rekindle.inspect.isa_judge import Exposed, Judged, Offer, Taking
+from rekindle.inspect.isa_exposure import Exposed, Exposure, Offer, Taking
 from rekindle.inspect.names import readable
 
 MIN_MAX = "?FindMinMax@fbgemm@@YAXPEBMPEAM1_J@Z"
@@ -12,10 +12,10 @@ MIN_MAX = "?FindMinMax@fbgemm@@YAXPEBMPEAM1_J@Z"
 
 def wheel(*takings: Taking, named: bool = False, through: tuple[str, ...] = ()) -> list[CpuSurvey]:
     exposed = Exposed(7, MIN_MAX, "", 0x1000, ("avx", "avx2"), through, "", "FBGEMM")
-    offering = Judged(offers=[Offer(through[-1] if through else MIN_MAX, exposed, named)])
+    offering = Exposure(offers=[Offer(through[-1] if through else MIN_MAX, exposed, named)])
     offering.dispatched.update({"avx": 3, "avx2": 2})
     offering.guards["FBGEMM"] = 3
-    calling = Judged(takings=list(takings))
+    calling = Exposure(takings=list(takings))
     return [CpuSurvey("lib/fbgemm.dll", "x86_64", offering), CpuSurvey("lib/torch_cpu.dll", "x86_64", calling)]
 
 

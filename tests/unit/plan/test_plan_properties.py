@@ -14,9 +14,9 @@ from rekindle.model.arch import Gfx, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode
 from rekindle.model.machine import Drivers, Gpu, Machine
 from rekindle.model.plan import Plan, Wish
+from rekindle.plan.assess import assess
 from rekindle.plan.candidates import official
 from rekindle.plan.describe import machine_from_flags
-from rekindle.plan.judge import judge
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.plan.solve import make_plan
@@ -111,7 +111,7 @@ def test_taking_a_gpu_away_never_takes_a_solution_away(names: list[str], wish: W
 def test_every_refusal_has_a_source_or_a_way_out(names: list[str], wish: Wish, system: str, driver: str | None) -> None:
     question = Question(machine_with(names, system, driver), wish, FACTS)
     for candidate in official(question):
-        for refusal in judge(candidate, question).refusals:
+        for refusal in assess(candidate, question).refusals:
             assert refusal.reason and refusal.rule in RULES
             assert refusal.source or refusal.change, refusal
 

@@ -9,13 +9,13 @@ import source_mini as mini
 
 from rekindle.errors import BadInput
 from rekindle.source.patches import choose, load_patches, parse_patch
-from rekindle.source.patches.conditions import ABSENT, Context, judge, read_condition
+from rekindle.source.patches.conditions import ABSENT, Context, holds, read_condition
 from rekindle.source.patches.header import HOME
 
 
 def verdict(lines: str, **facts: str | None) -> str:
     conditions = tuple(read_condition(line, origin="t") for line in lines.splitlines())
-    return judge((conditions,), Context({key.replace("_", "-"): value for key, value in facts.items()}))[0]
+    return holds((conditions,), Context({key.replace("_", "-"): value for key, value in facts.items()}))[0]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_verdicts(lines: str, facts: dict[str, str], expected: str) -> None:
 
 def test_a_file_condition_looks_into_the_tree(tree: Path) -> None:
     condition = read_condition("file torch/greeting.py contains hello", origin="t")
-    assert condition.judge(Context({}, tree)) is True
-    assert condition.judge(Context({}, None)) is None
-    assert read_condition("file torch/greeting.py contains bye", origin="t").judge(Context({}, tree)) is False
-    assert read_condition("file no/such", origin="t").judge(Context({}, tree)) is False
+    assert condition.holds(Context({}, tree)) is True
+    assert condition.holds(Context({}, None)) is None
+    assert read_condition("file torch/greeting.py contains bye", origin="t").holds(Context({}, tree)) is False
+    assert read_condition("file no/such", origin="t").holds(Context({}, tree)) is False
 
 
 @pytest.mark.parametrize("line", ["color blue", "cmake", "cmake about 4", "version >=x"])

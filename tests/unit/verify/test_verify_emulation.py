@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.verify import guest as guests
+from rekindle.verify import emulated_layout
 from rekindle.verify.cpus import PROBED, find_cpu, known_names
 from rekindle.verify.emulator import Emulator
 from rekindle.verify.instruction import instruction_set
@@ -120,17 +120,19 @@ def laid_out(tmp_path: Path, tag: str = "cp311-cp311-manylinux_2_28_x86_64", req
     return read_subject(path)
 
 
-def target_for(subject: Subject, guest: guests.Guest) -> Target:
+def target_for(subject: Subject, layout: emulated_layout.EmulatedLayout) -> Target:
     emulator = Emulator(path="/usr/bin/qemu-x86_64", version="7.2", models=("IvyBridge",))
-    return guests.emulated_target(
-        emulator, find_cpu("ivybridge"), guest, site=Path("/s"), stubs=Path("/t"), subject=subject, stubbed=["libx.so"],
+    return emulated_layout.emulated_target(
+        emulator, find_cpu("ivybridge"), layout, site=Path("/s"), stubs=Path("/t"), subject=subject,
+        stubbed=["libx.so"],
         env={"ATEN_CPU_CAPABILITY": "avx2"},
     )  # fmt: skip
 
 
 def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) -> None:
     subject = laid_out(tmp_path)
-    target = target_for(subject, guests.Guest(python=Path("/usr/bin/python3.11"), version=(3, 11), root=None))
+    layout = emulated_layout.EmulatedLayout(python=Path("/usr/bin/python3.11"), version=(3, 11), root=None)
+    target = target_for(subject, layout)
     assert target.command[:3] == ("/usr/bin/qemu-x86_64", "-cpu", "IvyBridge") and "-L" not in target.command
     assert target.command[-1] == "/usr/bin/python3.11" and target.no_import is None
     settings = dict(word.split("=", 1) for word in target.command if "=" in word)
@@ -140,7 +142,7 @@ def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) ->
 
 def test_a_wheel_for_another_python_is_tried_without_importing_it(tmp_path: Path) -> None:
     root = Root(path=tmp_path, python=tmp_path / "usr/bin/python3.13", version=(3, 13), packages=40)
-    target = target_for(laid_out(tmp_path), guests.guest_in(root))
+    target = target_for(laid_out(tmp_path), emulated_layout.layout_in(root))
     assert target.no_import is not None and "3.11" in target.no_import and "3.13" in target.no_import
     assert "-L" in target.command
 
@@ -156,7 +158,7 @@ def test_dependencies_leave_out_what_only_gpus_use(tmp_path: Path) -> None:
         "Requires-Dist: not a requirement at all!!\n"
     )
     subject = laid_out(tmp_path, requires=requires)
-    assert guests.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
+    assert emulated_layout.wanted_dependencies(subject, (3, 11)) == ["filelock", "sympy==1.13.1"]
 
 
 def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
@@ -166,11 +168,11 @@ def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
         archive.writestr("../outside.txt", "gotcha")
     (tmp_path / "site").mkdir()
     with pytest.raises(BadInput, match="outside"):
-        guests.unpack(read_subject(path), tmp_path / "site", Quiet())
+        emulated_layout.unpack(read_subject(path), tmp_path / "site", Quiet())
     assert not (tmp_path / "outside.txt").exists()
 
 
 @pytest.mark.parametrize("tag", ["cp311-cp311-win_amd64", "cp311-cp311-manylinux_2_28_aarch64", "py3-none-any"])
 def test_only_code_for_x86_linux_can_be_emulated(tmp_path: Path, tag: str) -> None:
     with pytest.raises(BadInput, match="x86-64"):
-        guests.check_subject(laid_out(tmp_path, tag))
+        emulated_layout.check_subject(laid_out(tmp_path, tag))

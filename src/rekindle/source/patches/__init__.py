@@ -17,7 +17,7 @@ from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeReco
 from rekindle.source import journal
 from rekindle.source.identity import tree_digest
 from rekindle.source.patches import engine
-from rekindle.source.patches.conditions import Context, Verdict, judge
+from rekindle.source.patches.conditions import Context, Verdict, holds
 from rekindle.source.patches.header import Patch, load_patches, parse_patch, read_patch
 from rekindle.source.tree import exact_version, recognise
 
@@ -43,7 +43,7 @@ def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
     choices: list[Choice] = []
     served: dict[str, str] = {}
     for patch in patches:
-        verdict, why = judge(patch.applies, context)
+        verdict, why = holds(patch.applies, context)
         if patch.group and verdict == "needed":
             if patch.group in served:
                 verdict, why = "not-needed", f"{served[patch.group]} does the same"

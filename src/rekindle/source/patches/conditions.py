@@ -58,18 +58,18 @@ class Condition:
     def __str__(self) -> str:
         return f"{self.key} {self.text}"
 
-    def judge(self, context: Context) -> bool | None:
+    def holds(self, context: Context) -> bool | None:
         if self.key == "file":
-            return self._judge_file(context.root)
+            return self._holds_file(context.root)
         value = context.get(self.key)
         if value is None:
             return None
         if value == ABSENT:
             return False
-        answers = [self._judge_one(name, versions, value) for name, versions in self.alternatives]
+        answers = [self._holds_one(name, versions, value) for name, versions in self.alternatives]
         return True if True in answers else None if None in answers else False
 
-    def _judge_one(self, name: str, versions: SpecifierSet, value: str) -> bool | None:
+    def _holds_one(self, name: str, versions: SpecifierSet, value: str) -> bool | None:
         said, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
         if said != name:
             return False
@@ -78,7 +78,7 @@ class Condition:
         version = _version(number)
         return None if version is None else versions.contains(version, prereleases=True)
 
-    def _judge_file(self, root: Path | None) -> bool | None:
+    def _holds_file(self, root: Path | None) -> bool | None:
         if root is None:
             return None
         file = root / self.path
@@ -111,12 +111,12 @@ def read_condition(line: str, *, origin: str) -> Condition:
     return Condition(key, text, tuple(alternatives))
 
 
-def judge(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> tuple[Verdict, str]:
+def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> tuple[Verdict, str]:
     """Whether any of the ``Applies-To`` blocks holds, and the condition that decided it."""
     verdict: Verdict = "not-needed"
     why = ""
     for conditions in alternatives:
-        answers = [(condition, condition.judge(context)) for condition in conditions]
+        answers = [(condition, condition.holds(context)) for condition in conditions]
         failed = next((condition for condition, answer in answers if answer is False), None)
         if failed is not None:
             why = why or f"needs {failed}{_found(failed, context)}"

@@ -23,12 +23,12 @@ def load_checks():
     import importlib.util
 
     spec = importlib.util.spec_from_file_location(
-        "rekindle_checks", os.path.join(HERE, "kit.py"), submodule_search_locations=[HERE]
+        "rekindle_checks", os.path.join(HERE, "framework.py"), submodule_search_locations=[HERE]
     )
     package = importlib.util.module_from_spec(spec)
     sys.modules["rekindle_checks"] = package
     spec.loader.exec_module(package)
-    sys.modules["rekindle_checks.kit"] = package
+    sys.modules["rekindle_checks.framework"] = package
     for name in sorted(os.listdir(HERE)):
         stem, ending = os.path.splitext(name)
         if ending == ".py" and stem.startswith("check_"):
@@ -36,7 +36,7 @@ def load_checks():
     return package
 
 
-kit = load_checks()
+framework = load_checks()
 from rekindle_checks.child import Child, die_with_parent  # noqa: E402
 
 FORK = hasattr(os, "fork")
@@ -57,21 +57,21 @@ class Channel(object):
 
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
-    started, burnt = kit.clock(), time.process_time()
+    started, burnt = framework.clock(), time.process_time()
     remedy = None
     try:
         detail = check.run(bench)
         status = "passed"
-    except kit.Skip as skip:
+    except framework.Skip as skip:
         status, detail = "skipped", str(skip)
-    except kit.Failed as failed:
+    except framework.Failed as failed:
         status, detail, remedy = "failed", str(failed), failed.remedy
     except MemoryError:
         status, detail = "failed", "out of memory"
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
         status, detail = "failed", where(bench) + "%s: %s" % (type(error).__name__, first_line(error))
-        remedy = kit.known_remedy(str(error))
-    result = {"status": status, "detail": detail or "", "seconds": kit.clock() - started}
+        remedy = framework.known_remedy(str(error))
+    result = {"status": status, "detail": detail or "", "seconds": framework.clock() - started}
     result["cpu_seconds"] = time.process_time() - burnt
     if status == "failed":
         result["remedy"] = remedy or check.remedy or None
@@ -86,18 +86,18 @@ def where(bench):
 
 def first_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return kit.brief(lines[0], 400) if lines else "no message"
+    return framework.brief(lines[0], 400) if lines else "no message"
 
 
 def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
-    bench_for = lambda tell: kit.Bench(None, request, tell, device)  # noqa: E731
+    bench_for = lambda tell: framework.Bench(None, request, tell, device)  # noqa: E731
     # Asked to end, take the check and whatever it started along; the question waits until both are known.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    started, step, result, late = kit.clock(), "", None, False
+    started, step, result, late = framework.clock(), "", None, False
     for event in child.lines(deadline):
         if event is None:
             late = True
@@ -114,7 +114,7 @@ def run_in_child(check, request, device, deadline):
     if result is not None:
         result.pop("event")
         return result
-    seconds = kit.clock() - started
+    seconds = framework.clock() - started
     base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
     if late:
         base["detail"] = "no answer within %.0f s" % seconds
@@ -202,7 +202,7 @@ def chosen(id, request):
 
 def jobs_for(scope, request, gpus):
     """(id, check, device) of one scope, in order."""
-    for check in kit.CHECKS:
+    for check in framework.CHECKS:
         if check.scope != scope or not wanted(check, request) or (scope == "gpus" and not gpus):
             continue
         if scope == "gpu":
@@ -234,7 +234,7 @@ def carry_out(jobs, request, tell):
         if FORK and not inline:
             result = run_in_child(check, request, device, time.time() + limit)
         else:
-            result = execute(check, kit.Bench(None, request, None, device))
+            result = execute(check, framework.Bench(None, request, None, device))
         tell(dict(result, event="end", id=id))
         if check.scope in ("gate", "import") and result["status"] == "failed":
             return False
@@ -256,7 +256,7 @@ def perform(request, tell):
         tell({"event": "begin", "id": "import." + package, "timeout": 1})
         tell({"event": "end", "id": "import." + package, "status": "skipped", "detail": request["no_import"]})
         return
-    importing = kit.Check("import." + package, import_package, package, "smoke", "import", 120, request.get("import_remedy", ""))
+    importing = framework.Check("import." + package, import_package, package, "smoke", "import", 120, request.get("import_remedy", ""))
     # The import always happens, but a run that continues after a crash has already told about it.
     quiet = importing.id in request.get("done", ())
     say = (lambda event: None) if quiet else tell

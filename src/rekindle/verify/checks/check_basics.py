@@ -2,7 +2,7 @@
 
 import sys
 
-from rekindle_checks.kit import Skip, check, planned_settings
+from rekindle_checks.framework import Skip, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")

@@ -3,7 +3,7 @@
 import math
 
 from rekindle_checks import reference as ref
-from rekindle_checks.kit import Skip, check
+from rekindle_checks.framework import Skip, check
 
 PAIR = "torchvision and torchaudio must be built for exactly this torch: rekindle plan names the pair"
 

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.framework import Failed, Skip, check
 
 
 def scripted(x, n: int):

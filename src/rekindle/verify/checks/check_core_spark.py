@@ -3,7 +3,7 @@
 import ctypes
 import struct
 
-from rekindle_checks.kit import check
+from rekindle_checks.framework import check
 from rekindle_checks.library import load_library
 
 LIBRARY = "lib/libspark_core.so"

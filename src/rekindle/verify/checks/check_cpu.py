@@ -5,7 +5,7 @@ import os
 import platform
 import struct
 
-from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.framework import Failed, Skip, check
 from rekindle_checks.trap import executable_page
 
 # name: (cpuid leaf, register, bit), one instruction of that kind (assembled in this project's tests)

@@ -1,7 +1,7 @@
 """The kernel families on the CPU."""
 
 from rekindle_checks import families, families_more
-from rekindle_checks.kit import Skip, check
+from rekindle_checks.framework import Skip, check
 
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
 

@@ -5,7 +5,7 @@ import pickle
 import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.kit import Skip, check
+from rekindle_checks.framework import Skip, check
 
 
 @check("save-load", level="smoke", remedy="the wheel's zip writer or its alignment is broken: rebuild")

@@ -3,7 +3,7 @@
 from rekindle_checks import families, families_more
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, exact, is_rocm
-from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.framework import Failed, Skip, check
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
 FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")

@@ -6,7 +6,7 @@ import tempfile
 
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, is_rocm
-from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.framework import Failed, Skip, check
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 

@@ -4,7 +4,7 @@ import os
 import threading
 
 from rekindle_checks import reference as ref
-from rekindle_checks.kit import Failed, Skip, check
+from rekindle_checks.framework import Failed, Skip, check
 
 
 @check("threads", level="smoke", remedy="two OpenMP runtimes may be loaded: rekindle inspect WHEEL lists them")

@@ -1,7 +1,7 @@
 """The miniature's checks through its Python face."""
 
 from rekindle_checks.check_core_spark import FLOATS, ILLEGAL, OTHERS, bit_sum
-from rekindle_checks.kit import Skip, check, planned_settings
+from rekindle_checks.framework import Skip, check, planned_settings
 
 CAPABILITIES = ("DEFAULT", "AVX2", "AVX512", "ASIMD", "SVE")
 

@@ -3,7 +3,7 @@
 import math
 
 from rekindle_checks import reference as ref
-from rekindle_checks.kit import Failed, Skip
+from rekindle_checks.framework import Failed, Skip
 
 # Relative error allowed: some units in the last place of each type (2^-10 and 2^-7 are one unit of half and bfloat16).
 ROUNDING = {"float64": 1e-12, "float32": 2e-6, "float16": 4e-3, "bfloat16": 3e-2, "complex64": 4e-6, "complex128": 1e-12}

@@ -4,7 +4,7 @@ import math
 
 from rekindle_checks import reference as ref
 from rekindle_checks.families import tensor
-from rekindle_checks.kit import Failed, Skip
+from rekindle_checks.framework import Failed, Skip
 
 
 def well_conditioned(size):

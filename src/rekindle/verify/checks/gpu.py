@@ -2,7 +2,7 @@
 
 import contextlib
 
-from rekindle_checks.kit import Skip
+from rekindle_checks.framework import Skip
 
 
 def device_of(t):

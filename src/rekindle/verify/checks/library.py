@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 
-from rekindle_checks.kit import Failed, Skip
+from rekindle_checks.framework import Failed, Skip
 
 
 def package_folder(name):

@@ -1,4 +1,4 @@
-"""The papers that go with a wheel: a CycloneDX bill of materials and an in-toto provenance statement.
+"""The attestations that go with a wheel: a CycloneDX bill of materials and an in-toto provenance statement.
 
 Both are the same for the same inputs: no times, no random numbers. The bill lies inside the wheel where
 PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it names the wheel's digest.

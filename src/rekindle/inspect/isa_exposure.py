@@ -60,7 +60,7 @@ class Taking:
 
 
 @dataclass
-class Judged:
+class Exposure:
     """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard. ``offers`` and ``takings``
     are the two ends of calls between libraries, see :mod:`rekindle.inspect.cross`."""
 
@@ -76,11 +76,11 @@ class Judged:
     takings: list[Taking] = field(default_factory=list)
 
 
-def judge(library: LibraryScan, guards: Guards) -> Judged:
-    return _Judge(library, guards).run()
+def classify(library: LibraryScan, guards: Guards) -> Exposure:
+    return _Classifier(library, guards).run()
 
 
-class _Judge:
+class _Classifier:
     def __init__(self, library: LibraryScan, guards: Guards) -> None:
         self.library = library
         self.functions = library.functions
@@ -106,8 +106,8 @@ class _Judge:
             self._guard_of[number] = self.guards.find(name, self.functions.file(number), self.base)
         return self._guard_of[number]
 
-    def run(self) -> Judged:
-        out = Judged(functions=len(self.functions), named=self.named)
+    def run(self) -> Exposure:
+        out = Exposure(functions=len(self.functions), named=self.named)
         for number, used in sorted(self.uses.items()):
             isa = tuple(name for name in used if name not in IGNORED)
             if not isa or self._outlined_atomic(used):

@@ -14,18 +14,18 @@ from rekindle.cli import main as front
 from rekindle.errors import BadInput, Exit, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.verify.disk_errors import disk_errors, write_report
 from rekindle.verify.emulator import find_emulator
-from rekindle.verify.room import disk_trouble, write_report
 
 
 def test_a_full_disk_is_told_with_its_place() -> None:
-    with pytest.raises(BadInput) as error, disk_trouble():
+    with pytest.raises(BadInput) as error, disk_errors():
         raise OSError(errno.ENOSPC, "No space left on device", "/tmp/here")
     assert "/tmp/here" in error.value.message and "TMPDIR" in (error.value.remedy or "")
 
 
 def test_other_errors_stay_bugs() -> None:
-    with pytest.raises(OSError, match="strange"), disk_trouble():
+    with pytest.raises(OSError, match="strange"), disk_errors():
         raise OSError(errno.EINVAL, "strange")
 
 

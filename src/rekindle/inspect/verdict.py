@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.inspect.cpus import missing
-from rekindle.inspect.judge_gpu import judge_driver, judge_gpus
 from rekindle.inspect.packages import promised_glibc
+from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason
 from rekindle.model.version import at_least
@@ -19,13 +19,13 @@ from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
 
-def judge_machine(report: WheelReport, machine: Machine, name: str) -> Verdict:
+def verdict_for(report: WheelReport, machine: Machine, name: str) -> Verdict:
     axes = [
         *_system(report, machine),
         *_python(report, machine),
         *_cpu(report, machine),
-        *judge_gpus(report, machine),
-        *judge_driver(report, machine),
+        *gpu_verdicts(report, machine),
+        *driver_verdicts(report, machine),
         *_libc(report, machine),
         *_libraries(report),
         *_integrity(report),

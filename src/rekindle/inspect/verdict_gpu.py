@@ -31,7 +31,7 @@ def loads_gfx(archs: Iterable[str], device: Gfx) -> bool | None:
     return load_facts().gfx_rule.runs(archs, device)
 
 
-def judge_gpus(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if not machine.gpus:
         return []
     if not report.gpu.libraries and not report.gpu.declared:
@@ -155,7 +155,7 @@ def _doubt(sets: list[tuple[str, ArchSet]], device: Gfx, name: str) -> AxisVerdi
     return _say("unknown", "gpu-generic", text, "run it there: rekindle verify")
 
 
-def judge_driver(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     from rekindle.facts import load_facts
 
     if not report.cuda or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):

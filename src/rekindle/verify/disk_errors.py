@@ -15,7 +15,7 @@ _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, err
 
 
 @contextlib.contextmanager
-def disk_trouble() -> Iterator[None]:
+def disk_errors() -> Iterator[None]:
     """Everything inside writes to the temporary directory or the cache."""
     try:
         yield

@@ -31,7 +31,7 @@ class _WatchedEnv(Mapping[str, str]):
         return len(self._real)
 
 
-class Witness:
+class RecordingHost:
     """Satisfies :class:`rekindle.host.protocol.Host` by asking ``host`` and remembering."""
 
     def __init__(self, host: Host, probe: str) -> None:

@@ -31,7 +31,7 @@ _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guest:
+class EmulatedLayout:
     """The interpreter inside the emulation. ``root`` is None where the machine itself is x86-64."""
 
     python: Path
@@ -43,13 +43,13 @@ def host_is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
-def guest_from(interpreter: Interpreter) -> Guest:
+def layout_from(interpreter: Interpreter) -> EmulatedLayout:
     # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
-    return Guest(python=Path(interpreter.path).resolve(), version=interpreter.version[:2], root=None)
+    return EmulatedLayout(python=Path(interpreter.path).resolve(), version=interpreter.version[:2], root=None)
 
 
-def guest_in(root: Root) -> Guest:
-    return Guest(python=root.python, version=root.version, root=root)
+def layout_in(root: Root) -> EmulatedLayout:
+    return EmulatedLayout(python=root.python, version=root.version, root=root)
 
 
 def check_subject(subject: Subject) -> None:
@@ -88,7 +88,7 @@ def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
 
 
 def wanted_dependencies(subject: Subject, version: tuple[int, int]) -> list[str]:
-    """The wheel's requirements on x86-64 Linux and the guest's Python, without what only serves GPUs."""
+    """The wheel's requirements on x86-64 Linux and the emulated Python, without what only serves GPUs."""
     environment = {
         "python_version": f"{version[0]}.{version[1]}",
         "python_full_version": f"{version[0]}.{version[1]}.0",
@@ -117,7 +117,7 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int]) -> list[str]
 def install_dependencies(
     requirements: Sequence[str], folder: Path, version: tuple[int, int], links: Sequence[str]
 ) -> None:
-    """Wheels for the guest, put into ``folder`` by the pip of this Python; nothing is built."""
+    """Wheels for the emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
     if not requirements:
         return
     platforms = [f"manylinux_2_{minor}_x86_64" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
@@ -141,10 +141,10 @@ def install_dependencies(
         )
 
 
-def write_stubs(site: Path, package: str, folder: Path, guest: Guest) -> list[str]:
+def write_stubs(site: Path, package: str, folder: Path, layout: EmulatedLayout) -> list[str]:
     """Stand-ins for the libraries nobody has; their names."""
     libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
-    places = guest.root.library_folders if guest.root else _system_folders()
+    places = layout.root.library_folders if layout.root else _system_folders()
     missing = missing_libraries(libraries, places)
     folder.mkdir(parents=True, exist_ok=True)
     for name, symbols in missing.items():
@@ -160,7 +160,7 @@ def _system_folders() -> tuple[Path, ...]:
 def emulated_target(
     emulator: Emulator,
     cpu: EmulatedCpu,
-    guest: Guest,
+    layout: EmulatedLayout,
     *,
     site: Path,
     stubs: Path,
@@ -168,7 +168,7 @@ def emulated_target(
     stubbed: list[str],
     env: Mapping[str, str],
 ) -> Target:
-    """The command that runs the agent on the emulated CPU; ``env`` is the user's, for the guest alone."""
+    """The command that runs the agent on the emulated CPU; ``env`` is the user's, for the emulated program alone."""
     settings = {
         "PYTHONPATH": str(site),
         "LD_LIBRARY_PATH": str(stubs),
@@ -178,28 +178,28 @@ def emulated_target(
         "OPENBLAS_NUM_THREADS": "1",
         **env,
     }
-    if guest.root is not None:
-        settings["PYTHONHOME"] = str(guest.root.path / "usr")
-    command = emulator.command(cpu, root=guest.root.path if guest.root else None, env=settings)
+    if layout.root is not None:
+        settings["PYTHONHOME"] = str(layout.root.path / "usr")
+    command = emulator.command(cpu, root=layout.root.path if layout.root else None, env=settings)
     environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
     if stubbed:
         environment["stub libraries"] = " ".join(stubbed)
-    fits = not subject.pythons or guest.version in subject.pythons
+    fits = not subject.pythons or layout.version in subject.pythons
     return Target(
-        command=(*command, str(guest.python)),
+        command=(*command, str(layout.python)),
         package=subject.package,
         subject=f"{subject.path.name} on emulated {cpu.name}",
         patience=PATIENCE,
         cpu=cpu.name,
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
-        no_import=None if fits else _other_python(subject, guest),
+        no_import=None if fits else _other_python(subject, layout),
         environment=environment,
     )
 
 
-def _other_python(subject: Subject, guest: Guest) -> str:
+def _other_python(subject: Subject, layout: EmulatedLayout) -> str:
     wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
     return (
-        f"the wheel is for Python {wanted}, the emulated one is {guest.version[0]}.{guest.version[1]}; "
+        f"the wheel is for Python {wanted}, the emulated one is {layout.version[0]}.{layout.version[1]}; "
         "only its C functions were tried"
     )

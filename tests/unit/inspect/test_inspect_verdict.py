@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.inspect.judge import judge_machine
-from rekindle.inspect.judge_gpu import loads, loads_gfx
+from rekindle.inspect.verdict import verdict_for
+from rekindle.inspect.verdict_gpu import loads, loads_gfx
 from rekindle.model.arch import Sm, parse_gfx, parse_sm
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine, Os, Python
 from rekindle.model.wheel import (
@@ -64,7 +64,7 @@ def axis(verdict: Verdict, name: str) -> str:
 
 
 def test_a_static_library_does_not_make_a_card_run() -> None:
-    verdict = judge_machine(OLD, machine("sm_35"), "K40c")
+    verdict = verdict_for(OLD, machine("sm_35"), "K40c")
     assert verdict.runs is False
     assert verdict.axes[0].axis == "gpu"
     assert "static" in verdict.axes[0].text
@@ -74,12 +74,12 @@ def test_a_static_library_does_not_make_a_card_run() -> None:
     ("gpu", "runs"), [("sm_37", "yes"), ("sm_75", "yes"), ("sm_89", "yes"), ("sm_90", "no"), ("sm_120", "no")]
 )
 def test_same_major_equal_or_lower_minor(gpu: str, runs: str) -> None:
-    assert axis(judge_machine(OLD, machine(gpu), "x"), "gpu") == runs
+    assert axis(verdict_for(OLD, machine(gpu), "x"), "gpu") == runs
 
 
 def test_kernels_of_a_static_library_that_miss_the_card_are_named() -> None:
     gpu = WheelGpu(libraries=(library(("sm_75 sm_80", "own", 1), ("sm_80 sm_86", "static", 32)),))
-    verdict = judge_machine(msgspec.structs.replace(OLD, gpu=gpu), machine("sm_75"), "T4")
+    verdict = verdict_for(msgspec.structs.replace(OLD, gpu=gpu), machine("sm_75"), "T4")
     assert verdict.runs is True
     assert axis(verdict, "gpu") == "partly"
     assert "32 of 33" in verdict.axes[0].text
@@ -113,9 +113,9 @@ def test_amd_needs_its_own_chip_and_rocblas_files() -> None:
         data_files=(DataFiles(library="rocBLAS", gfx=("gfx90a",), files=3),),
     )
     report = msgspec.structs.replace(OLD, gpu=gpu, cuda=None, rocm="6.1")
-    assert axis(judge_machine(report, machine("gfx906"), "MI50"), "gpu") == "no"
-    assert axis(judge_machine(report, machine("gfx90a"), "MI210"), "gpu") == "yes"
-    assert axis(judge_machine(report, machine("gfx1030"), "6800"), "gpu") == "no"
+    assert axis(verdict_for(report, machine("gfx906"), "MI50"), "gpu") == "no"
+    assert axis(verdict_for(report, machine("gfx90a"), "MI210"), "gpu") == "yes"
+    assert axis(verdict_for(report, machine("gfx1030"), "6800"), "gpu") == "no"
     assert loads_gfx(["gfx90a:xnack+"], parse_gfx("gfx90a:xnack-")) is False
 
 
@@ -125,19 +125,19 @@ def amd_only(*archs: str) -> WheelReport:
 
 def test_generic_code_runs_on_the_chips_it_covers() -> None:
     report = amd_only("gfx1030", "gfx11-generic")
-    assert axis(judge_machine(report, machine("gfx1151"), "Strix Halo"), "gpu") == "yes"
-    assert axis(judge_machine(report, machine("gfx1031"), "6700"), "gpu") == "no"
+    assert axis(verdict_for(report, machine("gfx1151"), "Strix Halo"), "gpu") == "yes"
+    assert axis(verdict_for(report, machine("gfx1031"), "6700"), "gpu") == "no"
 
 
 def test_what_depends_is_not_told() -> None:
-    only_spirv = judge_machine(amd_only("amdgcnspirv"), machine("gfx1100"), "7900")
+    only_spirv = verdict_for(amd_only("amdgcnspirv"), machine("gfx1100"), "7900")
     assert axis(only_spirv, "gpu") == "unknown"
     assert only_spirv.runs is None
     assert any("SPIR-V" in one.text for one in only_spirv.axes)
-    switch = judge_machine(amd_only("gfx90a:xnack+"), machine("gfx90a"), "MI210")
+    switch = verdict_for(amd_only("gfx90a:xnack+"), machine("gfx90a"), "MI210")
     assert axis(switch, "gpu") == "unknown"
     assert any("how xnack stands" in one.text for one in switch.axes)
-    assert axis(judge_machine(amd_only("amdgcnspirv"), machine("sm_86"), "3090"), "gpu") == "no"
+    assert axis(verdict_for(amd_only("amdgcnspirv"), machine("sm_86"), "3090"), "gpu") == "no"
 
 
 def test_the_cpu_axis() -> None:
@@ -149,24 +149,24 @@ def test_the_cpu_axis() -> None:
     report = msgspec.structs.replace(OLD, cpu=needs_avx2)
     old = machine(cpu=Cpu(microarchitecture="ivybridge", features=("avx", "f16c")))
     new = machine(cpu=Cpu(microarchitecture="haswell", features=("avx", "avx2")))
-    assert judge_machine(report, old, "x").runs is False
-    assert axis(judge_machine(report, new, "x"), "cpu") == "yes"
+    assert verdict_for(report, old, "x").runs is False
+    assert axis(verdict_for(report, new, "x"), "cpu") == "yes"
     corner = msgspec.structs.replace(needs_avx2, required=())
-    assert axis(judge_machine(msgspec.structs.replace(OLD, cpu=corner), old, "x"), "cpu") == "partly"
-    assert axis(judge_machine(report, machine(), "x"), "cpu") == "unknown"
+    assert axis(verdict_for(msgspec.structs.replace(OLD, cpu=corner), old, "x"), "cpu") == "partly"
+    assert axis(verdict_for(report, machine(), "x"), "cpu") == "unknown"
 
 
 def test_glibc_python_system_and_driver() -> None:
-    assert axis(judge_machine(OLD, machine(os=Os(system="linux", arch="x86_64", glibc="2.12")), "x"), "libc") == "no"
-    assert axis(judge_machine(OLD, machine(os=Os(system="windows", arch="x86_64")), "x"), "system") == "no"
-    assert axis(judge_machine(OLD, machine(os=Os(system="linux", arch="aarch64")), "x"), "system") == "no"
-    assert axis(judge_machine(OLD, machine(pythons=(Python(version="3.9.1"),)), "x"), "python") == "no"
-    assert axis(judge_machine(OLD, machine(pythons=(Python(version="3.11.4"),)), "x"), "python") == "yes"
-    assert axis(judge_machine(OLD, machine("sm_80", drivers=Drivers(nvidia="390.10")), "x"), "driver") == "no"
-    assert axis(judge_machine(OLD, machine("sm_80", drivers=Drivers(nvidia="535.10")), "x"), "driver") == "yes"
+    assert axis(verdict_for(OLD, machine(os=Os(system="linux", arch="x86_64", glibc="2.12")), "x"), "libc") == "no"
+    assert axis(verdict_for(OLD, machine(os=Os(system="windows", arch="x86_64")), "x"), "system") == "no"
+    assert axis(verdict_for(OLD, machine(os=Os(system="linux", arch="aarch64")), "x"), "system") == "no"
+    assert axis(verdict_for(OLD, machine(pythons=(Python(version="3.9.1"),)), "x"), "python") == "no"
+    assert axis(verdict_for(OLD, machine(pythons=(Python(version="3.11.4"),)), "x"), "python") == "yes"
+    assert axis(verdict_for(OLD, machine("sm_80", drivers=Drivers(nvidia="390.10")), "x"), "driver") == "no"
+    assert axis(verdict_for(OLD, machine("sm_80", drivers=Drivers(nvidia="535.10")), "x"), "driver") == "yes"
 
 
 def test_the_worst_axis_comes_first() -> None:
-    order = [one.runs for one in judge_machine(OLD, machine("sm_120"), "x").axes]
+    order = [one.runs for one in verdict_for(OLD, machine("sm_120"), "x").axes]
     rank = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
     assert order == sorted(order, key=lambda runs: rank[runs])

@@ -13,7 +13,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 
 
-def tell_machine(examined: Examination) -> str:
+def summarise_machine(examined: Examination) -> str:
     machine = examined.machine
     gpus = ", ".join(gpu.name or str(gpu.arch or gpu.vendor) for gpu in machine.gpus) or "no GPU"
     cpu = machine.cpu.name or machine.cpu.microarchitecture or machine.os.arch or "unknown CPU"
@@ -21,7 +21,7 @@ def tell_machine(examined: Examination) -> str:
     return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
 
 
-def tell_plan(plan: Plan) -> str:
+def summarise_plan(plan: Plan) -> str:
     if plan.project == "spark":
         return " ".join(reason.text for reason in plan.because)
     if plan.answer == "none":
@@ -37,22 +37,22 @@ def tell_plan(plan: Plan) -> str:
     return f"build {what}{python} from source{cost}"
 
 
-def tell_tree(tree: SourceTree) -> str:
+def summarise_tree(tree: SourceTree) -> str:
     return f"{tree.project} {tree.version}{' at ' + tree.commit[:12] if tree.commit else ''} in {tree.root}"
 
 
-def tell_patches(tree: SourceTree) -> str:
+def summarise_patches(tree: SourceTree) -> str:
     ours = [patch for patch in tree.patches if patch.state == "applied"]
     if not ours:
         return "none needed with these tools"
     return "; ".join(f"{patch.id} ({patch.title})" if patch.title else patch.id for patch in ours)
 
 
-def tell_build(built: BuildResult) -> str:
+def summarise_build(built: BuildResult) -> str:
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 
-def tell_bundle(report: BundleReport) -> str:
+def summarise_bundle(report: BundleReport) -> str:
     left = f"; not found here: {', '.join(each.name for each in report.missing)}" if report.missing else ""
     if not report.out:
         return f"nothing to bring along: it needs only what every machine has{left}"
@@ -61,7 +61,7 @@ def tell_bundle(report: BundleReport) -> str:
     return f"{', '.join(names[:4])}{more} now inside {Path(report.out).name}{left}"
 
 
-def tell_inspection(report: WheelReport) -> str:
+def summarise_inspection(report: WheelReport) -> str:
     gpu = [*report.gpu.torch_kernels.sass, *report.gpu.torch_kernels.ptx, *report.gpu.torch_kernels.gfx]
     dispatched = [use.isa for use in report.cpu.dispatched]
     parts = [
@@ -73,5 +73,5 @@ def tell_inspection(report: WheelReport) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def tell_proof(proof: VerifyReport) -> str:
+def summarise_proof(proof: VerifyReport) -> str:
     return f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"

@@ -15,7 +15,7 @@ from rekindle.plan import (  # they register themselves
     rules_toolchain,
     rules_wish,
 )
-from rekindle.plan.candidate import Candidate, Judged
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.candidates import builds
 from rekindle.plan.compilers import choose
 from rekindle.plan.cost import cost
@@ -23,7 +23,7 @@ from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
 
-__all__ = ["judge", "judged_builds", "rules_resources", "rules_system", "rules_wish", "with_hazards"]
+__all__ = ["assess", "assessed_builds", "rules_resources", "rules_system", "rules_wish", "with_hazards"]
 
 # Looked at before a compiler is searched for: most candidates end here.
 _VERSION_CHECKS = (rules_gpu.sources_take_arch, rules_gpu.sources_still_compile)
@@ -35,28 +35,28 @@ _KIT_CHECKS = (
 )
 
 
-def judge(candidate: Candidate, question: Question) -> Judged:
-    judged = Judged(candidate, list(refusals(candidate, question)))
-    judged.settle()
+def assess(candidate: Candidate, question: Question) -> Assessed:
+    assessed = Assessed(candidate, list(refusals(candidate, question)))
+    assessed.settle()
     if candidate.flavour is not None and candidate.backend != "cpu":
         backend = BACKENDS[candidate.backend]
         for gpu in question.gpus:
             coverage = backend.covers(candidate.flavour, question.platform, gpu, question.facts)
-            judged.covered.append((gpu, coverage))
-    judged.cost = cost(judged, question)
-    return judged
+            assessed.covered.append((gpu, coverage))
+    assessed.cost = cost(assessed, question)
+    return assessed
 
 
-def with_hazards(judged: Judged, question: Question) -> Judged:
+def with_hazards(assessed: Assessed, question: Question) -> Assessed:
     """Look up the warnings too; only the few candidates that are shown need them."""
-    judged.hazards = [hazard for hazard in met(judged.candidate, question) if hazard.effect == "warns"]
-    return judged
+    assessed.hazards = [hazard for hazard in met(assessed.candidate, question) if hazard.effect == "warns"]
+    return assessed
 
 
-def judged_builds(
+def assessed_builds(
     question: Question, versions: tuple[str, ...], *, every: bool = False, kits: int | None = None
-) -> Iterator[Judged]:
-    """Builds, judged. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted;
+) -> Iterator[Assessed]:
+    """Builds, assessed. The compiler is looked for only where the toolkit passes, unless ``every`` is wanted;
     ``kits`` limits how many toolkits are tried per release (the asked one is the first).
     """
     if not every:
@@ -64,7 +64,7 @@ def judged_builds(
     for candidate in builds(question, versions, kits=kits):
         if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
             continue
-        yield judge(replace(candidate, compiler=choose(candidate, question)), question)
+        yield assess(replace(candidate, compiler=choose(candidate, question)), question)
 
 
 def _version_passes(version: str, question: Question) -> bool:
