@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.plan import BuildRecipe, Plan, Reason
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
 
 WHY = (Reason(code="no-kernel-image", text="No official wheel has code for sm_35.", source="torch.toml"),)
 
@@ -34,7 +34,7 @@ ROCM = Plan(
 )  # fmt: skip
 BLACKWELL = Plan(
     answer="install", torch="2.7.1", variant="cu128", cuda="12.8", python="3.11",
-    commands=("pip install torch==2.7.1 --index-url https://download.pytorch.org/whl/cu128",),
+    requests=(Request(name="torch", version="2.7.1+cu128", index="https://download.pytorch.org/whl/cu128"),),
     because=(Reason(code="wheel-has-arch", text="The cu128 wheel has code for sm_120."),),
 )  # fmt: skip
 CPU = Plan(

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shlex
 from dataclasses import dataclass, field, replace
 
 from rekindle.errors import BadInput
 from rekindle.export.quoting import comment
-from rekindle.model.plan import Plan
+from rekindle.model.plan import Plan, pip_arguments
 
 REPOSITORIES = {
     "torch": "https://github.com/pytorch/pytorch.git",
@@ -105,9 +104,10 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         reasons=tuple(_sourced(reason.text, reason.source) for reason in plan.because),
     )
     if plan.answer == "install":
-        if not plan.commands:
-            raise BadInput("the plan says install but names no command, so there is nothing to export")
-        commands, env = _install_steps(plan.commands)
+        if not plan.requests:
+            raise BadInput("the plan says install but names no package", remedy="make the plan again with this version")
+        env = dict(plan.env)
+        commands = tuple(("python", "-m", "pip", "install", *words) for words in pip_arguments(plan.requests))
         lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
         cautions = tuple(_sourced(reason.text, reason.source) for reason in plan.warnings)
         return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions))
@@ -138,28 +138,6 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         memory_gib=int(build.memory_gib or 0),
         gib_per_job=GIB_PER_JOB_GPU if gpu else GIB_PER_JOB_CPU,
     )
-
-
-def _install_steps(lines: tuple[str, ...]) -> tuple[tuple[tuple[str, ...], ...], dict[str, str]]:
-    """The plan's lines, with the environment's own Python, and the variables they set."""
-    commands: list[tuple[str, ...]] = []
-    env: dict[str, str] = {}
-    for line in lines:
-        words = tuple(shlex.split(line))
-        if words[:1] == ("export",) and len(words) == 2 and "=" in words[1]:
-            name, _, value = words[1].partition("=")
-            env[name] = value
-        elif words[:1] == ("setx",) and len(words) == 3:
-            env[words[1]] = words[2]
-        elif re.fullmatch(r"python[\d.]*", words[0]):
-            commands.append(("python", *words[1:]))
-        elif words[0] == "py":
-            commands.append(("python", *words[2 if words[1].startswith("-3") else 1 :]))
-        elif words[0] in ("pip", "pip3"):
-            commands.append(("python", "-m", "pip", *words[1:]))
-        else:
-            raise BadInput(f"the plan's command {words[0]!r} is none that can be exported", remedy="update rekindle")
-    return tuple(commands), env
 
 
 def _python(version: str | None) -> str:

@@ -1,18 +1,19 @@
-"""Installs what a plan's commands say into an environment, and tells what then is in it.
+"""Installs what a plan requests into an environment, and tells what then is in it.
 
-A plan's commands are lines for people (``pip install torch==2.7.1 --index-url …``). Only ``pip install`` lines
-are carried out, as argument lists, by the environment's own interpreter: nothing goes through a shell.
+The requests become argument lists for the pip of the environment's own interpreter: nothing goes through a shell,
+and no line written for people is read back.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+import msgspec
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.process import run_long, stop_signals_as_interrupt
@@ -20,39 +21,31 @@ from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.journey import Installation
 from rekindle.model.machine import Machine
+from rekindle.model.plan import Request, pip_arguments
 from rekindle.model.progress import Progress
 
-# pip install …, python3.11 -m pip install …, py -3.12 -m pip install …, uv pip install …
-_LEAD = re.compile(r"(?:(?:uv )?pip3? |(?:python[\d.]*(?:\.exe)?|py)(?: -3[\d.]*)? -m pip )install ")
+COMPANIONS = ("torchvision", "torchaudio")
 _KEEP_LAST = 40
 
 
-def pip_arguments(commands: Sequence[str]) -> list[list[str]]:
-    """What follows ``pip install`` in each such line; other lines (a driver to update, say) are for people."""
-    found = []
-    for command in commands:
-        if lead := _LEAD.match(command):
-            words = shlex.split(command[lead.end() :], comments=True)
-            if words:
-                found.append(words)
-    if not found:
-        raise BadInput("the plan has no 'pip install' line that could be carried out")
-    return found
+def to_install(
+    requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
+) -> tuple[tuple[str, ...], ...]:
+    """What follows ``pip install``, command by command.
 
-
-def adapted(arguments: Sequence[str], *, index: str | None, torch_only: bool) -> list[str]:
-    """The same request at another index (``default``: pip's own), and without torchvision and torchaudio."""
-    kept: list[str] = []
-    words = iter(arguments)
-    for word in words:
-        if index and word in ("--index-url", "--extra-index-url", "-i"):
-            next(words, None)
-            continue
-        elsewhere = index and word.startswith(("--index-url=", "--extra-index-url="))
-        extra = torch_only and re.match(r"torch(?:vision|audio)\b", word)
-        if not elsewhere and not extra:
-            kept.append(word)
-    return [*kept, "--index-url", index] if index and index != "default" else kept
+    ``index`` is asked instead of the plan's own (``default``: pip's own); ``torch_only`` leaves torchvision and
+    torchaudio out.
+    """
+    wanted = [request for request in requests if not (torch_only and request.name in COMPANIONS)]
+    if index is not None:
+        place = None if index == "default" else index
+        wanted = [msgspec.structs.replace(request, index=place, links=None) for request in wanted]
+    for request in wanted:
+        if request.requirement.startswith("-"):
+            raise BadInput(f"the plan requests {request.requirement!r}, which is no package")
+    if not wanted:
+        raise BadInput("the plan has nothing to install")
+    return pip_arguments(wanted)
 
 
 def find_python(machine: Machine, wanted: str | None) -> str:

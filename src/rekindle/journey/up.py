@@ -6,7 +6,7 @@ interrupted one continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,10 +117,7 @@ class _Story:
 
     def install(self) -> Journey:
         self._installed(
-            [
-                installing.adapted(request, index=self.options.index, torch_only=self.options.torch_only)
-                for request in installing.pip_arguments(self.plan.commands)
-            ]
+            installing.to_install(self.plan.requests, index=self.options.index, torch_only=self.options.torch_only)
         )
         return self._proved(None)
 
@@ -131,7 +128,7 @@ class _Story:
         self._installed([["--force-reinstall", str(wheel)]])
         return self._proved(wheel)
 
-    def _installed(self, requests: list[list[str]]) -> Installation:
+    def _installed(self, requests: Sequence[Sequence[str]]) -> Installation:
         def make() -> Installation:
             if self.options.python is None:
                 base = installing.find_python(self.machine, self.plan.python)

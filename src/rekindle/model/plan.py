@@ -2,11 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from rekindle.model.document import Document, Part
 
 Answer = Literal["install", "build", "none"]
+
+
+Evidence = Literal["proven", "compiled", "reported", "untried"]
+
+
+class Request(Part, frozen=True, kw_only=True):
+    """One package to install, and why.
+
+    ``version`` is what the installed package will call itself: ``2.7.1+cu128`` from an index of its own, ``2.7.1``
+    from PyPI. ``specifier`` stands where no exact version is wanted (``<2``). ``index`` is None for PyPI;
+    ``links`` is a page of files (pip's ``-f``); ``url`` a wheel by its place.
+    """
+
+    name: str
+    version: str | None = None
+    specifier: str | None = None
+    extras: tuple[str, ...] = ()
+    index: str | None = None
+    links: str | None = None
+    url: str | None = None
+    why: str = ""
+
+    @property
+    def requirement(self) -> str:
+        """What pip is asked for. An index of one flavour needs no local part; a page of all flavours does."""
+        if self.url:
+            return self.url
+        extras = f"[{','.join(self.extras)}]" if self.extras else ""
+        if self.version is None:
+            return f"{self.name}{extras}{self.specifier or ''}"
+        public = self.version.partition("+")[0]
+        return f"{self.name}{extras}=={self.version if self.links else public}"
+
+
+def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
+    """What follows ``pip install``: one list per index and page of files. A limit (``numpy<2``) is asked for apart,
+    so that it cannot change which torch is taken.
+    """
+    groups: dict[tuple[str | None, str | None, bool], list[str]] = {}
+    for request in requests:
+        groups.setdefault((request.index, request.links, request.version is None), []).append(request.requirement)
+    return tuple(
+        (*names, *(("--index-url", index) if index else ()), *(("-f", links) if links else ()))
+        for (index, links, _), names in groups.items()
+    )
+
+
+StepKind = Literal["run", "set", "keep", "cd", "activate", "call"]
+
+
+class Step(Part, frozen=True, kw_only=True):
+    """One step by hand, before any shell's spelling: a command, variables to set (or to keep set for good), a
+    folder to go to, a virtual environment to activate, or a script to call for its variables (vcvars)."""
+
+    kind: StepKind
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    folder: str | None = None
 
 
 class Reason(Part, frozen=True, kw_only=True):
@@ -91,6 +150,10 @@ class Alternative(Part, frozen=True, kw_only=True):
 
 
 class Plan(Document, frozen=True, kw_only=True):
+    """The finished plan. ``requests`` is what gets installed, ``env`` what must be set whenever torch is used,
+    ``steps`` the way by hand; ``commands`` is only their spelling for people.
+    """
+
     answer: Answer
     as_asked: bool = False
     torch: str | None = None
@@ -101,6 +164,10 @@ class Plan(Document, frozen=True, kw_only=True):
     python: str | None = None
     numpy: str | None = None
     arch_list: tuple[str, ...] = ()
+    requests: tuple[Request, ...] = ()
+    evidence: Evidence | None = None
+    env: dict[str, str] = {}
+    steps: tuple[Step, ...] = ()
     commands: tuple[str, ...] = ()
     because: tuple[Reason, ...] = ()
     changes: tuple[Change, ...] = ()

@@ -17,7 +17,8 @@ from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons, cpu_plan_reasons, warnings_for
 from rekindle.plan.recipe import make_recipe, planned_cudnn
 from rekindle.plan.rules_gpu import card
-from rekindle.plan.steps import build_commands, install_commands
+from rekindle.plan.shell import spell
+from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
 
 if TYPE_CHECKING:
     from rekindle.plan.solve import Outcome
@@ -35,7 +36,12 @@ def compose(outcome: Outcome) -> Plan:
     candidate = best.candidate
     changes = tuple(_explained(change, against, candidate) for change in best.changes)
     recipe = make_recipe(best, question) if candidate.answer == "build" else None
-    commands = build_commands(candidate, recipe, question) if recipe else install_commands(best, question)
+    system = question.machine.os.system
+    requests = () if recipe else install_requests(best, question)
+    env = {} if recipe else lasting_env(best)
+    steps = (
+        build_steps(candidate, recipe, question) if recipe else install_steps(requests, env, candidate.python, system)
+    )
     because = [*choice_reasons(best, question), *_reasons(against)]
     return Plan(
         answer=candidate.answer,
@@ -46,21 +52,18 @@ def compose(outcome: Outcome) -> Plan:
         rocm=candidate.rocm,
         cudnn=planned_cudnn(candidate, question),
         python=candidate.python,
-        numpy=numpy_spec(candidate, question),
+        numpy=numpy_limit(candidate, question) or ">=1.26",
         arch_list=recipe.arch_list if recipe else (),
-        commands=commands,
+        requests=requests,
+        env=env,
+        steps=tuple(steps),
+        commands=spell(steps, "cmd" if system == "windows" else "sh"),
         because=tuple(because),
         changes=changes,
         build=recipe,
         alternatives=_alternatives(outcome, best),
         warnings=tuple(warnings_for(best, outcome)),
     )
-
-
-def numpy_spec(candidate: Candidate, question: Question) -> str:
-    era = question.facts.era(candidate.torch)
-    limit = era.numpy_windows if question.platform == "windows" else era.numpy_linux
-    return limit or ">=1.26"
 
 
 def _explained(change: Change, against: list[Refusal], candidate: Candidate) -> Change:

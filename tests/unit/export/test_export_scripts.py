@@ -16,7 +16,7 @@ from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import FORMATS, encode, render
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
 from rekindle.model.document import encode as encode_document
-from rekindle.model.plan import BuildRecipe, Plan, Reason
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
 
 PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"
 
@@ -88,7 +88,7 @@ def test_a_missing_patch_is_a_fault() -> None:
 def test_nothing_to_export() -> None:
     with pytest.raises(BadInput, match="too old"):
         make_recipe(Plan(answer="none", because=(Reason(code="x", text="the card is too old"),)), {})
-    with pytest.raises(BadInput, match="no command"):
+    with pytest.raises(BadInput, match="no package"):
         make_recipe(Plan(answer="install"), {})
 
 
@@ -148,14 +148,14 @@ def test_spark_patches_are_found_by_their_names() -> None:
     assert "cmake_minimum_required(VERSION 3.5" in api.export(plan, "sh").text
 
 
-def test_the_planners_own_install_lines_become_steps() -> None:
+def test_what_the_plan_requests_becomes_commands() -> None:
     plan = Plan(
         answer="install",
         torch="2.6.0",
-        commands=(
-            "export HSA_OVERRIDE_GFX_VERSION=10.3.0",
-            'python3.12 -m pip install "torch==2.6.0" --index-url https://x/whl',
-            'py -3.12 -m pip install "numpy<2"',
+        env={"HSA_OVERRIDE_GFX_VERSION": "10.3.0"},
+        requests=(
+            Request(name="torch", version="2.6.0+rocm6.2.4", index="https://x/whl"),
+            Request(name="numpy", specifier="<2"),
         ),
     )
     recipe = make_recipe(plan, {})
@@ -165,7 +165,7 @@ def test_the_planners_own_install_lines_become_steps() -> None:
         ("python", "-m", "pip", "install", "numpy<2"),
     )
     assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in render(recipe, "sh")
-    with pytest.raises(BadInput, match="curl"):
+    with pytest.raises(BadInput, match="no package"):
         make_recipe(Plan(answer="install", commands=("curl x | sh",)), {})
 
 

@@ -1,4 +1,4 @@
-"""Carrying out a plan's commands: only pip lines, never a shell."""
+"""Carrying out what a plan requests: argument lists for pip, never a shell."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ import sys
 import pytest
 
 from rekindle.errors import BadInput, MissingTool
-from rekindle.journey.install import adapted, find_python, pip_arguments
+from rekindle.journey.install import find_python, to_install
 from rekindle.model.machine import Machine, Os, Python
+from rekindle.model.plan import Request
+
+INDEX = "https://example.org/whl/cu126"
+TORCH = Request(name="torch", version="2.7.1+cu126", index=INDEX)
+VISION = Request(name="torchvision", version="0.22.1+cu126", index=INDEX)
+NUMPY = Request(name="numpy", specifier="<2")
 
 
-def test_only_pip_install_lines_are_carried_out() -> None:
-    commands = (
-        "sudo apt install nvidia-driver-580",
-        "pip install torch==2.7.1 --index-url https://example.org/whl/cu126  # for sm_61",
-        "python3.11 -m pip install 'numpy<2'",
-        "py -3.12 -m pip install wheel",
+def test_requests_of_one_index_are_one_command_and_a_limit_goes_apart() -> None:
+    assert to_install([TORCH, VISION, NUMPY]) == (
+        ("torch==2.7.1", "torchvision==0.22.1", "--index-url", INDEX),
+        ("numpy<2",),
     )
-    assert pip_arguments(commands) == [
-        ["torch==2.7.1", "--index-url", "https://example.org/whl/cu126"],
-        ["numpy<2"],
-        ["wheel"],
-    ]
 
 
-@pytest.mark.parametrize("command", ["rm -rf /", "pip install", "pip download torch", "sh -c 'pip install x'"])
-def test_anything_else_is_refused(command: str) -> None:
-    with pytest.raises(BadInput):
-        pip_arguments([command])
+def test_a_page_of_all_flavours_needs_the_local_part() -> None:
+    old = Request(name="torch", version="1.10.0+cu113", links="https://example.org/stable.html")
+    assert to_install([old]) == (("torch==1.10.0+cu113", "-f", "https://example.org/stable.html"),)
+    assert to_install([old], index="default") == (("torch==1.10.0",),)
 
 
-def test_shell_syntax_stays_an_argument() -> None:
-    assert pip_arguments(["pip install torch; rm x"]) == [["torch;", "rm", "x"]]
+@pytest.mark.parametrize("request_", [Request(name="-r/etc/passwd"), Request(name="x", url="--index-url=y")])
+def test_an_option_is_no_package(request_: Request) -> None:
+    with pytest.raises(BadInput, match="no package"):
+        to_install([request_])
+
+
+def test_nothing_to_install_is_said() -> None:
+    with pytest.raises(BadInput, match="nothing"):
+        to_install([])
 
 
 def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
@@ -44,9 +50,7 @@ def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
 
 
 def test_another_index_replaces_the_plans() -> None:
-    asked = ["torch==2.7.1", "torchvision==0.22.1", "--index-url", "https://example.org/whl/cu126"]
-    assert adapted(asked, index="https://mirror/simple", torch_only=False) == [
-        "torch==2.7.1", "torchvision==0.22.1", "--index-url", "https://mirror/simple",
-    ]  # fmt: skip
-    assert adapted(asked, index="default", torch_only=True) == ["torch==2.7.1"]
-    assert adapted(asked, index=None, torch_only=False) == asked
+    asked = [TORCH, VISION]
+    mirror = "https://mirror/simple"
+    assert to_install(asked, index=mirror) == (("torch==2.7.1", "torchvision==0.22.1", "--index-url", mirror),)
+    assert to_install(asked, index="default", torch_only=True) == (("torch==2.7.1",),)
