@@ -1,56 +1,38 @@
-"""What can make torch fast: one module per backend, each satisfying :class:`Backend`, all in ``BACKENDS``.
+"""The one truth of compatibility: does this code run on that card, driver, CPU, C library; what a build costs.
 
-A new backend is one module, one line in the dict, one table of facts.
+Pure functions over typed values and facts, no I/O. Every verb asks here and keeps no rule of its own.
+
+``images``     GPU code on a card (SASS, PTX, gfx, generic gfx, SPIR-V)
+``driver``     the floor and the ceiling of drivers, per card, toolkit and system
+``cudnn``      what cuDNN still has code for
+``toolkit``    what nvcc compiles for, and the host compilers it takes
+``processor``  CPU features against code: starts, starts but crashes somewhere, does not start
+``libc``       which C library, and is it new enough
+``resources``  memory and disk, per compiler and in all
+
+A backend (``BACKENDS``) is one module with a class that satisfies :class:`Backend`, and one line in the dict.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, cast
-
-from rekindle.compat import cpu, cuda, rocm
+from rekindle.compat.answer import Answer
+from rekindle.compat.backend import Backend, Name
 from rekindle.compat.coverage import Coverage
-from rekindle.facts import Facts
-from rekindle.model.facts import Flavour, Platform
-from rekindle.model.machine import Gpu
+from rekindle.compat.cpu import Cpu
+from rekindle.compat.cuda import Cuda
+from rekindle.compat.rocm import Rocm
+from rekindle.model.facts import Flavour
 
-__all__ = ["BACKENDS", "Backend", "Coverage", "backend_of", "flavour_backend"]
+__all__ = ["BACKENDS", "Answer", "Backend", "Coverage", "Name", "backend_of", "flavour_backend"]
 
-Name = Literal["cpu", "cuda", "rocm"]
-
-
-class Backend(Protocol):
-    """What the planner asks a backend."""
-
-    NAME: Name
-    VENDOR: str | None
-
-    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
-        """Does a published flavour hold code this card runs?"""
-
-    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
-        """Where wheels of this flavour exist."""
-
-    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
-        """The architectures to compile for, in the spelling the build wants."""
-
-    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """The variables that switch this backend on, and the others off."""
-
-    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
-        """What the CMake cache must say after configuring."""
-
-
-BACKENDS: dict[Name, Backend] = {
-    "cpu": cast(Backend, cpu),
-    "cuda": cast(Backend, cuda),
-    "rocm": cast(Backend, rocm),
-}
+BACKENDS: dict[Name, Backend] = {"cpu": Cpu(), "cuda": Cuda(), "rocm": Rocm()}
 
 
 def flavour_backend(flavour: Flavour) -> Name:
+    """The backend a published wheel is for."""
     return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "cpu"
 
 
 def backend_of(vendor: str) -> Name | None:
     """The backend that drives a vendor's cards, if there is one."""
-    return next((name for name, backend in BACKENDS.items() if vendor == backend.VENDOR), None)
+    return next((name for name, backend in BACKENDS.items() if vendor == backend.vendor), None)

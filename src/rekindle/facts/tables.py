@@ -18,12 +18,15 @@ from rekindle.model.facts import (
     GfxSwitch,
     Hazard,
     Jetson,
+    Manylinux,
     MathGap,
     Microarchitecture,
     Profile,
     Release,
     Rocm,
     RocmSpan,
+    SmAlone,
+    SmSame,
     SourceEnd,
     SourceEra,
     UseCost,
@@ -36,6 +39,8 @@ class FactsFile(Part, frozen=True, kw_only=True):
 
 class CudaFile(FactsFile, frozen=True, kw_only=True):
     toolkit: dict[str, CudaToolkit]
+    sm_alone: tuple[SmAlone, ...]
+    sm_same: tuple[SmSame, ...]
     driver_end: tuple[DriverEnd, ...]
     source_end: tuple[SourceEnd, ...]
 
@@ -79,6 +84,7 @@ class CpuFile(FactsFile, frozen=True, kw_only=True):
 
 class DistrosFile(FactsFile, frozen=True, kw_only=True):
     distro: tuple[Distro, ...]
+    manylinux: dict[str, Manylinux]
 
 
 class HazardsFile(FactsFile, frozen=True, kw_only=True):

@@ -56,10 +56,8 @@ def _base(requirement: str) -> str:
 
 def promised_glibc(platform: str) -> str | None:
     """The oldest glibc a platform tag promises to run on; None for tags that promise nothing (linux_x86_64)."""
-    found = []
-    for tag in platform.split("."):
-        if match := re.match(r"manylinux_(\d+)_(\d+)_", tag):
-            found.append(f"{match[1]}.{match[2]}")
-        elif match := re.match(r"(manylinux(?:1|2010|2014))_", tag):
-            found.append(_table()["manylinux"][match[1]])
-    return min(found, key=lambda text: tuple(map(int, text.split("."))), default=None)
+    from rekindle.compat.libc import tag_libc
+    from rekindle.facts import load_facts
+
+    found = tag_libc([platform], load_facts())
+    return found.version if found is not None and found.kind == "glibc" else None

@@ -163,6 +163,19 @@ class DriverEnd(Row, frozen=True, kw_only=True):
     branch: int
 
 
+class SmAlone(Row, frozen=True, kw_only=True):
+    """A Tegra chip that runs only machine code made for itself; code of toolkit ``lifted`` or later is shared."""
+
+    sm: Sm
+    lifted: str | None = None
+
+
+class SmSame(Row, frozen=True, kw_only=True):
+    """Numbers that mean one chip, which shares machine code with no other."""
+
+    sm: tuple[Sm, ...]
+
+
 class SourceEnd(Row, frozen=True, kw_only=True):
     """The last torch whose sources were seen (or are expected) to compile for an old architecture.
 
@@ -230,8 +243,15 @@ class CpuRun(Row, frozen=True, kw_only=True):
 class Distro(Row, frozen=True, kw_only=True):
     name: str
     glibc: str | None = None
+    libc: Literal["glibc", "musl"] = "glibc"
     gcc: int | None = None
     python: str | None = None
+
+
+class Manylinux(Row, frozen=True, kw_only=True):
+    """The glibc that a platform tag of the old kind stands for; newer tags say it themselves."""
+
+    glibc: str
 
 
 class Hazard(Row, frozen=True, kw_only=True):
@@ -320,12 +340,14 @@ class UseCost(Row, frozen=True, kw_only=True):
 
 
 class BuildCost(Row, frozen=True, kw_only=True):
-    """What a build takes; ``job_gib`` is a large compiler, ``arch_minutes`` come on top for each GPU architecture."""
+    """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
+    hold even alone; ``arch_minutes`` come on top for each GPU architecture."""
 
     backend: Literal["cpu", "gpu"]
     since: str
     disk_gib: float
     memory_gib: float
     job_gib: float
+    largest_gib: float
     cpu_minutes: int
     arch_minutes: int = 0

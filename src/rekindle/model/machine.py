@@ -14,9 +14,12 @@ Purpose = Literal["build", "use"]
 
 
 class Os(Part, frozen=True, kw_only=True):
+    """``libc`` is the kind of C library; ``glibc`` the version of that kind."""
+
     system: System
     distro: str | None = None
     glibc: str | None = None
+    libc: Literal["glibc", "musl"] | None = None
     arch: str | None = None
     kernel: str | None = None
     wsl: bool | None = None

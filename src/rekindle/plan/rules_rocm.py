@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.compat.rocm import find_gap
+from rekindle.compat.images import find_gap
 from rekindle.model.plan import Refusal
 from rekindle.model.version import compare
 from rekindle.plan.candidate import Candidate

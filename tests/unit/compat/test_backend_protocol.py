@@ -1,27 +1,19 @@
-"""Each backend module really satisfies the Protocol, and the rules of what runs where hold."""
+"""Each backend satisfies the Protocol (mypy holds the types), and machine code runs where NVIDIA says."""
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 
-from rekindle.compat import BACKENDS, Backend, backend_of
-from rekindle.compat.cuda import code_runs_on
+from rekindle.compat import BACKENDS, backend_of
+from rekindle.compat.sass import sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, parse_sm
 from rekindle.model.machine import Gpu
 
-METHODS = [name for name, value in vars(Backend).items() if inspect.isfunction(value) and not name.startswith("_")]
-
 
 @pytest.mark.parametrize("name", BACKENDS)
-def test_a_backend_has_every_function_with_the_same_parameters(name: str) -> None:
-    backend = BACKENDS[name]  # type: ignore[index]
-    assert name == backend.NAME
-    for method in METHODS:
-        wanted = list(inspect.signature(getattr(Backend, method)).parameters)[1:]
-        assert list(inspect.signature(getattr(backend, method)).parameters) == wanted
+def test_a_backend_knows_its_name(name: str) -> None:
+    assert BACKENDS[name].name == name  # type: ignore[index]
 
 
 def test_a_vendor_has_at_most_one_backend() -> None:
@@ -49,7 +41,7 @@ def test_a_vendor_has_at_most_one_backend() -> None:
     ],
 )
 def test_machine_code_runs_within_a_generation(code: str, device: str, cuda: str, runs: bool) -> None:
-    assert code_runs_on(parse_sm(code), parse_sm(device), cuda) is runs
+    assert sass_runs(parse_sm(code), parse_sm(device), cuda, load_facts()) is runs
 
 
 def test_a_listed_target_without_math_library_is_not_served() -> None:

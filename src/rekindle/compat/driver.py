@@ -1,0 +1,198 @@
+"""Which NVIDIA drivers run a toolkit's programs, and which still drive a card: floor and ceiling.
+
+Three facts decide. A toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same
+major release runs its machine code (``floor``, minor-version compatibility), but compiles no PTX of it. A card
+needs a driver at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch.
+A driver given as a bare branch (``470``) means the newest of that branch. Tegra boards are not judged here: their
+driver comes with JetPack.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from rekindle.compat.answer import Answer, answer
+from rekindle.facts import Facts
+from rekindle.model.arch import Sm
+from rekindle.model.machine import Os
+from rekindle.model.version import at_least, is_version, key
+
+Side = Literal["linux", "windows"]
+
+
+def driver_side(os: Os) -> Side:
+    """Whose driver numbers count: under WSL the driver is the one of Windows."""
+    return "windows" if os.system == "windows" or os.wsl else "linux"
+
+
+class ToolkitDriver(NamedTuple):
+    """``own`` came with the toolkit and compiles its PTX; ``floor`` is the least that runs its machine code."""
+
+    own: str | None = None
+    floor: str | None = None
+    source: str | None = None
+
+
+@functools.lru_cache(maxsize=256)
+def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
+    """What a toolkit asks of the driver; all None where the tables do not know it."""
+    row = facts.toolkit(cuda)
+    if row is None:
+        return ToolkitDriver()
+    windows = side == "windows"
+    own = row.driver_windows if windows else row.driver_linux
+    if windows and own is None and row.driver_linux:
+        # From CUDA 13 on NVIDIA names none for Windows; the branch is the same on both systems.
+        own = str(branch(row.driver_linux))
+    floor = row.minor_driver_windows if windows else row.minor_driver_linux
+    # Of 11.0 the toolkit's own driver is older than the floor of minor-version compatibility: the lower one counts.
+    known = [driver for driver in (own, floor) if driver]
+    return ToolkitDriver(own, min(known, key=key, default=None), row.driver_source or row.source[0])
+
+
+class CardDrivers(NamedTuple):
+    """``first``: no older driver knows the card (``toolkit`` introduced it). ``last``: the branch that ended it."""
+
+    first: str | None = None
+    toolkit: str | None = None
+    last: int | None = None
+    source: str | None = None
+
+    @property
+    def span(self) -> str:
+        """For people: ``470.x or older``, ``520.61.05 or newer``, ``branches 455 to 580``."""
+        if self.first and self.last:
+            return f"branches {branch(self.first)} to {self.last}"
+        if self.last:
+            return f"{self.last}.x or older"
+        return f"{self.first} or newer" if self.first else "any"
+
+
+@functools.lru_cache(maxsize=256)
+def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
+    """The drivers that know a card, from the first to the last branch."""
+    first = toolkit = source = None
+    for kit in reversed(facts.toolkits):
+        if sm in facts.cuda.toolkit[kit].sass:
+            need = toolkit_driver(kit, side, facts)
+            # What the oldest toolkit of our tables knows may be older than the tables.
+            if need.own and kit != facts.toolkits[-1]:
+                first, toolkit, source = need.own, kit, need.source
+            break
+    end = next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
+    return CardDrivers(first, toolkit, end.branch if end else None, end.source[0] if end else source)
+
+
+def branch(driver: str) -> int:
+    """470 of ``470.256.02``."""
+    return key(driver)[0]
+
+
+def reaches(driver: str, floor: str) -> bool:
+    """Is a driver at least this one? A bare branch means the newest of it."""
+    return branch(driver) >= branch(floor) if len(key(driver)) == 1 else at_least(driver, floor)
+
+
+class CommonDriver(NamedTuple):
+    """What one driver must be to drive several cards; ``newest`` asks for ``first``, ``oldest`` ends at ``last``."""
+
+    first: str | None = None
+    last: int | None = None
+    newest: Sm | None = None
+    oldest: Sm | None = None
+    source: str | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Is there any driver that drives them all?"""
+        return self.first is None or self.last is None or branch(self.first) <= self.last
+
+
+def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver:
+    """The drivers that all these cards share: none for a K40c beside an H200."""
+    first = newest = last = oldest = source = None
+    for sm in cards:
+        mine = card_drivers(sm, side, facts)
+        if mine.first and (first is None or key(mine.first) > key(first)):
+            first, newest = mine.first, sm
+        if mine.last is not None and (last is None or mine.last < last):
+            last, oldest, source = mine.last, sm, mine.source
+    return CommonDriver(first, last, newest, oldest, source)
+
+
+def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Facts, *, ptx: bool = False) -> str | None:
+    """The driver to ask for, floor and ceiling: ``525.60.13 or newer``, ``470.x``, ``525.60.13 to 580.x``."""
+    cards = tuple(cards)
+    both = common_driver(cards, side, facts)
+    need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
+    floors = [one for one in (need.own if ptx else need.floor, both.first) if one]
+    floor = max(floors, key=key, default=None)
+    if both.last is None:
+        return f"{floor} or newer" if floor else None
+    if floor is None:
+        return f"{both.last}.x or older"
+    return f"{both.last}.x" if branch(floor) == both.last else f"{floor} to {both.last}.x"
+
+
+def driver_runs(
+    driver: str | None,
+    cuda: str | None,
+    cards: Sequence[Sm],
+    side: Side,
+    facts: Facts,
+    *,
+    ptx: bool = False,
+    names: Sequence[str] = (),
+) -> Answer:
+    """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX.
+
+    ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
+    with what is needed, or *no*). ``names`` are how to call the cards.
+    """
+    called = dict(zip(cards, names, strict=False))
+    need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
+    both = common_driver(cards, side, facts)
+    want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
+    if not both.exists:
+        old, new = (called.get(sm, str(sm)) for sm in (both.oldest, both.newest) if sm is not None)
+        text = f"no driver serves both {old} (R{both.last} is its last branch) and {new} (needs {both.first} or newer)"
+        return answer("no", "driver-none-for-all", text, both.source)
+    floor = need.own if ptx else need.floor
+    if cuda and floor and both.last is not None and branch(floor) > both.last:
+        old = called.get(both.oldest, str(both.oldest)) if both.oldest else ""
+        what = "compile its PTX" if ptx and need.floor and branch(need.floor) <= both.last else f"run CUDA {cuda}"
+        text = f"driver {floor} is needed to {what}, and R{both.last} is the last driver branch for {old}"
+        return answer("no", "driver-branch-ended", text, both.source)
+    if driver is None or not is_version(driver):
+        if want is None:
+            return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
+        subject = f"CUDA {cuda}" if cuda else called.get(cards[0], str(cards[0])) if cards else "it"
+        return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
+    for sm in cards:
+        mine, name = card_drivers(sm, side, facts), called.get(sm, str(sm))
+        if mine.last is not None and branch(driver) > mine.last:
+            text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
+            return answer("no", "driver-too-new", text, mine.source, want)
+        if mine.first is not None and branch(driver) < branch(mine.first):
+            text = (
+                f"{name} itself needs a driver of branch {branch(mine.first)} or newer"
+                f" (CUDA {mine.toolkit} introduced it); this one is {driver}"
+            )
+            return answer("no", "driver-older-than-card", text, mine.source, want)
+    if cuda is None:
+        return answer("yes", "driver", f"driver {driver} drives the cards", both.source)
+    if need.floor is None:
+        return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
+    if not reaches(driver, need.floor):
+        text = f"CUDA {cuda} needs NVIDIA driver {want}; this one is {driver}"
+        return answer("no", "driver-too-old", text, need.source, want)
+    native = need.own is None or reaches(driver, need.own)
+    if ptx and not native:
+        text = f"PTX of CUDA {cuda} can be compiled by driver {need.own} or newer only; this one is {driver}"
+        return answer("no", "driver-too-old-for-ptx", text, need.source, want)
+    text = f"driver {driver} runs CUDA {cuda}: it needs {need.floor}"
+    if not native:
+        text += f" by minor-version compatibility ({need.own} came with it; PTX cannot be compiled at run time)"
+    return answer("yes", "driver" if native else "driver-minor-compatible", text, need.source)

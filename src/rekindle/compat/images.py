@@ -1,0 +1,194 @@
+"""Does GPU code run on a card? One function, whoever asks: for a published wheel, a library, one container.
+
+:class:`Code` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rekindle.compat.coverage import Coverage
+from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.facts import Facts
+from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
+from rekindle.model.facts import Flavour, GfxOverride, MathGap, Platform
+from rekindle.model.version import compare
+
+VARIABLE = "HSA_OVERRIDE_GFX_VERSION"
+_AMD = re.compile(rf"gfx|{SPIRV}")
+
+
+class Code(NamedTuple):
+    """``targets``: ``sm_86``, ``compute_90``, ``8.6+PTX``, ``gfx90a:xnack+``, ``gfx11-generic``, ``amdgcnspirv``.
+
+    ``publisher`` tells whose ROCm libraries come along; None where they were read themselves or nobody knows.
+    """
+
+    targets: tuple[str, ...]
+    cuda: str | None = None
+    rocm: str | None = None
+    cudnn: str | None = None
+    publisher: str | None = None
+    source: str | None = None
+
+
+def flavour_code(flavour: Flavour, platform: Platform) -> Code:
+    """What a published wheel holds on a platform."""
+    targets = flavour.sm.get(platform, ()) or tuple(str(gfx) for gfx in flavour.gfx.get(platform, ()))
+    return Code(targets, flavour.cuda, flavour.rocm, flavour.cudnn, flavour.publisher, flavour.source[0])
+
+
+class Split(NamedTuple):
+    """Targets by kind; ``odd`` are those nobody here can read."""
+
+    sass: tuple[Sm, ...]
+    ptx: tuple[Sm, ...]
+    gfx: tuple[str, ...]
+    odd: tuple[str, ...]
+
+
+@functools.lru_cache(maxsize=4096)
+def split_targets(targets: tuple[str, ...]) -> Split:
+    """``("8.6", "12.0+PTX")`` → machine code (8.6, 12.0) and PTX (12.0)."""
+    sass: list[Sm] = []
+    ptx: list[Sm] = []
+    gfx: list[str] = []
+    odd: list[str] = []
+    for name in targets:
+        try:
+            if _AMD.match(name):
+                parse_gfx_code(name)
+                gfx.append(name)
+                continue
+            arch = parse_sm(name)
+        except ValueError:
+            odd.append(name)
+            continue
+        if not name.startswith("compute_"):
+            sass.append(arch)
+        if name.startswith("compute_") or name.endswith("+PTX"):
+            ptx.append(arch)
+    return Split(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd))
+
+
+def covers(code: Code, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
+    """Does a card run this code? ``system`` matters for AMD's override, which is a Linux thing."""
+    if card is None:
+        return Coverage("unknown", "the card's architecture is not known", code="gpu-arch-not-told")
+    return _covers(code, card, system, facts)
+
+
+@functools.lru_cache(maxsize=65536)
+def _covers(code: Code, card: GpuArch, system: str | None, facts: Facts) -> Coverage:
+    split = split_targets(code.targets)
+    if not code.targets:
+        return Coverage("unknown", "which cards it has code for is not known", code.source, code="gpu-targets-not-told")
+    if isinstance(card, Sm):
+        found = _nvidia(code, split, card, facts)
+    else:
+        assert isinstance(card, Gfx)
+        found = _amd(code, split, card, system, facts)
+    if found.kind == "none" and split.odd:
+        text = f"has code for {' '.join(split.odd)}, which is not in our tables"
+        return Coverage("unknown", text, code.source, code="gpu-targets-odd")
+    return found
+
+
+def _nvidia(code: Code, split: Split, card: Sm, facts: Facts) -> Coverage:
+    if not split.sass and not split.ptx:
+        return Coverage("none", f"has AMD code only, and {card} is NVIDIA", code.source, code="gpu-vendor")
+    answers = [(sass_runs(one, card, code.cuda, facts), one) for one in split.sass]
+    fitting = [one for runs, one in answers if runs]
+    if fitting:
+        best = max(fitting)
+        way = "holds" if best == card else f"holds {best} code, which runs on"
+        return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=str(best))
+    jit = [one for one in split.ptx if ptx_runs(one, card)]
+    if jit:
+        best = max(jit)
+        text = f"holds only PTX ({best.compute}), which the driver must compile for {card}"
+        return Coverage("jit", text, code.source, code="gpu-only-ptx", target=best.compute)
+    doubtful = [one for runs, one in answers if runs is None]
+    if doubtful:
+        text = f"holds {max(doubtful)} code; whether {card} runs it depends on the CUDA that made it, not known here"
+        return Coverage("unknown", text, code.source, code="gpu-toolkit-not-told", target=str(max(doubtful)))
+    listed = " ".join(code.targets)
+    text = f"has code for {listed}, none of which runs on {card} ({card.dotted})"
+    return Coverage("none", text, code.source, code="gpu-no-code")
+
+
+def _amd(code: Code, split: Split, card: Gfx, system: str | None, facts: Facts) -> Coverage:
+    if not split.gfx:
+        return Coverage("none", f"has NVIDIA code only, and {card} is AMD", code.source, code="gpu-vendor")
+    runs = facts.gfx_rule.runs(split.gfx, card)
+    if runs:
+        gap = find_gap(card, code.rocm, code.publisher, facts)
+        if gap is not None:
+            text = f"lists {card}, but its {gap.library} (ROCm {code.rocm}) has no files for it"
+            return Coverage("none", text, gap.source[0], code="gpu-math-library")
+        best = next((name for name in split.gfx if facts.gfx_rule.runs((name,), card)), None)
+        way = "lists" if best is None or best.split(":")[0] == card.name else f"lists {best}, which covers"
+        return Coverage("native", f"{way} {card}", code.source, code="gpu-native", target=best)
+    # An override is a Linux thing: the variable belongs to the HSA runtime.
+    row = find_override(card, code.rocm, facts) if system in ("linux", None) else None
+    if row is not None and _has_neighbour(code, split, row, facts):
+        text = f"has no {card}, but its {row.runs} code runs there under {VARIABLE}={row.value}"
+        if row.risk:
+            text += f" ({row.risk})"
+        env = ((VARIABLE, row.value),)
+        return Coverage(
+            "override", text, row.source[0], env, row.risk is not None, code="gpu-override", target=str(row.runs)
+        )
+    if runs is None:
+        return _amd_doubt(code, split, card, facts)
+    return Coverage("none", f"has no code for {card}", code.source, code="gpu-no-code")
+
+
+def _has_neighbour(code: Code, split: Split, row: GfxOverride, facts: Facts) -> bool:
+    fits = facts.gfx_rule.runs(split.gfx, row.runs) is True
+    return fits and find_gap(row.runs, code.rocm, code.publisher, facts) is None
+
+
+def _amd_doubt(code: Code, split: Split, card: Gfx, facts: Facts) -> Coverage:
+    """Why it cannot be told: a switch, SPIR-V alone, or a generic target newer than our tables."""
+    near = [name for name in split.gfx if facts.gfx_rule.runs((name,), card) is None]
+    switched = [name for name in near if ":" in name] or [name for name in split.gfx if ":" in name and not near]
+    if switched:
+        switches = ", ".join(sorted({feature[:-1] for name in switched for feature in name.split(":")[1:]}))
+        text = f"has code for {card} only as {' '.join(switched)}; how {switches} stands on it is not known here"
+        return Coverage("unknown", text, code.source, code="gpu-switch", target=switched[0])
+    if SPIRV in near:
+        text = f"has no code for {card}, only SPIR-V ({SPIRV}), which ROCm compiles on the machine itself"
+        return Coverage("unknown", text, code.source, code="gpu-spirv", target=SPIRV)
+    text = f"has code for {' '.join(near)}; whether that covers {card} is not in our tables"
+    return Coverage("unknown", text, code.source, code="gpu-generic", target=near[0] if near else None)
+
+
+def find_override(gfx: Gfx, rocm: str | None, facts: Facts) -> GfxOverride | None:
+    """The neighbour whose code a card runs under the override variable, in this ROCm."""
+    for row in facts.rocm.override:
+        if row.gfx.name != gfx.name:
+            continue
+        if row.rocm_below is None or (rocm is not None and compare(rocm, row.rocm_below) < 0):
+            return row
+    return None
+
+
+def find_gap(gfx: Gfx, rocm: str | None, publisher: str | None, facts: Facts) -> MathGap | None:
+    """The math library that lacks this target in that ROCm, though the wheel lists it."""
+    if rocm is None or publisher is None:
+        return None
+    for gap in facts.rocm.math_gap:
+        if gap.publisher != publisher or all(gfx.name != other.name for other in gap.gfx):
+            continue
+        if compare(rocm, gap.rocm_from) >= 0 and (gap.rocm_below is None or compare(rocm, gap.rocm_below) < 0):
+            return gap
+    return None
+
+
+def targets_of(names: Iterable[str], **made: str | None) -> Code:
+    """Code from names, with what is known of its making (``cuda=``, ``rocm=``, ``publisher=``)."""
+    return Code(tuple(names), **made)

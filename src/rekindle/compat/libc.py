@@ -1,0 +1,88 @@
+"""The C library: which kind a Linux system has, how new it is, and what a wheel wants of it.
+
+A wheel for glibc (manylinux) never runs on musl (Alpine), whatever the versions; a musllinux wheel never on glibc.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from rekindle.compat.answer import Answer, answer
+from rekindle.facts import Facts
+from rekindle.facts.cpus import find_distro
+from rekindle.model.facts import Flavour, Platform
+from rekindle.model.machine import Os
+from rekindle.model.version import compare
+
+Family = Literal["glibc", "musl"]
+_TAG = re.compile(r"(many|musl)linux_(\d+)_(\d+)_")
+TAG_SOURCE = "tags of the wheels on PyPI (PEP 600, PEP 656)"
+
+
+class Libc(NamedTuple):
+    """A kind of C library and its version; None where it is not known."""
+
+    kind: Family | None = None
+    version: str | None = None
+
+
+def libc_of(os: Os, facts: Facts) -> Libc | None:
+    """What a system has: as it says, else as its distribution is known; None where the question makes no sense."""
+    if os.system != "linux":
+        return None
+    if os.glibc:
+        return Libc("glibc", os.glibc)
+    if os.libc == "musl":
+        return Libc("musl")
+    row = find_distro(os.distro or "", facts)
+    if row is None:
+        return Libc(os.libc)
+    return Libc(row.libc, row.glibc)
+
+
+def tag_libc(tags: Iterable[str], facts: Facts) -> Libc | None:
+    """What platform tags promise to run on: the oldest of them; None for tags that promise nothing (linux_x86_64)."""
+    found: list[Libc] = []
+    for tag in tags:
+        for platform in tag.rsplit("-", 1)[-1].split("."):
+            if match := _TAG.match(platform):
+                found.append(Libc("glibc" if match[1] == "many" else "musl", f"{match[2]}.{match[3]}"))
+            elif old := facts.distros.manylinux.get(platform.partition("_")[0]):
+                found.append(Libc("glibc", old.glibc))
+    if not found:
+        return None
+    oldest = found[0]
+    for one in found:
+        if one.kind == oldest.kind and compare(one.version or "0", oldest.version or "0") < 0:
+            oldest = one
+    return oldest
+
+
+def flavour_libc(flavour: Flavour, torch: str, platform: Platform, facts: Facts) -> Libc | None:
+    """What a published wheel wants; None where it is not for Linux."""
+    if not platform.startswith("linux"):
+        return None
+    release = facts.release(torch)
+    return Libc("glibc", flavour.glibc or (release.glibc.get(platform) if release else None))
+
+
+def libc_runs(need: Libc | None, have: Libc | None) -> Answer:
+    """Does a wheel that wants ``need`` run on a system that has ``have``?"""
+    if need is None or have is None or need.kind is None:
+        return Answer("yes")
+    wanted = f"{need.kind} {need.version}" if need.version else need.kind
+    if have.kind is None:
+        return answer("unknown", f"{need.kind}-not-told", f"needs {wanted}", TAG_SOURCE, wanted)
+    if have.kind != need.kind:
+        text = f"needs {wanted}, and this system uses {have.kind}"
+        return answer("no", f"libc-{have.kind}", text, TAG_SOURCE, wanted)
+    if need.version is None:
+        return answer("unknown", "libc-need-not-known", f"which {need.kind} it needs is not known")
+    if have.version is None:
+        return answer("unknown", f"{need.kind}-not-told", f"needs {wanted}", TAG_SOURCE, wanted)
+    if compare(have.version, need.version) >= 0:
+        return answer("yes", need.kind, f"needs {wanted}, the machine has {have.version}", TAG_SOURCE)
+    text = f"needs {wanted}, the machine has {have.version}"
+    return answer("no", f"{need.kind}-too-old", text, TAG_SOURCE, f"{wanted} or newer")

@@ -1,0 +1,121 @@
+"""CPU features against code, with three answers: it starts; it starts but named operators crash; it does not start.
+
+``FEATURES`` translates our names of instruction sets into those of /proc/cpuinfo and archspec.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rekindle.compat.answer import Answer, answer
+from rekindle.facts import Facts
+from rekindle.model.facts import CpuRun
+from rekindle.model.machine import Cpu
+from rekindle.model.version import compare, matches
+
+# Any one of several will do.
+FEATURES: dict[str, tuple[str, ...]] = {
+    "sse3": ("sse3", "pni"), "ssse3": ("ssse3",), "sse4.1": ("sse4_1",), "sse4.2": ("sse4_2",), "popcnt": ("popcnt",),
+    "cx16": ("cx16",), "movbe": ("movbe",), "aes": ("aes",), "pclmul": ("pclmulqdq",), "sse4a": ("sse4a",),
+    "avx": ("avx",), "f16c": ("f16c",), "avx2": ("avx2",), "fma": ("fma",), "bmi1": ("bmi1",), "bmi2": ("bmi2",),
+    "lzcnt": ("abm", "lzcnt"), "tzcnt": ("bmi1",), "adx": ("adx",), "sha": ("sha_ni", "sha"), "gfni": ("gfni",),
+    "vaes": ("vaes",), "vpclmulqdq": ("vpclmulqdq",), "fma4": ("fma4",), "xop": ("xop",), "tbm": ("tbm",),
+    "avx_vnni": ("avx_vnni",), "avx_ne_convert": ("avx_ne_convert",), "avx512": ("avx512f",),
+    "avx512_fp16": ("avx512_fp16",), "amx": ("amx_tile",),
+    "lse": ("atomics",), "rdm": ("asimdrdm",), "crc32": ("crc32",), "fp16": ("asimdhp", "fphp"),
+    "dotprod": ("asimddp",), "fcma": ("fcma",), "jscvt": ("jscvt",), "rcpc": ("lrcpc",), "fp16fml": ("asimdfhm",),
+    "i8mm": ("i8mm",), "bf16": ("bf16",), "sve": ("sve",), "sme": ("sme",), "sha2": ("sha2",),
+}  # fmt: skip
+# What torch and its libraries ask the CPU for when they choose kernels; two CPUs equal in these behave alike.
+CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
+
+
+def missing(isa: Iterable[str], features: Iterable[str]) -> list[str]:
+    """Instruction sets that a CPU with these features lacks; a name we cannot translate is not judged."""
+    have = set(features)
+    return [name for name in isa if name in FEATURES and not have.intersection(FEATURES[name])]
+
+
+def features_of(cpu: Cpu, facts: Facts) -> frozenset[str] | None:
+    """What a CPU can do: as it says, else as its microarchitecture is known; None if nobody knows."""
+    if cpu.features:
+        return frozenset(cpu.features)
+    row = facts.cpu.microarchitecture.get(cpu.microarchitecture) if cpu.microarchitecture else None
+    return frozenset(row.features) if row is not None and row.features else None
+
+
+class Corner(NamedTuple):
+    """An instruction set that some functions use without asking; they crash on a CPU without it."""
+
+    isa: str
+    functions: tuple[str, ...] = ()
+
+
+def code_starts(
+    required: Sequence[str], corners: Sequence[Corner], features: Iterable[str] | None, who: str = "the CPU"
+) -> Answer:
+    """Code that was read: ``required`` is met by everybody, ``corners`` only by who calls those functions."""
+    if features is None:
+        return answer("unknown", "cpu-not-told", f"what {who} can do is not known")
+    have = frozenset(features)
+    lacking = missing(required, have)
+    if lacking:
+        text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking"
+        return answer("no", "cpu-isa", text, want=", ".join(lacking))
+    hit = [corner for corner in corners if missing([corner.isa], have)]
+    if hit:
+        names = list(dict.fromkeys(name for corner in hit for name in corner.functions))
+        sets = ", ".join(dict.fromkeys(corner.isa for corner in hit))
+        text = f"{who} lacks {sets}: the wheel starts, but {', '.join(names[:4]) or 'some functions'} would crash"
+        return answer("partly", "cpu-corner", text, want=sets)
+    return answer("yes", "cpu-isa", f"{who} has all that is used without asking")
+
+
+def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts) -> Answer:
+    """A published x86-64 wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
+    if features is None:
+        return answer("unknown", "cpu-not-told", "what the CPU can do is not known")
+    have = frozenset(features)
+    for hazard in facts.hazards.hazard:
+        if hazard.concerns == "build" or hazard.effect != "breaks" or not hazard.cpu_lacks:
+            continue
+        lacks = any(feature not in have for feature in hazard.cpu_lacks)
+        if lacks and (hazard.torch is None or matches(torch, hazard.torch)):
+            return answer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
+    kinds = _choosing(have)
+    equal_or_less = [row for row in facts.cpu.run if _kinds(row.cpu, facts) <= kinds]
+    equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]
+    crash = _nearest([row for row in equal_or_more if row.result == "partly"], torch)
+    if crash is not None and not any(row.torch == torch and row.result == "passes" for row in equal_or_less):
+        text = f"starts, but {crash.detail} (torch {crash.torch} on an emulated {crash.cpu})"
+        return answer("partly", "cpu-seen-crashing", text, crash.source[0])
+    good = _nearest([row for row in equal_or_less if row.result == "passes"], torch)
+    if good is not None:
+        text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"
+        return answer("yes", "cpu-seen-running", text, good.source[0])
+    return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
+
+
+@functools.lru_cache(maxsize=256)
+def _kinds(name: str, facts: Facts) -> frozenset[str]:
+    return _choosing(frozenset(facts.cpu.microarchitecture[name].features))
+
+
+def _choosing(features: frozenset[str]) -> frozenset[str]:
+    return frozenset(CHOOSING) - frozenset(missing(CHOOSING, features))
+
+
+def _nearest(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
+    """The row of this release; else the newest older one if a newer one says the same, so that it lies between."""
+    exact = next((row for row in rows if compare(row.torch, torch) == 0), None)
+    if exact is not None:
+        return exact
+    older = [row for row in rows if compare(row.torch, torch) < 0]
+    newer = [row for row in rows if compare(row.torch, torch) > 0]
+    return max(older, key=lambda row: _order(row.torch)) if older and newer else None
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))

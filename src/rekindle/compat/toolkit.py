@@ -1,0 +1,70 @@
+"""What a CUDA toolkit compiles for, and which host compilers its nvcc takes."""
+
+from __future__ import annotations
+
+import functools
+
+from rekindle.compat.answer import Answer, answer
+from rekindle.compat.sass import chip_numbers
+from rekindle.facts import Facts
+from rekindle.model.arch import Sm
+from rekindle.model.facts import CudaToolkit
+from rekindle.model.version import at_least, key
+
+
+@functools.lru_cache(maxsize=1024)
+def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
+    """The toolkits whose nvcc compiles for this very card, oldest first."""
+    return tuple(kit for kit in reversed(facts.toolkits) if sm in facts.cuda.toolkit[kit].sass)
+
+
+def compiles_for(cuda: str, sm: Sm, facts: Facts) -> Answer:
+    """Can nvcc of this toolkit make code that is meant for the card?"""
+    row = facts.toolkit(cuda)
+    if row is None:
+        return answer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
+    if any(number in row.sass for number in chip_numbers(sm, facts)):
+        return answer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
+    able = toolkits_for(sm, facts)
+    span = f"CUDA {able[0]} to {able[-1]} can" if able else "no known toolkit can"
+    want = None if not able else able[-1] if sm < row.sass[0] else able[0]
+    text = f"CUDA {cuda} cannot compile for {sm} ({sm.dotted}); its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
+    return answer("no", "cuda-cannot-target-arch", text, row.source[0], want)
+
+
+def msc_ver(version: str) -> int:
+    """``_MSC_VER``: 1929 for 19.29."""
+    parts = key(version)
+    return parts[0] * 100 + (parts[1] if len(parts) > 1 else 0)
+
+
+def takes_compiler(row: CudaToolkit, kind: str, version: str) -> bool | None:
+    """Does nvcc of this toolkit take this host compiler? A bare number means the newest of it; None: not known."""
+    if kind == "msvc":
+        if row.msvc_below is None:
+            return None
+        number = msc_ver(version)
+        return number < row.msvc_below and (row.msvc_from is None or number >= row.msvc_from)
+    low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
+    if high is None:
+        return None
+    major = key(version)[0]
+    if major > high:
+        return False
+    if low is None:
+        return True
+    return major >= key(low)[0] if len(key(version)) == 1 else at_least(version, low)
+
+
+def compiler_span(row: CudaToolkit, kind: str) -> str:
+    """For people: ``gcc 6 to 13``, ``MSVC 19.10 to 19.39 (Visual Studio 2017-2022)``; empty where nothing is known."""
+    if kind == "msvc":
+        if row.msvc_below is None:
+            return ""
+        limit = row.msvc_below - 1
+        studio = f" (Visual Studio {row.visual_studio})" if row.visual_studio else ""
+        return f"MSVC up to {limit // 100}.{limit % 100}{studio}"
+    low, high = (row.gcc_min, row.gcc_max) if kind == "gcc" else (row.clang_min, row.clang_max)
+    if high is None:
+        return ""
+    return f"{kind} {low} to {high}" if low else f"{kind} up to {high}"
