@@ -12,6 +12,7 @@ from pathlib import Path
 from rekindle.facts.load import overlay_from_environment, read_table
 from rekindle.facts.tables import (
     AmdFile,
+    CompanionsFile,
     CostsFile,
     CpuFile,
     CudaFile,
@@ -52,6 +53,10 @@ class Facts:
     @functools.cached_property
     def wheels(self) -> WheelsFile:
         return read_table("wheels", WheelsFile, self._overlay)
+
+    @functools.cached_property
+    def companions(self) -> CompanionsFile:
+        return read_table("companions", CompanionsFile, self._overlay)
 
     @functools.cached_property
     def rocm(self) -> RocmFile:
@@ -118,10 +123,12 @@ class Facts:
         order = sorted({minor(version) for version in self.torch.release}, key=key)
         return {name: place for place, name in enumerate(order)}
 
-    def is_pypi_default(self, version: str, flavour: str, platform: Platform) -> bool:
-        """Does a plain ``pip install torch`` give this flavour there?"""
+    def is_pypi_default(self, version: str, flavour: str, platform: Platform, python: str | None = None) -> bool:
+        """Does a plain ``pip install torch`` give this flavour there (to this Python)?"""
         row = self.release(version)
-        return row is not None and row.pypi.get(platform) == flavour
+        if row is None or row.pypi.get(platform) != flavour:
+            return False
+        return python is None or python in row.pythons.get(platform, ())
 
     @functools.cached_property
     def _flavours(self) -> dict[str, tuple[Flavour, ...]]:

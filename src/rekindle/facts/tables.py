@@ -6,6 +6,7 @@ from rekindle.model.document import Part
 from rekindle.model.facts import (
     BuildCost,
     Chip,
+    CompanionWheel,
     CpuName,
     CpuRun,
     CudaToolkit,
@@ -58,6 +59,10 @@ class WheelsFile(FactsFile, frozen=True, kw_only=True):
     flavour: tuple[Flavour, ...]
 
 
+class CompanionsFile(FactsFile, frozen=True, kw_only=True):
+    companion: tuple[CompanionWheel, ...]
+
+
 class RocmFile(FactsFile, frozen=True, kw_only=True):
     release: dict[str, Rocm]
     math_gap: tuple[MathGap, ...]
@@ -106,6 +111,7 @@ FILES: dict[str, type[FactsFile]] = {
     "cudnn": CudnnFile,
     "torch": TorchFile,
     "wheels": WheelsFile,
+    "companions": CompanionsFile,
     "rocm": RocmFile,
     "nvidia": NvidiaFile,
     "amd": AmdFile,

@@ -108,6 +108,24 @@ class Flavour(Row, frozen=True, kw_only=True):
     index: str | None = None
 
 
+class CompanionWheel(Row, frozen=True, kw_only=True):
+    """A version of torchvision or torchaudio: the torch releases it goes with, and where wheels of it exist.
+
+    ``pypi`` holds the Pythons per platform on PyPI, ``pythons`` those on PyTorch's own indexes where they differ.
+    ``indexes`` and ``absent`` are flavours whose index is known to have it, or not to; other flavours are unknown.
+    ``lacks`` names single gaps (``cu111 windows``).
+    """
+
+    package: str
+    version: str
+    torch: tuple[str, ...]
+    pypi: dict[Platform, tuple[str, ...]] = {}
+    pythons: dict[Platform, tuple[str, ...]] = {}
+    indexes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+
+
 class Rocm(Row, frozen=True, kw_only=True):
     """A ROCm release: targets AMD supports, and the torch releases AMD names for it."""
 

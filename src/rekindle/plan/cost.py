@@ -85,7 +85,9 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
         official = 0 if (candidate.cuda or candidate.rocm) in used else 1
         return (assessed.cost, *rank, exact, official, *toolkit_order(candidate.cuda or candidate.rocm))
     native = 0 if _driver_is_native(assessed, question) else 1
-    default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
+    default = (
+        0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform, candidate.python) else 1
+    )
     stable = 0 if flavour.status == "stable" else 1
     publisher = 0 if flavour.publisher == "pytorch" else 1
     kit = toolkit_order(flavour.cuda or flavour.rocm)

@@ -81,7 +81,9 @@ def numpy_limit(candidate: Candidate, question: Question) -> str:
 
 def _is_default(candidate: Candidate, question: Question) -> bool:
     flavour = candidate.flavour
-    return flavour is not None and question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
+    return flavour is not None and question.facts.is_pypi_default(
+        candidate.torch, flavour.name, question.platform, candidate.python
+    )
 
 
 def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -> list[Step]:
