@@ -1,23 +1,87 @@
-"""Git, asked about one work tree. Every call trusts exactly that tree (``safe.directory``) and no other."""
+"""Git, asked about one work tree of which nobody knows who made it.
+
+A tree brings its own ``.git/config``, and git runs programs that stand there: monitors, hooks, filters, ssh
+commands, credential helpers, updates of submodules. :func:`harmless` switches all of them off for every call, in
+submodules too. Whose tree it is stays git's own question: where git refuses a tree of another user, so do we.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rekindle.errors import CommandFailed, MissingTool
+from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Host
 
+# What a tree's configuration may name and git would run or obey in the calls we make (git-config(1)).
+_OFF = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.askPass": "",
+    "diff.external": "",
+    "commit.gpgSign": "false",
+    "tag.gpgSign": "false",
+    "tag.forceSignAnnotated": "false",
+    "log.showSignature": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "safe.bareRepository": "explicit",
+    "protocol.allow": "never",
+    "protocol.https.allow": "always",
+    "protocol.http.allow": "always",
+    "protocol.ssh.allow": "always",
+    "protocol.git.allow": "always",
+    "protocol.file.allow": "user",
+    "protocol.ext.allow": "never",
+}
+# The same for keys with a name in the middle, by section and last word; they are only known once read.
+_OFF_BY_NAME = {
+    ("filter", "clean"): "",
+    ("filter", "smudge"): "",
+    ("filter", "process"): "",
+    ("filter", "required"): "false",
+    ("diff", "command"): "",
+    ("merge", "driver"): "false",
+    ("remote", "uploadpack"): "git-upload-pack",
+    ("remote", "receivepack"): "git-receive-pack",
+    ("remote", "proxy"): "",
+    ("submodule", "update"): "checkout",
+    ("credential", "helper"): "",
+    ("http", "proxy"): "",
+    ("http", "sslverify"): "true",
+    ("http", "cookiefile"): "",
+    ("core", "alternaterefscommand"): "",
+}
+_MAX_MODULES = 2000
+_LIST = ("--list", "-z", "--name-only")
 
-def safe_directory(root: Path) -> dict[str, str]:
-    """Environment in which git accepts this one tree although another user owns it (common on Windows)."""
-    return {
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": "safe.directory",
-        "GIT_CONFIG_VALUE_0": root.resolve().as_posix(),
+
+def harmless(settings: Sequence[tuple[str, str]] = (), keys: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """The environment in which git runs nothing for any of the ``keys`` (scope and name); ``settings`` count last."""
+    chosen = list(_OFF.items())
+    for scope, key in keys:
+        section, _, last = key.rpartition(".")
+        kind = section.partition(".")[0].lower()
+        off = _OFF_BY_NAME.get((kind, last.lower()))
+        # A tree's attributes choose among the user's own filters too; other settings of the user's are theirs.
+        if off is not None and (kind == "filter" or scope in ("local", "worktree")):
+            chosen.append((key, off))
+    chosen += settings
+    environment = {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_EDITOR": ":",
+        "GIT_PAGER": "cat",
+        "GIT_CONFIG_COUNT": str(len(chosen)),
     }
+    for number, (name, value) in enumerate(chosen):
+        environment[f"GIT_CONFIG_KEY_{number}"] = name
+        environment[f"GIT_CONFIG_VALUE_{number}"] = value
+    return environment
 
 
 @dataclass(frozen=True)
@@ -33,12 +97,58 @@ class Git:
         """Whether this very directory is the top of a work tree and git is installed."""
         return (self.root / ".git").exists() and self.host.which("git") is not None
 
-    def ask(self, *args: str, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> Completed:
-        place = ["-C", str(self.root)]
+    @property
+    def place(self) -> list[str]:
         if self.private is not None:
-            place = [f"--git-dir={self.private}", f"--work-tree={self.root}"]
-        settings = {**safe_directory(self.root), "GIT_TERMINAL_PROMPT": "0", **(env or {})}
-        return self.host.run(["git", *place, *args], timeout=timeout, env=settings)
+            return [f"--git-dir={self.private}", f"--work-tree={self.root}"]
+        return ["-C", str(self.root)]
+
+    def environment(self, settings: Sequence[tuple[str, str]] = (), *, modules: bool = False) -> dict[str, str]:
+        """What every git call about this tree runs with. ``modules`` looks into its submodules' settings too.
+
+        The user's own settings (proxies, credentials, ``safe.directory``) count; the tree's cannot replace the
+        ssh command or the proxy command, because variables win over any configuration.
+        """
+        base = {
+            "GIT_SSH_COMMAND": self.host.env.get("GIT_SSH_COMMAND") or self._users("core.sshCommand") or "ssh",
+            "GIT_PROXY_COMMAND": self.host.env.get("GIT_PROXY_COMMAND", ""),
+        }
+        return {**base, **harmless(settings, self._keys(modules=modules))}
+
+    def _users(self, name: str) -> str | None:
+        done = self.host.run(["git", "config", "--global", "--includes", "--get", name], timeout=20.0)
+        return done.out.strip() or None if done.ok else None
+
+    def _keys(self, *, modules: bool) -> list[tuple[str, str]]:
+        """Every (scope, key) of the configuration that counts here. Reading it runs nothing."""
+        home = self.private or self.root / ".git"
+        if not home.exists():
+            return []
+        quiet = harmless()
+        top = self.host.run(["git", *self.place, "rev-parse", "--show-toplevel"], timeout=60.0, env=quiet)
+        if "dubious ownership" in top.err:
+            raise BadInput(
+                f"{self.root} belongs to another user, so git does not trust it",
+                remedy=f"if you do: git config --global --add safe.directory {self.root.resolve().as_posix()}",
+            )
+        shown = top.out.rstrip("\n")
+        if top.ok and shown and Path(shown).resolve() != self.root.resolve():
+            raise BadInput(
+                f"the git settings in {self.root} point to another work tree ({shown}); nothing was done",
+                remedy="take core.worktree out of its .git/config, or use another copy",
+            )
+        done = self.host.run(["git", *self.place, "config", *_LIST, "--show-scope"], timeout=60.0, env=quiet)
+        words = done.out.split("\0")
+        found = dict.fromkeys(zip(words[::2], words[1::2], strict=False))
+        for path in sorted((home / "modules").rglob("config"))[:_MAX_MODULES] if modules else ():
+            done = self.host.run(["git", "config", "--file", str(path), "--includes", *_LIST], timeout=60.0, env=quiet)
+            found.update(dict.fromkeys(("local", key) for key in done.out.split("\0") if key))
+        return list(found)
+
+    def ask(self, *args: str, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> Completed:
+        """A question about what is here: nothing is fetched for it, from nowhere."""
+        settings = {**self.environment(), "GIT_ALLOW_PROTOCOL": "none", **(env or {})}
+        return self.host.run(["git", *self.place, *args], timeout=timeout, env=settings)
 
     def run(self, *args: str, timeout: float = 60.0, env: Mapping[str, str] | None = None) -> str:
         """Like ``ask``, but a failure is an error with git's own words."""
@@ -55,8 +165,7 @@ class Git:
         import shlex
         import subprocess
 
-        place = [f"--git-dir={self.private}", f"--work-tree={self.root}"] if self.private else ["-C", str(self.root)]
-        argv = ["git", *place, *args]
+        argv = ["git", *self.place, *args]
         return subprocess.list2cmdline(argv) if self.host.system == "windows" else shlex.join(argv)
 
     def head(self) -> str | None:

@@ -1,28 +1,53 @@
 """Unpacks a source archive (tar, any compression, or zip) so that a tree is there whole or not at all.
 
-Members may not leave the tree: no absolute names, no "..", no links to the outside, no devices. One common
-top directory is taken off.
+Members may not leave the tree: no absolute names, no "..", no links to the outside, no devices. A ``.git`` in an
+archive is left out, because git would run what its settings name. How many files, how large and how tightly
+packed is bounded by what a tree of torch can be. One common top directory is taken off.
 """
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import os
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
+from typing import IO, cast
 
 from rekindle.errors import BadInput
+from rekindle.formats.zip_directory import check_count
 from rekindle.model.progress import Progress, Silent
-from rekindle.source.paths import check_relative
+from rekindle.source.paths import check_relative, is_git
 
-MAX_FILES = 500_000
-MAX_BYTES = 20 << 30
+# Far more than torch with all its submodules is; a tree that passes these is none.
+MAX_FILES = 300_000
+MAX_BYTES = 8 << 30
+MAX_RATIO = 60
+RATIO_FROM = 256 << 20
+# Longest name or header a tar may hold in one piece; members are read in far smaller ones.
+MAX_READ = 16 << 20
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    OverflowError,
+    ValueError,
+)
 _EXPANSION = 8  # torch 2.6.0: 27 MB of xz become 158 MB on disk
 
 
-def unpack(archive: Path, target: Path, *, progress: Progress | None = None) -> None:
-    """Unpack into ``target``, which must not exist (an empty directory is fine)."""
+def unpack(archive: Path, target: Path, *, progress: Progress | None = None) -> int:
+    """Unpack into ``target``, which must not exist or be empty; tells how many files of a ``.git`` were left out."""
     progress = progress or Silent()
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
@@ -34,50 +59,97 @@ def unpack(archive: Path, target: Path, *, progress: Progress | None = None) -> 
         raise BadInput(f"{target.parent} has too little free space: about {need >> 20} MiB are needed")
     room = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        _extract(archive, room, progress)
+        left = _extract(archive, room, progress)
         inner = list(room.iterdir())
         top = inner[0] if len(inner) == 1 and inner[0].is_dir() and not inner[0].is_symlink() else room
         if target.exists():
             target.rmdir()
         top.rename(target)
         target.chmod(0o755)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+    except _DAMAGE as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BadInput(f"cannot unpack {archive.name}: {reason}; nothing was left behind") from error
     finally:
         shutil.rmtree(room, ignore_errors=True)
+    return left
 
 
-def _extract(archive: Path, room: Path, progress: Progress) -> None:
+def _extract(archive: Path, room: Path, progress: Progress) -> int:
+    packed = archive.stat().st_size
+    size = left = 0
     if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as file:
-            infos = file.infolist()
-            _bounded(len(infos), sum(info.file_size for info in infos), archive)
-            for number, info in enumerate(infos, 1):
-                check_member(info.filename, archive)
-                file.extract(info, room)
-                progress.step(number, len(infos), info.filename)
-        return
-    size = 0
-    with archive.open("rb") as raw, tarfile.open(fileobj=raw) as file:
-        for number, member in enumerate(file, 1):
-            check_member(member.name, archive)
+        with archive.open("rb") as raw:
+            check_count(raw, archive.name, MAX_FILES)
+            with zipfile.ZipFile(raw) as file:
+                infos = file.infolist()
+                _bounded(len(infos), sum(info.file_size for info in infos), packed, archive)
+                for number, info in enumerate(infos, 1):
+                    if _of_git(info.filename):
+                        left += 1
+                        continue
+                    check_member(info.filename, archive)
+                    file.extract(info, room)
+                    progress.step(number, len(infos), info.filename)
+        return left
+    with archive.open("rb") as raw, tarfile.open(fileobj=cast("IO[bytes]", _Plain(raw)), mode="r:") as tar:
+        for number, member in enumerate(tar, 1):
             size += member.size
-            _bounded(number, size, archive)
+            _bounded(number, size, packed, archive)
+            if _of_git(member.name):
+                left += 1
+                continue
+            check_member(member.name, archive)
             _check_kind(member, archive)
-            file.extract(member, room, filter="data" if hasattr(tarfile, "data_filter") else None)
-            progress.step(raw.tell(), archive.stat().st_size, f"{number} files")
+            tar.extract(member, room, filter="data" if hasattr(tarfile, "data_filter") else None)
+            progress.step(raw.tell(), packed, f"{number} files")
+    return left
+
+
+class _Plain:
+    """The plain bytes of a tar, whatever it is packed with; one read never gives more than a header can need."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        magic = raw.read(6)
+        raw.seek(0)
+        opened: object = raw
+        if magic[:2] == b"\x1f\x8b":
+            opened = gzip.GzipFile(fileobj=raw)
+        elif magic[:3] == b"BZh":
+            opened = bz2.BZ2File(raw)
+        elif magic == b"\xfd7zXZ\0" or magic[:5] == b"]\0\0\x80\0":
+            opened = lzma.LZMAFile(raw)  # noqa: SIM115 (closed with what it reads)
+        self._file = cast("IO[bytes]", opened)
+
+    def read(self, size: int = -1) -> bytes:
+        if size < 0 or size > MAX_READ:
+            raise tarfile.ReadError(f"one header wants {size} bytes")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        # Beyond the longest tree nothing is worth inflating.
+        if offset > 2 * MAX_BYTES:
+            raise tarfile.ReadError(f"it claims {offset} bytes")
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+
+def _of_git(name: str) -> bool:
+    return any(is_git(part) for part in name.replace("\\", "/").split("/"))
 
 
 def check_member(name: str, archive: Path) -> None:
     plain = name.removeprefix("./").rstrip("/")
     if plain:
-        check_relative(plain, origin=archive.name, git=True)
+        check_relative(plain, origin=archive.name, anywhere=os.name == "nt")
 
 
 def _check_kind(member: tarfile.TarInfo, archive: Path) -> None:
     if member.isdev() or member.isfifo():
         raise BadInput(f"{archive.name} holds a device ({member.name}); that is no source archive")
+    if member.issparse():
+        raise BadInput(f"{archive.name} holds a file with holes ({member.name}); that is no source archive")
     if member.issym() or member.islnk():
         here = Path(member.name).parent if member.issym() else Path()
         depth = 0
@@ -87,6 +159,8 @@ def _check_kind(member: tarfile.TarInfo, archive: Path) -> None:
                 raise BadInput(f"{archive.name} holds a link out of its tree ({member.name}); nothing was unpacked")
 
 
-def _bounded(files: int, size: int, archive: Path) -> None:
+def _bounded(files: int, size: int, packed: int, archive: Path) -> None:
     if files > MAX_FILES or size > MAX_BYTES:
         raise BadInput(f"{archive.name} holds more than {MAX_FILES} files or {MAX_BYTES >> 30} GiB; stopped")
+    if size > RATIO_FROM and size > MAX_RATIO * packed:
+        raise BadInput(f"{archive.name} unpacks to over {MAX_RATIO} times its size; no source tree does; stopped")

@@ -2,8 +2,8 @@
 
 Every step can be cut and run again: the fetch leaves a repository that continues, each finished submodule
 stays. ``Mirror`` maps the beginning of an address to another (git's ``url.*.insteadOf``), for the project and
-its submodules alike. Long paths and line ends are settled in the repository itself, nothing is written to the
-user's git configuration, and ``safe.directory`` is given for this tree alone.
+its submodules alike. Long paths and line ends are settled in the repository itself, and nothing is written to the
+user's git configuration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput, Interrupted, MissingTool
-from rekindle.host.git import Git, safe_directory
+from rekindle.host.git import Git
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
 from rekindle.source.patches import BASE_TAG
@@ -141,7 +141,7 @@ def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None
             _forget(git.root, one.path)
     # A nested one that a kill left half done makes this fail; the update below fetches it anew.
     git.ask("submodule", "sync", "--quiet", "--recursive", timeout=300.0)
-    update = ["submodule", "update", "--init", "--recursive", "--depth", "1", "--progress"]
+    update = ["submodule", "update", "--init", "--checkout", "--recursive", "--depth", "1", "--progress"]
     ended, words = _run(git, [*update, "--jobs", "4"], mirrors, progress, total=len(named))
     missing = missing_submodules(git.root)
     tops = [one.path for one in named]
@@ -217,12 +217,12 @@ def _run(
     git: Git, arguments: Sequence[str], mirrors: Sequence[Mirror], progress: Progress, total: int | None = None
 ) -> tuple[bool, str]:
     """One long git command with its progress; whether it succeeded, and its last words."""
-    settings: list[str] = []
+    settings: list[tuple[str, str]] = []
     for mirror in mirrors:
-        settings += ["-c", f"url.{mirror.instead}.insteadOf={mirror.prefix}"]
+        settings.append((f"url.{mirror.instead}.insteadOf", mirror.prefix))
         if mirror.instead.startswith(("file:", "/", ".")):
             # Git refuses local submodule sources since CVE-2022-39253; here the user named the place.
-            settings += ["-c", "protocol.file.allow=always"]
+            settings.append(("protocol.file.allow", "always"))
     last: list[str] = []
     done = 0
 
@@ -237,8 +237,8 @@ def _run(
         elif line.strip():
             last[:] = [*last[-3:], line.strip()]
 
-    environment = {**os.environ, **safe_directory(git.root), "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
-    argv = ["git", *settings, "-C", str(git.root), *arguments]
+    environment = {**os.environ, **git.environment(settings, modules=True), "LC_ALL": "C.UTF-8"}
+    argv = ["git", *git.place, *arguments]
     ended = run_long(argv, cwd=git.root, env=environment, on_line=on_line)
     errors = [line for line in last if line.startswith(("fatal:", "error:"))]
     return ended.ok, (errors or last or [f"exit code {ended.code}"])[-1]

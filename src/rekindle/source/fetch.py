@@ -54,10 +54,10 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     target, cache = target.resolve(), cache.resolve()
     if journal.folder(target).is_dir() and not (target / ".git").exists():
         return _kept(wanted, target)
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     commit: str | None = None
     if wanted.place == "git" or wanted.place.endswith(".git"):
-        notes = check_place(target, windows=windows)
+        notes = tuple(check_place(target, windows=windows))
         url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
         commit = check_out(
             url,
@@ -73,18 +73,18 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
         package = debian_package(wanted.project, wanted.version or "")
         archive = fetch_tarball(package, cache / "debian", progress=listener)
         listener.stage("unpack", archive.name)
-        unpack(archive, target, progress=listener)
+        notes = _unpacked(unpack(archive, target, progress=listener))
         if package.stripped:
-            notes = (
+            notes += (
                 "Debian takes third_party out of this tarball: build with its system libraries, or fetch from git",
             )
         origin = f"Debian {package.suite} {archive.name} sha256:{sha256_of(archive)}"
     elif wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":
         archive = _archive(wanted, cache, listener)
         listener.stage("unpack", archive.name)
-        unpack(archive, target, progress=listener)
+        notes = _unpacked(unpack(archive, target, progress=listener))
         if wanted.sha256 is None and ("://" in wanted.place or wanted.place == "tarball"):
-            notes = (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
+            notes += (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
         origin = f"{wanted.place} sha256:{sha256_of(archive)}"
     else:
         origin = _copy(Path(wanted.place), target)
@@ -114,6 +114,12 @@ def _kept(wanted: Wanted, target: Path) -> SourceTree:
     check_wanted(target, journal.read_record(target).version or version, wanted.version)
     tree = with_submodules(status(target))
     return msgspec.structs.replace(tree, notes=("the tree was there already",))
+
+
+def _unpacked(left_out: int) -> tuple[str, ...]:
+    if not left_out:
+        return ()
+    return (f"{left_out} files of a .git in the archive were left out: git would run what its settings name",)
 
 
 def _tag(wanted: Wanted) -> str:
@@ -148,6 +154,9 @@ def _copy(origin: Path, target: Path) -> str:
             f"{origin} is no directory and no archive", remedy="--from git, tarball, debian, a directory or an archive"
         )
     recognise(origin)
+    if (origin / ".git").exists():
+        # Copied, the tree would be ours and trusted: git is asked while it still is the other user's.
+        Git(origin).head()
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     if origin.resolve() == target.resolve() or origin.resolve() in target.resolve().parents:

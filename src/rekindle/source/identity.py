@@ -32,7 +32,12 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
 
     add(project, version, str(record.hipified))
     if git is not None:
-        add(git.head(), git.ask("diff", "HEAD", "--binary", "--no-ext-diff", "--no-color", "--ignore-submodules").out)
+        add(
+            git.head(),
+            git.ask(
+                "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules"
+            ).out,
+        )
     elif not _add_content(root, total, made=f"{project}/version.py"):
         add(record.origin)
     for file in sorted(record.files, key=lambda file: file.path):

@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from rekindle.errors import BadInput
 
+# What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
+# spaces, letters that are not seen. Git refuses the same (CVE-2014-9390, CVE-2019-1352).
+_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
+MAX_PATH_CHARACTERS = 4096
 
-def check_relative(path: str, *, origin: str, git: bool = False) -> None:
-    """Refuse what is absolute, climbs, would mean something else on Windows, or (unless ``git``) hides in ``.git``."""
+
+def is_git(part: str) -> bool:
+    """Would git, on any file system, read or write its own directory under this name?"""
+    return _GIT.fullmatch(_UNSEEN.sub("", part).split(":")[0]) is not None
+
+
+def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
+    """Refuse what is absolute, climbs, would mean something else on Windows, or hides in ``.git``.
+
+    ``anywhere`` is False for what is only ever unpacked here: real trees have names that Windows reserves.
+    """
     parts = PurePosixPath(path).parts
     windows = PureWindowsPath(path)
     if (
         not parts
+        or len(path) > MAX_PATH_CHARACTERS
         or path.startswith("/")
         or windows.drive
         or windows.root
         or "\\" in path
         or ":" in path
         or any(part in ("..", ".") or not part for part in path.split("/"))
-        or any(part.lower() in ((".rekindle",) if git else (".git", ".rekindle")) for part in parts)
-        or any(ord(letter) < 32 for letter in path)
+        or any(is_git(part) or part.rstrip(" .").lower() == ".rekindle" for part in parts)
+        or (anywhere and any(_RESERVED.fullmatch(part.rstrip(" ")) or part[-1:] in (" ", ".") for part in parts))
+        or any(ord(letter) < 32 or ord(letter) == 127 for letter in path)
     ):
         raise BadInput(f"{origin} names {path!r}, which is not a plain path inside the tree; nothing was changed")
 

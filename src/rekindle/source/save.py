@@ -44,6 +44,8 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
             "diff-tree",
             "-p",
             "--no-renames",
+            "--no-ext-diff",
+            "--no-textconv",
             "--no-commit-id",
             "--no-color",
             "--root",

@@ -1,0 +1,41 @@
+"""A canary: a program that, if anything runs it, leaves a file behind. Shared by the tests in this folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LONG = pytest.mark.skipif(not os.environ.get("REKINDLE_LONG"), reason="takes minutes; REKINDLE_LONG=1 runs it")
+
+
+class Canary:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.mark = folder / "sang"
+        self.program = folder / "canary.sh"
+        self.program.write_text(f"#!/bin/sh\necho \"$0 $*\" >> '{self.mark}'\nexit 0\n", encoding="utf-8")
+        self.program.chmod(0o755)
+
+    @property
+    def sang(self) -> str:
+        """What ran it, or nothing."""
+        return self.mark.read_text(encoding="utf-8") if self.mark.exists() else ""
+
+
+def rekindle(
+    *args: str, env: dict[str, str] | None = None, timeout: float = 120.0, **options: object
+) -> subprocess.CompletedProcess[str]:
+    """The program as a user starts it."""
+    return subprocess.run(  # type: ignore[call-overload, no-any-return]
+        [sys.executable, "-m", "rekindle", *args],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
+        **options,
+    )
