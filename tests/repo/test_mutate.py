@@ -1,0 +1,87 @@
+"""The mutation tool itself: it finds the error that no test notices, and only that one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULE = """\
+import functools
+LIMIT = 5
+@functools.cache
+def allowed(size, *, strict=False):
+    if strict and size > LIMIT:
+        return False
+    return size >= 0
+def unused():
+    return 1
+"""
+TESTS = """\
+from little import allowed
+def test_inside(): assert allowed(5, strict=True) is True
+def test_outside(): assert allowed(6, strict=True) is False and allowed(6) is True
+def test_negative(): assert not allowed(-1)
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "little.py").write_text(MODULE)
+    (tmp_path / "test_little.py").write_text(TESTS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    return tmp_path
+
+
+def mutate(project: Path, *words: str) -> tuple[int, list[str]]:
+    command = [sys.executable, str(ROOT / "tools" / "mutate.py"), "little.py", "--tests", "test_little.py", *words]
+    env = {"PATH": "/usr/bin:/bin", "MUTATE_ROOT": str(project)}
+    ran = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, timeout=300)
+    assert "Traceback" not in ran.stderr, ran.stderr
+    return ran.returncode, ran.stdout.splitlines()
+
+
+def test_survivors_are_named_with_their_line_and_nothing_else(project: Path) -> None:
+    code, lines = mutate(project)
+    survivors = [line.split("    ")[0] for line in lines if line.startswith("little.py:")]
+    assert survivors == [
+        "little.py:7: >= becomes > (survived)",
+        "little.py:7: 0 becomes 1 (survived)",
+        "little.py:9: None returned (untested)",
+        "little.py:9: 1 becomes 2 (untested)",
+    ]
+    assert code == 1
+
+
+def test_what_was_noticed_is_not_run_again_and_a_new_test_counts(project: Path) -> None:
+    _, first = mutate(project)
+    with (project / "test_little.py").open("a") as file:
+        file.write(
+            "def test_zero(): assert allowed(0)\nfrom little import unused\ndef test_one(): assert unused() == 1\n"
+        )
+    code, lines = mutate(project)
+    assert code == 0 and ", 0 noticed earlier" in first[0]
+    assert ", 0 noticed earlier" not in lines[0] and lines[-1].startswith("0.0 % of ")
+    (project / "little.py").write_text(MODULE.replace("LIMIT = 5", "LIMIT = 5  # changed"))
+    assert ", 0 noticed earlier" in mutate(project)[1][0]
+
+
+def test_failing_tests_are_said_to_fail(project: Path) -> None:
+    (project / "test_little.py").write_text("def test_never(): assert False\n")
+    code, lines = mutate(project)
+    assert code == 1 and not any("becomes" in line for line in lines)
+
+
+def test_an_equivalent_error_does_not_count(project: Path) -> None:
+    (project / "tools").mkdir()
+    rows = [("return size >= 0", ">= becomes >"), ("return size >= 0", "0 becomes 1")]
+    (project / "tools" / "equivalent.toml").write_text(
+        "".join(
+            f'[[mutant]]\nfile = "little.py"\nline = "{line}"\nchange = "{what}"\nwhy = "x"\n' for line, what in rows
+        )
+    )
+    lines = mutate(project)[1]
+    assert [line.split(": ")[0] for line in lines if line.startswith("little.py:")] == ["little.py:9"] * 2

@@ -1,0 +1,166 @@
+"""Plants small errors in modules, one at a time, and says which of them no test notices.
+
+    tools/mutate.py src/rekindle/compat --tests tests/unit/compat
+    tools/mutate.py --changed main --tests tests/unit/plan        only modules changed since that commit
+    tools/mutate.py src/rekindle/plan --tests tests/unit/plan --sample 100 --jobs 2
+
+The tests are collected once. A first run notes which test goes over which line; then each error is planted in a
+forked copy of that process, which runs only the tests of that line until one fails. Errors at the level of a module
+(constants, default values) are planted on import, in a fresh copy. What was noticed once is kept in ``.mutation/`` and
+not run again while its module stays as it is. Survivors that change nothing stand in ``tools/equivalent.toml``.
+Ends with 1 if more than ``--at-most`` percent survive. Linux only (fork).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parent
+ROOT = Path(os.environ.get("MUTATE_ROOT", TOOLS.parent)).resolve()  # the tool's own test gives another
+sys.path[:0] = [str(TOOLS)]
+
+from mutants import Mutant, mutants_of  # noqa: E402
+from mutation_runs import Outcome, run_mutants  # noqa: E402
+
+KEPT = ROOT / ".mutation"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One error of one module; ``key`` stays the same while the module's text does."""
+
+    path: Path
+    mutant: Mutant
+    key: str
+
+
+def main(argv: list[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    paths = list(_modules(options.modules, options.changed))
+    if not paths:
+        print("mutate: no module named or changed")
+        return 2
+    if options.show:
+        return _show(paths)
+    wanted = _chosen(paths, options.sample, options.seed)
+    known = _read_kept()
+    todo = [each for each in wanted if known.get(each.key) not in ("killed", "timeout")]
+    print(
+        f"mutate: {len(wanted)} errors in {len(paths)} modules, {len(wanted) - len(todo)} noticed earlier", flush=True
+    )
+    results = {each.key: Outcome(known[each.key]) for each in wanted if each not in todo}
+    results |= run_mutants(
+        ROOT, [(each.path, each.mutant, each.key) for each in todo], options.tests, options.jobs, _keep
+    )
+    return _report(wanted, results, options.at_most)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", help="files or folders under src")
+    parser.add_argument("--tests", nargs="+", required=True, help="what pytest runs for each error")
+    parser.add_argument("--changed", metavar="COMMIT", help="modules changed since COMMIT (among those named)")
+    parser.add_argument("--sample", type=int, metavar="N", help="N errors, chosen the same way each time")
+    parser.add_argument("--seed", type=int, default=1, help="another choice of the sample")
+    parser.add_argument("--jobs", type=int, default=1, help="errors tried at the same time (default 1)")
+    parser.add_argument(
+        "--at-most", type=float, default=10, metavar="PERCENT", help="how many may survive (default 10)"
+    )
+    parser.add_argument("--show", action="store_true", help="list the errors, run nothing")
+    return parser
+
+
+def _modules(named: Iterable[str], changed: str | None) -> Iterable[Path]:
+    found: list[Path] = []
+    for name in named or ["src/rekindle"]:
+        path = (ROOT / name).resolve()
+        found += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    if changed is not None:
+        asked = subprocess.run(
+            ["git", "diff", "--name-only", changed, "--", "src"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        only = {(ROOT / line).resolve() for line in asked.stdout.splitlines()}
+        found = [path for path in found if path in only]
+    elif not named:
+        return []
+    return found
+
+
+def _chosen(paths: list[Path], sample: int | None, seed: int) -> list[Planted]:
+    every: list[Planted] = []
+    for path in paths:
+        source = path.read_text("utf-8")
+        stem = hashlib.sha256(source.encode()).hexdigest()[:16]
+        for mutant in mutants_of(source):
+            every.append(Planted(path, mutant, f"{path.relative_to(ROOT)}:{stem}:{mutant.number}:{mutant.what}"))
+    if sample is not None and sample < len(every):
+        chosen = {each.key for each in random.Random(seed).sample(every, sample)}
+        every = [each for each in every if each.key in chosen]
+    return every
+
+
+def _show(paths: list[Path]) -> int:
+    for each in _chosen(paths, None, 1):
+        print(f"{each.path.relative_to(ROOT)}:{each.mutant.line}: {each.mutant.what}")
+    return 0
+
+
+def _read_kept() -> dict[str, str]:
+    try:
+        lines = (KEPT / "results.jsonl").read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    return dict(json.loads(line) for line in lines if line.endswith("]"))
+
+
+def _keep(key: str, outcome: Outcome) -> None:
+    KEPT.mkdir(exist_ok=True)
+    with (KEPT / "results.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps([key, outcome.value]) + "\n")
+
+
+def _equivalents() -> dict[tuple[str, str, str], str]:
+    """Errors that change nothing anyone could see, by file, line of text and change, each with the reason."""
+    path = ROOT / "tools" / "equivalent.toml"
+    rows = tomllib.loads(path.read_text("utf-8")).get("mutant", []) if path.exists() else []
+    return {(row["file"], row["line"], row["change"]): row["why"] for row in rows}
+
+
+def _report(wanted: list[Planted], results: dict[str, Outcome], at_most: float) -> int:
+    equal = _equivalents()
+    counts: dict[str, Counter[str]] = {}
+    survivors: list[str] = []
+    for each in wanted:
+        name = str(each.path.relative_to(ROOT))
+        text = each.path.read_text("utf-8").splitlines()[each.mutant.line - 1].strip()
+        outcome = results[each.key].value if each.key in results else "not run"
+        if outcome in ("survived", "untested") and (name, text, each.mutant.what) in equal:
+            outcome = "equivalent"
+        counts.setdefault(name, Counter())[outcome] += 1
+        if outcome in ("survived", "untested", "not run"):
+            survivors.append(f"{name}:{each.mutant.line}: {each.mutant.what} ({outcome})    {text}")
+    print(*survivors, sep="\n")
+    total: Counter[str] = sum(counts.values(), Counter())
+    print(f"\n{'noticed':>8}{'survived':>9}{'untested':>9}{'equal':>6}")
+    for name, count in [*sorted(counts.items()), ("together", total)]:
+        noticed = count["killed"] + count["timeout"]
+        print(f"{noticed:8}{count['survived']:9}{count['untested']:9}{count['equivalent']:6}  {name}")
+    able = sum(total.values()) - total["equivalent"]
+    share = 100 * (total["survived"] + total["untested"]) / able if able else 0.0
+    print(f"{share:.1f} % of {able} errors survive (at most {at_most:g} % may)")
+    return 1 if share > at_most or total["not run"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
