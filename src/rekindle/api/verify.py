@@ -24,13 +24,17 @@ def verify(
     level: Level = "smoke",
     only: Sequence[str] = (),
     plan: Path | None = None,
+    gpu: bool | None = None,
     dependencies: bool = True,
     find_links: Sequence[str] = (),
     save: Path | None = None,
     junit: Path | None = None,
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Prove that a wheel, or the package an interpreter has, works."""
+    """Prove that a wheel, or the package an interpreter has, works.
+
+    ``gpu`` False claims nothing about a GPU; None asks for a kernel on one wherever the package was built for one.
+    """
     from rekindle.errors import BadInput
     from rekindle.host.live import LiveHost
     from rekindle.model.document import encode, load
@@ -46,7 +50,7 @@ def verify(
     listener = progress or Silent()
     expect = promises(load(plan, Plan)) if plan else {}
     if events is not None:
-        report = read_events(host, events, level, listener)
+        report = read_events(host, events, level, listener, gpu)
     elif cpu is not None:
         if wheel is None:
             raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
@@ -75,6 +79,7 @@ def verify(
             dependencies=dependencies,
             find_links=find_links,
             env=env,
+            gpu=gpu,
             progress=listener,
         )
     else:
@@ -86,6 +91,7 @@ def verify(
             only=only,
             expect=expect,
             env=env,
+            gpu=gpu,
             progress=listener,
         )
     report = proof_with_causes(report)

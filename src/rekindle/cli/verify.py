@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
     parser.add_argument("--only", metavar="ID", action="append", default=[], help="only these checks (stars allowed)")
     parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
+    parser.add_argument("--no-gpu", action="store_true", help="prove the CPU part alone, where no GPU is at hand")
     parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
     parser.add_argument("--find-links", metavar="DIR", action="append", default=[], help="where dependencies lie")
     parser.add_argument("--events", metavar="FILE", help="what checks/agent.py wrote on a machine without rekindle")
@@ -60,6 +61,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         level=args.level,
         only=tuple(args.only),
         plan=Path(args.plan) if args.plan else None,
+        gpu=False if args.no_gpu else None,
         dependencies=not args.no_deps,
         find_links=tuple(args.find_links),
         save=Path(args.save) if args.save else None,

@@ -74,4 +74,8 @@ def summarise_inspection(report: WheelReport) -> str:
 
 
 def summarise_proof(proof: VerifyReport) -> str:
-    return f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
+    count = f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
+    if proof.verdict != "not-proven":
+        return f"{proof.verdict}: {count}"
+    way = [one.why for one in proof.missing if one.why != "did not run"] or ["required checks did not run"]
+    return f"not proven: {count}; {way[0]}"

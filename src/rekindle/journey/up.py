@@ -147,7 +147,7 @@ class _Story:
         )  # fmt: skip
         verdict = f"torch {self.plan.torch} runs on this machine: {proof.passed} checks passed"
         if not proof.good:
-            verdict = f"torch {self.plan.torch} is installed, but {proof.failed} of its checks failed"
+            verdict = f"torch {self.plan.torch} is installed, but not proven to work: {summarise_proof(proof)}"
         return self.end(proof.good, verdict, proof=proof, wheel=wheel)
 
     def _verify(self) -> VerifyReport:

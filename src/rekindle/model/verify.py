@@ -9,6 +9,9 @@ from rekindle.model.document import Document, Part
 
 VerifyStatus = Literal["passed", "failed", "skipped"]
 Level = Literal["smoke", "full"]
+Verdict = Literal["proven", "not-proven", "failed"]
+# absent: by release or plan, so nothing is owed; untried: something stood in the way.
+SkipKind = Literal["absent", "untried"]
 
 
 class Crash(Part, frozen=True, kw_only=True):
@@ -27,6 +30,8 @@ class VerifyCheck(Part, frozen=True, kw_only=True):
     id: str
     status: VerifyStatus
     detail: str = ""
+    # Set for skipped checks only.
+    skip: SkipKind | None = None
     seconds: float = 0.0
     # What the check's own process computed: comparable also on a busy machine.
     cpu_seconds: float | None = None
@@ -36,7 +41,22 @@ class VerifyCheck(Part, frozen=True, kw_only=True):
     worst: float | None = None
 
 
+class Missing(Part, frozen=True, kw_only=True):
+    """A check that the level requires and that did not run to a good end."""
+
+    id: str
+    why: str
+
+
 class VerifyReport(Document, frozen=True, kw_only=True):
+    """``verdict`` is the answer; a report without one (from an older version) proves nothing."""
+
+    verdict: Verdict = "not-proven"
+    missing: tuple[Missing, ...] = ()
+    # Which parts the verdict speaks about: cpu, gpu.
+    claims: tuple[str, ...] = ()
+    # What to do next, best first: commands and short advice.
+    next: tuple[str, ...] = ()
     checks: tuple[VerifyCheck, ...] = ()
     passed: int = 0
     failed: int = 0
@@ -50,8 +70,8 @@ class VerifyReport(Document, frozen=True, kw_only=True):
 
     @property
     def good(self) -> bool:
-        """Something was proved and nothing was refuted."""
-        return self.failed == 0 and self.passed > 0
+        """Every check that the level requires ran and passed, and nothing was refuted."""
+        return self.verdict == "proven"
 
 
 class VerifyChange(Part, frozen=True, kw_only=True):

@@ -11,16 +11,19 @@ _STATUS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
 def view_verification(report: VerifyReport, screen: Screen) -> None:
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     what = report.subject or "this torch"
-    if report.good:
-        screen.verdict("ok", f"{what} works ({report.level}): {count}")
-    elif report.failed:
+    part = "" if "gpu" in report.claims or not {"cuda", "hip"} & report.environment.keys() else ", CPU part alone"
+    if report.verdict == "proven":
+        screen.verdict("ok", f"{what} is proven to work ({report.level}{part}): {count}")
+    elif report.verdict == "failed":
         screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
     else:
-        screen.verdict("warn", f"nothing was proved about {what} ({report.level}): {count}")
+        screen.verdict("warn", f"{what} is not proven ({report.level}): {count}")
     place = ("torch", "cuda", "hip", "python", "machine", "cpu model", "emulator")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
     rows = [(name, report.environment[name]) for name in shown if name in report.environment]
     screen.rows(rows)
+    if report.verdict == "not-proven":
+        _in_the_way(report, screen)
     failed = [check for check in report.checks if check.status == "failed"]
     if failed:
         screen.section("failed")
@@ -35,11 +38,28 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     if skipped:
         screen.section("skipped")
         for check in skipped:
-            screen.bullet(f"{check.id}: {check.detail}", status="skip")
+            word = "absent by plan" if check.skip == "absent" else "could not be tried"
+            screen.bullet(f"{check.id} ({word}): {check.detail}", status="skip")
+    if report.next:
+        screen.section("next")
+        for step in report.next:
+            screen.bullet(step)
     if screen.verbosity:
         screen.section("passed")
         passed = [check for check in report.checks if check.status == "passed"]
         screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed])
+
+
+def _in_the_way(report: VerifyReport, screen: Screen) -> None:
+    """What the level requires and did not get; checks that never began are told in one line."""
+    screen.section("a proof also needs")
+    idle = [one.id for one in report.missing if one.why == "did not run"]
+    for one in report.missing:
+        if one.why != "did not run":
+            screen.bullet(f"{one.id}: {one.why}", status="warn")
+    if idle:
+        more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
+        screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
 
 
 def _failure(check: VerifyCheck, screen: Screen) -> None:

@@ -16,6 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from rekindle.errors import BadInput, Unprepared
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
+from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import PATIENCE, Emulator
 from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.linkage import missing_libraries
@@ -37,6 +38,7 @@ class EmulatedLayout:
     python: Path
     version: tuple[int, int]
     root: Root | None
+    home: Path | None = None
 
 
 def host_is_x86() -> bool:
@@ -48,8 +50,8 @@ def layout_from(interpreter: Interpreter) -> EmulatedLayout:
     return EmulatedLayout(python=Path(interpreter.path).resolve(), version=interpreter.version[:2], root=None)
 
 
-def layout_in(root: Root) -> EmulatedLayout:
-    return EmulatedLayout(python=root.python, version=root.version, root=root)
+def layout_in(found: EmulatedPython) -> EmulatedLayout:
+    return EmulatedLayout(python=found.path, version=found.version, root=found.root, home=found.home)
 
 
 def check_subject(subject: Subject) -> None:
@@ -178,8 +180,8 @@ def emulated_target(
         "OPENBLAS_NUM_THREADS": "1",
         **env,
     }
-    if layout.root is not None:
-        settings["PYTHONHOME"] = str(layout.root.path / "usr")
+    if layout.home is not None:
+        settings["PYTHONHOME"] = str(layout.home)
     command = emulator.command(cpu, root=layout.root.path if layout.root else None, env=settings)
     environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
     if stubbed:
@@ -193,6 +195,7 @@ def emulated_target(
         cpu=cpu.name,
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
         no_import=None if fits else _other_python(subject, layout),
+        no_import_remedy=None if fits else _wanted_python(subject),
         environment=environment,
     )
 
@@ -202,4 +205,14 @@ def _other_python(subject: Subject, layout: EmulatedLayout) -> str:
     return (
         f"the wheel is for Python {wanted}, the emulated one is {layout.version[0]}.{layout.version[1]}; "
         "only its C functions were tried"
+    )
+
+
+def _wanted_python(subject: Subject) -> str:
+    """How the emulated system gets the Python of this wheel."""
+    major, minor = max(subject.pythons)
+    name = f"cpython-{major}.{minor}-linux-x86_64-gnu"
+    return (
+        f"the emulated system needs Python {major}.{minor}: uv python install {name}, then the same command; "
+        "or give one with --python EXE"
     )

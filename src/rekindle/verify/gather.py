@@ -12,7 +12,9 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport, VerifyStatus
+from rekindle.verify.advice import next_steps
 from rekindle.verify.crash import describe_crash, sentence
+from rekindle.verify.verdict import Claim, judge
 
 MAX_EVENTS_BYTES = 64 << 20
 _WORDS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
@@ -58,16 +60,31 @@ class Gathering:
     def import_failed(self) -> bool:
         return any(check.id.startswith("import.") and check.status == "failed" for check in self.checks)
 
-    def report(self, *, subject: str, level: Level, seconds: float) -> VerifyReport:
+    @property
+    def gpus(self) -> int:
+        return sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
+
+    def claim(self, package: str, level: Level, *, gpu: bool | None = None, emulated: bool = False) -> Claim:
+        """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
+        built = package != "torch" or bool({"cuda", "hip"} & self.environment.keys())
+        owed = built if gpu is None else gpu
+        return Claim(package=package, level=level, gpu=owed, gpus=self.gpus, emulated=emulated)
+
+    def report(self, claim: Claim, *, subject: str, seconds: float, only: bool = False) -> VerifyReport:
         count = {word: sum(check.status == word for check in self.checks) for word in get_args(VerifyStatus)}
+        verdict, missing = judge(self.checks, claim)
         return VerifyReport(
+            verdict=verdict,
+            missing=missing,
+            next=next_steps(verdict, self.checks, missing, claim, only=only),
+            claims=("cpu", "gpu") if claim.gpu else ("cpu",),
             checks=tuple(self.checks),
             passed=count["passed"],
             failed=count["failed"],
             skipped=count["skipped"],
             environment=self.environment,
             subject=subject,
-            level=level,
+            level=claim.level,
             seconds=round(seconds, 3),
         )
 
@@ -83,6 +100,7 @@ class Gathering:
                 id=str(event["id"]),
                 status=event["status"],
                 detail=detail,
+                skip=(event.get("skip") or "untried") if event["status"] == "skipped" else None,
                 seconds=round(float(event.get("seconds", 0.0)), 3),
                 cpu_seconds=None if burnt is None else round(float(burnt), 3),
                 remedy=event.get("remedy"),
@@ -97,7 +115,7 @@ class Gathering:
         self._progress.note(line[:200])
 
 
-def read_events(host: Host, path: Path, level: Level, progress: Progress) -> VerifyReport:
+def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: bool | None = None) -> VerifyReport:
     """The report of an agent that ran where Rekindle is not; ``path`` holds what it wrote to standard output."""
     try:
         with path.open("rb") as file:
@@ -122,4 +140,4 @@ def read_events(host: Host, path: Path, level: Level, progress: Progress) -> Ver
         gathered.cut_short("the record ends in the middle")
     total = sum(check.seconds for check in gathered.checks)
     subject = f"torch on {gathered.environment.get('gpu0', gathered.environment.get('machine', 'another machine'))}"
-    return gathered.report(subject=subject, level=level, seconds=total)
+    return gathered.report(gathered.claim("torch", level, gpu=gpu), subject=subject, seconds=total)

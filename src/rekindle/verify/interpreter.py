@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.host.protocol import Host
+from rekindle.host.protocol import Completed, Host
 
-_QUESTION = (
+QUESTION = (
     "import json,platform,sys,sysconfig;"
     "print(json.dumps(dict(version=list(sys.version_info[:3]),machine=platform.machine(),"
     "system=sys.platform,implementation=platform.python_implementation(),executable=sys.executable,"
@@ -33,7 +33,11 @@ class Interpreter:
 
 def probe_interpreter(host: Host, path: str) -> Interpreter:
     """Ask an interpreter what it is."""
-    done = host.run([path, "-I", "-c", _QUESTION], timeout=60.0)
+    return read_answer(path, host.run([path, "-I", "-c", QUESTION], timeout=60.0))
+
+
+def read_answer(path: str, done: Completed) -> Interpreter:
+    """What an interpreter said to :data:`QUESTION`."""
     try:
         said = json.loads(done.out.strip().splitlines()[-1])
         return Interpreter(

@@ -16,10 +16,10 @@ from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.bytecode import compile_ahead
 from rekindle.verify.disk_errors import disk_errors
+from rekindle.verify.emulated_python import find_emulated_python
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
 from rekindle.verify.interpreter import find_interpreter, probe_interpreter
-from rekindle.verify.root import prepare_root
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
@@ -37,6 +37,7 @@ def prove_wheel(
     dependencies: bool,
     find_links: Sequence[str],
     env: Mapping[str, str] | None = None,
+    gpu: bool | None = None,
     progress: Progress,
 ) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there."""
@@ -54,7 +55,7 @@ def prove_wheel(
             find_links=find_links,
             progress=progress,
         )
-        target = Target(command=(str(exe),), env=env or {}, package=subject.package, subject=wheel.name)
+        target = Target(command=(str(exe),), env=env or {}, package=subject.package, subject=wheel.name, gpu=gpu)
         progress.stage("verifying", wheel.name)
         promise = {"version": subject.version, **expect}
         return run_checks(target, level=level, expect=promise, only=only, progress=progress)
@@ -70,6 +71,7 @@ def prove_installed(
     only: Sequence[str],
     expect: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
+    gpu: bool | None = None,
     progress: Progress,
 ) -> VerifyReport:
     """Try the package that an interpreter already has."""
@@ -78,7 +80,7 @@ def prove_installed(
     if path is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
     interpreter = probe_interpreter(host, path)
-    target = Target(command=(path,), env=env or {}, package=package, subject=f"{package} in {path}")
+    target = Target(command=(path,), env=env or {}, package=package, subject=f"{package} in {path}", gpu=gpu)
     looked = host.run(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
     )
@@ -131,10 +133,10 @@ def prove_emulated(
     if laying.host_is_x86():
         chosen = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
         layout = laying.layout_from(chosen)
-    elif python:
-        raise BadInput("--python cannot be given with --cpu on this machine: the emulated root brings its own")
     else:
-        layout = laying.layout_in(prepare_root(host, cache, progress))
+        layout = laying.layout_in(
+            find_emulated_python(host, emulator, subject.pythons, given=python, cache=cache, progress=progress)
+        )
     with tempfile.TemporaryDirectory(prefix="rekindle-emulated-", ignore_cleanup_errors=True) as folder:
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
         site.mkdir()

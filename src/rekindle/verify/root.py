@@ -20,7 +20,7 @@ from rekindle.model.progress import Progress
 from rekindle.verify.bytecode import compile_ahead
 
 # libgomp and libstdc++ are what a manylinux wheel may expect of the system besides glibc.
-PACKAGES = ("python3", "libgomp1", "libstdc++6")
+PACKAGES = ("libgomp1", "libstdc++6")
 DOWNLOAD_SECONDS = 900.0
 COMPLETE = ".rekindle-root"
 
@@ -47,11 +47,16 @@ def user_cache() -> Path:
     return Path(platformdirs.user_cache_dir("rekindle", appauthor=False))
 
 
-def prepare_root(host: Host, cache: Path, progress: Progress) -> Root:
-    """The cached root, made first where there is none. Two runs at once: the second waits."""
+def prepare_root(host: Host, cache: Path, progress: Progress, version: tuple[int, int] | None = None) -> Root:
+    """The cached root, made first where there is none. Two runs at once: the second waits.
+
+    ``version`` asks for a Python beside the distribution's own, where apt offers one.
+    """
     import filelock
 
-    folder = cache / "amd64-root"
+    name = "amd64-root" if version is None else f"amd64-root-{version[0]}.{version[1]}"
+    python = "python3" if version is None else f"python{version[0]}.{version[1]}"
+    folder = cache / name
     if (found := _read(folder)) is not None:
         return found
     for tool in ("apt-get", "dpkg-deb"):
@@ -61,13 +66,13 @@ def prepare_root(host: Host, cache: Path, progress: Progress) -> Root:
                 remedy="run this on Debian or Ubuntu, or on an x86-64 machine, where no root is needed",
             )
     cache.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(cache / "amd64-root.lock"):
+    with filelock.FileLock(cache / f"{name}.lock"):
         if (found := _read(folder)) is not None:
             return found
         progress.stage("x86-64 root", "from Debian packages, once (about 18 MB)")
-        with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as name:
-            work = Path(name)
-            debs = _download(work)
+        with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
+            work = Path(place)
+            debs = _download(work, python)
             made = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
@@ -104,7 +109,7 @@ def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
     return None
 
 
-def _download(work: Path) -> list[Path]:
+def _download(work: Path, python: str) -> list[Path]:
     """The packages and all they depend on, as apt resolves it on an empty amd64 system."""
     state, archive = work / "state", work / "cache"
     (state / "lists" / "partial").mkdir(parents=True)
@@ -128,7 +133,7 @@ def _download(work: Path) -> list[Path]:
     config.write_text("\n".join([*lines, 'APT::Architectures { "amd64"; };', ""]), encoding="utf-8")
     env = {**os.environ, "APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     _run(["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
-    _run(["apt-get", "-q", "-y", "install", "--download-only", *PACKAGES], env=env, seconds=DOWNLOAD_SECONDS)
+    _run(["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES], env=env, seconds=DOWNLOAD_SECONDS)
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
         raise Unprepared(["apt-get"], 0, ["apt brought no packages"], remedy="does apt offer amd64 packages here?")

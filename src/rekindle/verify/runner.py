@@ -14,6 +14,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.dialogue import Dialogue, Silence, dialogue
 from rekindle.verify.gather import Gathering
+from rekindle.verify.lent import lend_tools
 from rekindle.verify.target import Target
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
@@ -44,13 +45,25 @@ def run_checks(
         "cpu": target.cpu,
         "cpu_features": target.cpu_features,
         "no_import": target.no_import,
+        "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
+        if level == "full":
+            request["lent"] = lend_tools(Path(folder) / "lent")
         for _ in range(MAX_RESTARTS):
             if _session(target, request, gathered, Path(folder)):
                 break
-    return gathered.report(subject=target.subject, level=level, seconds=time.monotonic() - started)
+    claim = gathered.claim(target.package, level, gpu=_owes_gpu(target, expect or {}), emulated=target.cpu is not None)
+    seconds = time.monotonic() - started
+    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(only))
+
+
+def _owes_gpu(target: Target, expect: Mapping[str, Any]) -> bool | None:
+    """None: as built. No emulated CPU has a GPU beside it, so nothing is claimed about one."""
+    if target.cpu is not None or target.gpu is False:
+        return False
+    return True if expect.get("cuda") or expect.get("rocm") else target.gpu
 
 
 def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:

@@ -23,6 +23,9 @@ class Target:
     cpu_features: Mapping[str, Sequence[str]] | None = None
     # Why the package cannot be imported here, where only what needs no import is to be tried.
     no_import: str | None = None
+    no_import_remedy: str | None = None
+    # Whether a kernel on a GPU is owed. None: where the package was built for one; False: only the CPU is claimed.
+    gpu: bool | None = None
     # All checks in one process, started again after a crash, as where there is no fork.
     inline: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rekindle.errors import BadInput
 from rekindle.verify import emulated_layout
 from rekindle.verify.cpus import PROBED, find_cpu, known_names
+from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import Emulator
 from rekindle.verify.instruction import instruction_set
 from rekindle.verify.root import Root
@@ -142,9 +143,12 @@ def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) ->
 
 def test_a_wheel_for_another_python_is_tried_without_importing_it(tmp_path: Path) -> None:
     root = Root(path=tmp_path, python=tmp_path / "usr/bin/python3.13", version=(3, 13), packages=40)
-    target = target_for(laid_out(tmp_path), emulated_layout.layout_in(root))
+    target = target_for(
+        laid_out(tmp_path), emulated_layout.layout_in(EmulatedPython(path=root.python, version=root.version, root=root))
+    )
     assert target.no_import is not None and "3.11" in target.no_import and "3.13" in target.no_import
     assert "-L" in target.command
+    assert target.no_import_remedy is not None and "cpython-3.11-linux-x86_64-gnu" in target.no_import_remedy
 
 
 def test_dependencies_leave_out_what_only_gpus_use(tmp_path: Path) -> None:

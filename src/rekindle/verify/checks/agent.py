@@ -58,12 +58,12 @@ class Channel(object):
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
     started, burnt = framework.clock(), time.process_time()
-    remedy = None
+    remedy = kind = None
     try:
         detail = check.run(bench)
         status = "passed"
     except framework.Skip as skip:
-        status, detail = "skipped", str(skip)
+        status, detail, kind = "skipped", str(skip), skip.kind
     except framework.Failed as failed:
         status, detail, remedy = "failed", str(failed), failed.remedy
     except MemoryError:
@@ -73,6 +73,8 @@ def execute(check, bench):
         remedy = framework.known_remedy(str(error))
     result = {"status": status, "detail": detail or "", "seconds": framework.clock() - started}
     result["cpu_seconds"] = time.process_time() - burnt
+    if kind is not None:
+        result["skip"] = kind
     if status == "failed":
         result["remedy"] = remedy or check.remedy or None
     if bench.worst is not None:
@@ -254,7 +256,7 @@ def perform(request, tell):
         return
     if request.get("no_import"):
         tell({"event": "begin", "id": "import." + package, "timeout": 1})
-        tell({"event": "end", "id": "import." + package, "status": "skipped", "detail": request["no_import"]})
+        tell({"event": "end", "id": "import." + package, "status": "skipped", "skip": "untried", "detail": request["no_import"], "remedy": request.get("no_import_remedy")})
         return
     importing = framework.Check("import." + package, import_package, package, "smoke", "import", 120, request.get("import_remedy", ""))
     # The import always happens, but a run that continues after a crash has already told about it.

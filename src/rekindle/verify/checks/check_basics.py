@@ -2,7 +2,7 @@
 
 import sys
 
-from rekindle_checks.framework import Skip, check, planned_settings
+from rekindle_checks.framework import Absent, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
@@ -41,7 +41,7 @@ def settings(t):
 def arch_list(t):
     torch = t.torch()
     if not (torch.version.cuda or getattr(torch.version, "hip", None)):
-        raise Skip("built without GPU support")
+        raise Absent("built without GPU support")
     # get_arch_list() answers only where a GPU is; the compiled-in flags are there always.
     raw = getattr(torch._C, "_cuda_getArchFlags", lambda: "")() or ""
     flags = raw.split()
@@ -60,7 +60,7 @@ def capability(t):
     for line in torch.__config__.show().splitlines():
         if "capability" in line.lower():
             return line.strip(" -")
-    raise Skip("this torch does not tell which CPU code it chose")
+    raise Absent("this torch does not tell which CPU code it chose")
 
 
 @check("arithmetic", level="smoke")

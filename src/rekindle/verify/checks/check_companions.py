@@ -3,7 +3,7 @@
 import math
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Skip, check
+from rekindle_checks.framework import Absent, check
 
 PAIR = "torchvision and torchaudio must be built for exactly this torch: rekindle plan names the pair"
 
@@ -12,7 +12,7 @@ def companion(name):
     import importlib.util
 
     if importlib.util.find_spec(name) is None:
-        raise Skip("%s is not installed" % name)
+        raise Absent("%s is not installed" % name)
     return __import__(name)
 
 

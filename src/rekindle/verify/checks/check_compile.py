@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Absent, Failed, Untried, check
 
 
 def scripted(x, n: int):
@@ -22,7 +22,7 @@ def scripted(x, n: int):
 def jit(t):
     torch = t.torch()
     if not hasattr(torch, "jit") or not hasattr(torch.jit, "trace"):
-        raise Skip("this torch has no torch.jit")
+        raise Absent("this torch has no torch.jit")
     import warnings
 
     warnings.simplefilter("ignore")
@@ -36,7 +36,7 @@ def jit(t):
         made = torch.jit.script(scripted)
     except (RuntimeError, OSError) as error:
         if "source" in str(error) or "deprecated" in str(error):
-            raise Skip("torch.jit.script: %s" % str(error).splitlines()[0])
+            raise Absent("torch.jit.script: %s" % str(error).splitlines()[0])
         raise
     t.close(made(x, 4), want, 1e-6, 1e-6, "scripted")
     t.step("save and load")
@@ -56,28 +56,39 @@ torch::Tensor rekindle_twice(torch::Tensor x) { return x * 2 + 1; }
 """
 
 
+def borrow(t):
+    """setuptools and ninja where the environment has none: whoever started the checks lends its own."""
+    import importlib.util
+    import sys
+
+    lent = t.request.get("lent") or {}
+    if importlib.util.find_spec("setuptools") is None and lent.get("setuptools"):
+        sys.path.append(lent["setuptools"])
+        import setuptools  # noqa: F401 (puts its own distutils in place, which Python 3.12 and later lack)
+    # A ninja installed in the environment need not be on PATH.
+    places = [os.path.dirname(sys.executable), os.environ.get("PATH", ""), lent.get("ninja") or ""]
+    os.environ["PATH"] = os.pathsep.join(place for place in places if place)
+
+
 @check("cpp-extension", level="full", timeout=600, remedy="extensions need the compiler torch was built with: torch.utils.collect_env names it")
 def cpp_extension(t):
     torch = t.torch()
     if t.emulated:
-        raise Skip("a compiler cannot be started inside the emulation")
+        raise Untried("a compiler cannot be started inside the emulation")
     import sysconfig
 
     if not (shutil.which("c++") or shutil.which("g++") or os.environ.get("CXX") or os.name == "nt"):
-        raise Skip("no C++ compiler on this machine")
+        raise Untried("no C++ compiler on this machine")
     if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
-        raise Skip("no Python.h for this Python on this machine")
+        raise Untried("no Python.h for this Python on this machine")
+    borrow(t)
     try:
         from torch.utils import cpp_extension as maker
     except ImportError as error:
-        raise Skip("torch.utils.cpp_extension: %s" % error)
+        raise Untried("torch.utils.cpp_extension: %s" % error)
     folder = tempfile.mkdtemp(prefix="rekindle-ext-")
-    # A ninja installed in the environment need not be on PATH.
-    import sys
-
-    os.environ["PATH"] = os.path.dirname(sys.executable) + os.pathsep + os.environ.get("PATH", "")
     if not shutil.which("ninja"):
-        raise Skip("no ninja on this machine, which torch's extension builder needs")
+        raise Untried("no ninja on this machine, which torch's extension builder needs")
     try:
         t.step("compile")
         module = maker.load_inline(
@@ -94,15 +105,15 @@ def cpp_extension(t):
 def compiled(t):
     torch = t.torch()
     if not hasattr(torch, "compile"):
-        raise Skip("torch.compile came with torch 2.0")
+        t.since("2.0", "torch.compile")
     if t.emulated:
-        raise Skip("a compiler cannot be started inside the emulation")
+        raise Untried("a compiler cannot be started inside the emulation")
     import sys
 
     if os.name == "nt":
-        raise Skip("torch.compile on the CPU needs MSVC's environment here")
+        raise Untried("torch.compile on the CPU needs MSVC's environment here")
     if not (shutil.which("c++") or shutil.which("g++")):
-        raise Skip("no C++ compiler on this machine")
+        raise Untried("no C++ compiler on this machine")
     x = torch.tensor(ref.grid(64), dtype=torch.float32)
 
     def work(a):
@@ -114,7 +125,7 @@ def compiled(t):
         t.close(torch.compile(work, backend="aot_eager")(x), want, 1e-5, 1e-5, "graph captured")
     except Exception as error:
         if type(error).__name__ == "RuntimeError" and "not supported" in str(error):
-            raise Skip("torch.compile: %s" % str(error).splitlines()[0])
+            raise Untried("torch.compile: %s" % str(error).splitlines()[0])
         raise
     t.step("inductor")
     folder = tempfile.mkdtemp(prefix="rekindle-inductor-")

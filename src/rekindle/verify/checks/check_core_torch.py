@@ -7,7 +7,7 @@ The functions are there from torch 2.2 or so on; older ones skip.
 import ctypes
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Absent, Failed, check
 from rekindle_checks.library import load_library
 
 ILLEGAL = "code outside torch's dispatch uses instructions this CPU lacks: build from source for it (rekindle plan --cpu NAME --build)"
@@ -27,7 +27,7 @@ class Shim(object):
         try:
             found = getattr(self.library, name)
         except AttributeError:
-            raise Skip("this torch exports no %s" % name)
+            raise Absent("this torch exports no %s" % name)
         found.restype = I32
         return found
 

@@ -5,7 +5,7 @@ import os
 import platform
 import struct
 
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Failed, Untried, check
 from rekindle_checks.trap import executable_page
 
 # name: (cpuid leaf, register, bit), one instruction of that kind (assembled in this project's tests)
@@ -33,7 +33,7 @@ REGISTERS = ("eax", "ebx", "ecx", "edx")
 def function(code, *types):
     address = executable_page(bytes(bytearray.fromhex(code)))
     if address is None:
-        raise Skip("this system lets no program make executable memory")
+        raise Untried("this system lets no program make executable memory")
     return ctypes.CFUNCTYPE(*types)(address)
 
 
@@ -75,7 +75,7 @@ def runs(code):
 )
 def features(t):
     if platform.machine() not in ("x86_64", "AMD64") or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
-        raise Skip("asks x86-64 CPUs on Linux only")
+        raise Untried("asks x86-64 CPUs on Linux only")
     claimed = said()
     done = set(name for name, _, code in FEATURES if runs(code))
     # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.

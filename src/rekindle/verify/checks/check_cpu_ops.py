@@ -1,7 +1,7 @@
 """The kernel families on the CPU."""
 
 from rekindle_checks import families, families_more
-from rekindle_checks.framework import Skip, check
+from rekindle_checks.framework import Absent, Untried, check
 
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
 
@@ -30,9 +30,9 @@ def convolutions(t):
 def convolutions_native(t):
     torch = t.torch()
     if not torch.backends.mkldnn.is_available():
-        raise Skip("built without oneDNN: ops.conv already took the native path")
+        raise Absent("built without oneDNN: ops.conv already took the native path")
     if not hasattr(torch.backends.mkldnn, "flags"):
-        raise Skip("this torch cannot switch oneDNN off")
+        raise Absent("this torch cannot switch oneDNN off")
     with torch.backends.mkldnn.flags(enabled=False):
         return families.convolutions(t, "cpu") + ", without oneDNN"
 
@@ -110,7 +110,7 @@ def quantized(t):
     torch = t.torch()
     engines = [name for name in torch.backends.quantized.supported_engines if name != "none"]
     if not engines:
-        raise Skip("built without quantised engines")
+        raise Absent("built without quantised engines")
     x = torch.tensor([[1.0, -1.0, 0.5, 0.25, -0.75, 1.5, 2.0, -2.0]] * 3)
     weight = torch.tensor([[0.5] * 8, [-0.25] * 8, [1.0] * 8, [0.125] * 8])
     want = (x.double() @ weight.double().t()).float()
@@ -129,5 +129,5 @@ def quantized(t):
         t.close(got, want, 0.02, 0.1, "linear_dynamic in " + engine)
         done.append(engine)
     if not done:
-        raise Skip("no engine runs on this CPU: " + "; ".join(absent))
+        raise Untried("no engine runs on this CPU: " + "; ".join(absent))
     return "engines " + " ".join(done) + ("; refused: " + "; ".join(absent) if absent else "")

@@ -3,7 +3,7 @@
 from rekindle_checks import families, families_more
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, exact, is_rocm
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Absent, Failed, check
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
 FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128")
@@ -27,7 +27,7 @@ def start(t):
 def arch(t):
     torch = t.torch()
     if not hasattr(torch.cuda, "get_arch_list"):
-        raise Skip("this torch does not tell what it was compiled for")
+        raise Absent("this torch does not tell what it was compiled for")
     listed = torch.cuda.get_arch_list()
     if is_rocm(torch):
         name = torch.cuda.get_device_properties(t.device).gcnArchName.split(":")[0]
@@ -67,7 +67,7 @@ def products_int8(t):
     torch = t.torch()
     at_least(t, 7, 5, "int8 matmul")
     if not hasattr(torch, "_int_mm"):
-        raise Skip("this torch has no torch._int_mm")
+        t.since("2.1", "torch._int_mm")
     device = device_of(t)
     x, y = [int(8 * v) for v in ref.grid(32 * 64)], [int(8 * v) for v in ref.grid(64 * 32, 3)]
     a = torch.tensor(x, dtype=torch.int8).reshape(32, 64).to(device)
@@ -81,7 +81,7 @@ def products_fp8(t):
     torch = t.torch()
     at_least(t, 8, 9, "fp8 matmul")
     if not hasattr(torch, "float8_e4m3fn") or not hasattr(torch, "_scaled_mm"):
-        raise Skip("this torch has no fp8 matmul")
+        t.since("2.2", "fp8 matmul")
     device = device_of(t)
     # Multiples of 1/8 up to 1.375 need four bits: e4m3 holds them exactly.
     x, y = ref.grid(32 * 64), ref.grid(64 * 32, 3)
@@ -91,7 +91,7 @@ def products_fp8(t):
     try:
         out = torch._scaled_mm(a, b, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
     except TypeError as error:
-        raise Skip("another calling convention: %s" % str(error).splitlines()[0])
+        raise Absent("another calling convention: %s" % str(error).splitlines()[0])
     out = out[0] if isinstance(out, tuple) else out
     t.close(out, ref.matmul(x, y, 32, 64, 32), 2e-2, 2e-2, "fp8 products")
     return "e4m3 with bfloat16 results"
@@ -114,7 +114,7 @@ def conv_with(t, enabled):
     torch = t.torch()
     device = device_of(t)
     if enabled and not torch.backends.cudnn.is_available():
-        raise Skip("built without cuDNN or MIOpen")
+        raise Absent("built without cuDNN or MIOpen")
     with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
         said = families.convolutions(t, device)
     version = torch.backends.cudnn.version() if enabled else None
@@ -154,7 +154,7 @@ def attention(t):
     torch = t.torch()
     F = torch.nn.functional
     if not hasattr(F, "scaled_dot_product_attention"):
-        raise Skip("this torch has no fused attention")
+        t.since("2.0", "fused attention")
     device = device_of(t)
     shape = (2, 4, 64, 32)
     q, k, v = (torch.tensor(ref.rough(2 * 4 * 64 * 32, seed), dtype=torch.float64).reshape(shape) for seed in (1, 2, 3))

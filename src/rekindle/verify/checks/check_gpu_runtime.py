@@ -6,7 +6,7 @@ import tempfile
 
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, is_rocm
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Absent, Failed, Untried, check
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 
@@ -44,7 +44,7 @@ def streams(t):
 def graphs(t):
     torch = t.torch()
     if not hasattr(torch.cuda, "CUDAGraph"):
-        raise Skip("this torch has no CUDA graphs")
+        t.since("1.10", "CUDA graphs")
     device = device_of(t)
     x = torch.zeros(1000, device=device)
     side = torch.cuda.Stream()
@@ -127,7 +127,7 @@ def error(t):
     torch = t.torch()
     device = device_of(t)
     if is_rocm(torch):
-        raise Skip("ROCm builds leave device assertions out unless asked for")
+        raise Absent("ROCm builds leave device assertions out unless asked for")
     index = torch.tensor([5000]).to(device)
     try:
         torch.zeros(10, device=device)[index] + 1
@@ -143,7 +143,7 @@ def error(t):
 def nvrtc(t):
     torch = t.torch()
     if is_rocm(torch) or not hasattr(torch.cuda, "jiterator"):
-        raise Skip("this torch compiles no elementwise kernels at run time")
+        raise Absent("this torch compiles no elementwise kernels at run time")
     device = device_of(t)
     twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
     t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
@@ -154,15 +154,15 @@ def nvrtc(t):
 def compiled(t):
     torch = t.torch()
     if not hasattr(torch, "compile"):
-        raise Skip("torch.compile came with torch 2.0")
+        t.since("2.0", "torch.compile")
     if not is_rocm(torch):
         at_least(t, 7, 0, "Triton, and so torch.compile on the GPU,")
     try:
         import triton
     except ImportError:
-        raise Skip("Triton is not installed")
+        raise Untried("Triton is not installed")
     if os.name != "nt" and not any(shutil.which(name) for name in ("gcc", "cc", "clang")):
-        raise Skip("no C compiler on this machine, which Triton needs")
+        raise Untried("no C compiler on this machine, which Triton needs")
     device = device_of(t)
     folder = tempfile.mkdtemp(prefix="rekindle-triton-")
     os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
@@ -209,7 +209,7 @@ def peer(t):
     torch = t.torch()
     count = torch.cuda.device_count()
     if count < 2:
-        raise Skip("one GPU" if count else "no GPU")
+        raise Absent("one GPU" if count else "no GPU")
     direct = 0
     for a in range(count):
         for b in range(count):
@@ -228,7 +228,7 @@ def parallel(t):
     torch = t.torch()
     count = torch.cuda.device_count()
     if count < 2:
-        raise Skip("one GPU" if count else "no GPU")
+        raise Absent("one GPU" if count else "no GPU")
     import torch.cuda.comm as comm
 
     parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))

@@ -4,7 +4,7 @@ import os
 import threading
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Failed, Skip, check
+from rekindle_checks.framework import Absent, Failed, Untried, check
 
 
 @check("threads", level="smoke", remedy="two OpenMP runtimes may be loaded: rekindle inspect WHEEL lists them")
@@ -51,7 +51,7 @@ def fork(t):
     """A child that computes after its parent has computed: the classic deadlock of OpenMP runtimes."""
     torch = t.torch()
     if not hasattr(os, "fork"):
-        raise Skip("this system has no fork")
+        raise Untried("this system has no fork")
     torch.set_num_threads(1)
     x = torch.tensor(ref.rough(64 * 64), dtype=torch.float64).reshape(64, 64)
     want = float((x @ x).sum())
@@ -101,13 +101,13 @@ def gloo_worker(rank, world, port_file, results):
 def distributed(t):
     torch = t.torch()
     if not hasattr(torch, "distributed") or not torch.distributed.is_available():
-        raise Skip("built without torch.distributed")
+        raise Absent("built without torch.distributed")
     if not getattr(torch.distributed, "is_gloo_available", lambda: True)():
-        raise Skip("built without gloo")
+        raise Absent("built without gloo")
     if not hasattr(os, "fork"):
-        raise Skip("checks start their processes by fork")
+        raise Untried("checks start their processes by fork")
     if t.emulated:
-        raise Skip("networking under emulation proves nothing about the CPU")
+        raise Untried("networking under emulation proves nothing about the CPU")
     import ast
     import tempfile
 

@@ -1,7 +1,7 @@
 """The miniature's checks through its Python face."""
 
 from rekindle_checks.check_core_spark import FLOATS, ILLEGAL, OTHERS, bit_sum
-from rekindle_checks.framework import Skip, check, planned_settings
+from rekindle_checks.framework import Absent, Untried, check, planned_settings
 
 CAPABILITIES = ("DEFAULT", "AVX2", "AVX512", "ASIMD", "SVE")
 
@@ -90,9 +90,9 @@ def cuda(t):
     import spark
 
     if not spark.cuda_arch_list():
-        raise Skip("built without CUDA")
+        raise Absent("built without CUDA")
     if not spark.cuda_available():
-        raise Skip("built for %s; no GPU here" % " ".join(spark.cuda_arch_list()))
+        raise Untried("built for %s; no GPU here" % " ".join(spark.cuda_arch_list()))
     want = [0.25 * x + y for x, y in zip(FLOATS, OTHERS)]
     t.close(spark.cuda_axpy(0.25, FLOATS, OTHERS), want, rtol=0.0, atol=1e-12)
     return "axpy on the GPU, exact"

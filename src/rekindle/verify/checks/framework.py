@@ -12,7 +12,19 @@ CHECKS = []
 
 
 class Skip(Exception):
-    """The check cannot say anything here, and why."""
+    """The check says nothing here, and why. Raise one of the two below: a reader must know which it is."""
+
+    kind = "untried"
+
+
+class Absent(Skip):
+    """The part is not in this build or this machine, by its release or its plan: nothing is owed."""
+
+    kind = "absent"
+
+
+class Untried(Skip):
+    """The part may well be there, but something stood in the way of trying it."""
 
 
 class Failed(Exception):
@@ -75,8 +87,18 @@ class Bench(object):
         try:
             import numpy
         except ImportError:
-            raise Skip("NumPy is not installed in this environment")
+            raise Untried("NumPy is not installed in this environment")
         return numpy
+
+    def since(self, release, what):
+        """A part is missing: absent where this torch is older than ``release``; else it was left out or lost."""
+        found = str(self.torch().__version__)
+        if numbered(found) >= numbered(release):
+            raise Failed(
+                "torch %s has no %s, which every release from %s on has" % (found, what, release),
+                "the build left it out, or another package hides it: build again, and compare the settings",
+            )
+        raise Absent("torch %s is older than %s, which came with %s" % (found, what, release))
 
     def ensure(self, condition, message, remedy=None):
         if not condition:
@@ -112,6 +134,11 @@ class Bench(object):
     def equal(self, got, want, what=None):
         if got != want:
             raise Failed("%s: %s instead of %s" % (what or self._named or "result", brief(got), brief(want)))
+
+
+def numbered(version):
+    """(2, 6) for 2.6.0+cu124: what a release is compared by."""
+    return tuple(int(digits) for digits in re.findall(r"\d+", version.split("+")[0])[:2])
 
 
 def known_remedy(text):

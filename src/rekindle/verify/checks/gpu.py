@@ -2,7 +2,7 @@
 
 import contextlib
 
-from rekindle_checks.framework import Skip
+from rekindle_checks.framework import Absent
 
 
 def device_of(t):
@@ -42,6 +42,6 @@ def exact(t):
 def at_least(t, major, minor, what):
     found = capability(t)
     if found is None:
-        raise Skip("%s is checked on NVIDIA GPUs only" % what)
+        raise Absent("%s is checked on NVIDIA GPUs only" % what)
     if found < (major, minor):
-        raise Skip("%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, found[0], found[1]))
+        raise Absent("%s needs compute capability %d.%d, this GPU has %d.%d" % (what, major, minor, found[0], found[1]))

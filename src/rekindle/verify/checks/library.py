@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 
-from rekindle_checks.framework import Failed, Skip
+from rekindle_checks.framework import Absent, Failed, Untried
 
 
 def package_folder(name):
@@ -18,10 +18,10 @@ def package_folder(name):
 def load_library(t, relative, mode=ctypes.DEFAULT_MODE):
     """The library at ``relative`` inside the package under test."""
     if not sys.platform.startswith("linux"):
-        raise Skip("the C functions are called on Linux only")
+        raise Untried("the C functions are called on Linux only")
     path = os.path.join(package_folder(t.request["package"]), *relative.split("/"))
     if not os.path.exists(path):
-        raise Skip("this build has no %s" % relative)
+        raise Absent("this build has no %s" % relative)
     try:
         return ctypes.CDLL(path, mode)
     except OSError as error:

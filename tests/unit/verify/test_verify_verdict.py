@@ -1,0 +1,113 @@
+"""A verdict has a minimum: each required check, taken away in each possible way, takes the proof away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rekindle.model.verify import VerifyCheck
+from rekindle.verify.advice import next_steps
+from rekindle.verify.verdict import Claim, judge, load_minimum, required_checks
+
+CLAIMS = [
+    Claim(package="torch", level="smoke", gpu=False),
+    Claim(package="torch", level="full", gpu=False),
+    Claim(package="torch", level="smoke", gpu=True, gpus=2),
+    Claim(package="torch", level="full", gpu=True, gpus=1),
+    Claim(package="torch", level="full", gpu=False, emulated=True),
+    Claim(package="spark", level="smoke", gpu=True),
+    Claim(package="spark", level="full", gpu=False, emulated=True),
+]
+
+
+def passed(claim: Claim) -> list[VerifyCheck]:
+    return [VerifyCheck(id=id, status="passed") for id in required_checks(claim)]
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_exactly_the_required_checks_are_a_proof(claim: Claim) -> None:
+    assert judge(passed(claim), claim) == ("proven", ())
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_without_any_one_of_them_nothing_is_proven(claim: Claim) -> None:
+    checks = passed(claim)
+    for place, check in enumerate(checks):
+        rest = checks[:place] + checks[place + 1 :]
+        verdict, missing = judge(rest, claim)
+        assert verdict == "not-proven" and [(one.id, one.why) for one in missing] == [(check.id, "did not run")]
+        untried = VerifyCheck(id=check.id, status="skipped", skip="untried", detail="no compiler")
+        verdict, missing = judge([*rest, untried], claim)
+        assert verdict == "not-proven" and missing[0].why == "could not be tried: no compiler"
+        # A skip that does not say which kind it is, as older agents wrote them, is no excuse.
+        assert judge([*rest, VerifyCheck(id=check.id, status="skipped")], claim)[0] == "not-proven"
+        absent = VerifyCheck(id=check.id, status="skipped", skip="absent", detail="built without it")
+        assert judge([*rest, absent], claim) == ("proven", ())
+        bad = VerifyCheck(id=check.id, status="failed", detail="wrong")
+        verdict, missing = judge([*rest, bad], claim)
+        assert verdict == ("not-proven" if check.id.startswith("cpu.") else "failed")
+        assert missing[0].why == "failed: wrong"
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_failure_outside_the_minimum_refutes_too(claim: Claim) -> None:
+    assert judge([*passed(claim), VerifyCheck(id="vision", status="failed")], claim)[0] == "failed"
+    assert judge([*passed(claim), VerifyCheck(id="vision", status="skipped", skip="untried")], claim)[0] == "proven"
+
+
+def test_nothing_and_the_unknown_prove_nothing() -> None:
+    assert judge([], CLAIMS[0])[0] == "not-proven"
+    odd = Claim(package="numpy", level="smoke", gpu=False)
+    assert load_minimum("numpy") is None and required_checks(odd) == ()
+    assert judge([VerifyCheck(id="import.numpy", status="passed")], odd)[0] == "not-proven"
+
+
+def test_full_asks_for_more_and_each_gpu_owes_its_own_kernel() -> None:
+    smoke, full = (set(required_checks(Claim(package="torch", level=level, gpu=False))) for level in ("smoke", "full"))
+    assert smoke < full and {"import.torch", "version"} <= smoke and not any("gpu" in id for id in full)
+    two = required_checks(Claim(package="torch", level="smoke", gpu=True, gpus=2))
+    assert {"gpu0.start", "gpu1.start"} <= set(two) and "gpu2.start" not in two
+    none = required_checks(Claim(package="torch", level="smoke", gpu=True, gpus=0))
+    assert "gpu0.start" in none, "a GPU that is not seen is owed all the same"
+    assert len(set(two)) == len(two)
+
+
+def test_emulation_drops_what_it_cannot_do_and_asks_for_the_gate() -> None:
+    plain = set(required_checks(Claim(package="torch", level="full", gpu=False)))
+    emulated = set(required_checks(Claim(package="torch", level="full", gpu=False, emulated=True)))
+    assert emulated - plain == {"cpu.features"} and plain - emulated == {"data-loader", "distributed"}
+
+
+def test_every_required_check_exists() -> None:
+    import re
+    from pathlib import Path
+
+    import rekindle.verify.checks as checks
+
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(next(iter(checks.__path__))).glob("check_*.py"))
+    known: dict[str, set[str]] = {"torch": {"import.torch"}, "spark": {"import.spark"}}
+    for match in re.finditer(r'@check\(\s*"([^"]+)"([^)]*)', text):
+        for package in known:
+            wanted = re.search(r'package="(\w+)"', match[2])
+            if (wanted[1] if wanted else "torch") in (package, "any"):
+                known[package].add(match[1])
+    for package, ids in known.items():
+        minimum = load_minimum(package)
+        assert minimum is not None
+        for group in (minimum.smoke, minimum.full, minimum.gpu_smoke, minimum.gpu_full, minimum.native):
+            assert {id.replace("gpu*.", "gpu.") for id in group} <= ids
+
+
+def test_the_next_step_fits_what_stood_in_the_way() -> None:
+    claim = Claim(package="torch", level="smoke", gpu=True, gpus=0)
+    cpu = passed(replace(claim, gpu=False))
+    verdict, missing = judge(cpu, claim)
+    assert "--no-gpu" in next_steps(verdict, cpu, missing, claim, only=False)[0]
+    assert "--only" in next_steps(verdict, cpu, missing, claim, only=True)[-1]
+    assert next_steps("proven", cpu, (), claim, only=True) == ()
+    bad = VerifyCheck(id="ops.conv", status="failed", remedy="switch oneDNN off")
+    assert next_steps("failed", [bad, bad], (), claim, only=False) == ("switch oneDNN off",)
+    seen = replace(claim, gpus=1)
+    verdict, missing = judge(cpu, seen)
+    assert not any("no GPU was seen" in step for step in next_steps(verdict, cpu, missing, seen, only=False))
