@@ -3,7 +3,8 @@
 Three facts decide. A toolkit has the driver it came with (``own``), and from CUDA 11 on any driver of the same
 major release runs its machine code (``floor``, minor-version compatibility), but compiles no PTX of it. A card
 needs a driver at least as new as the first toolkit that knew it. And NVIDIA ends old cards with a last branch.
-A driver given as a bare branch (``470``) means the newest of that branch. Tegra boards are not judged here: their
+A driver given as a bare branch (``470``) means the newest of that branch; Windows counts on within a branch (R470
+reaches 475), so a branch ends where the next one begins. Tegra boards are not judged here: their
 driver comes with JetPack.
 """
 
@@ -53,21 +54,14 @@ def toolkit_driver(cuda: str, side: Side, facts: Facts) -> ToolkitDriver:
 
 
 class CardDrivers(NamedTuple):
-    """``first``: no older driver knows the card (``toolkit`` introduced it). ``last``: the branch that ended it."""
+    """``first``: no older driver knows the card (``toolkit`` introduced it). ``last``: the branch that ended it,
+    ``below`` where the next one begins."""
 
     first: str | None = None
     toolkit: str | None = None
     last: int | None = None
+    below: int | None = None
     source: str | None = None
-
-    @property
-    def span(self) -> str:
-        """For people: ``470.x or older``, ``520.61.05 or newer``, ``branches 455 to 580``."""
-        if self.first and self.last:
-            return f"branches {branch(self.first)} to {self.last}"
-        if self.last:
-            return f"{self.last}.x or older"
-        return f"{self.first} or newer" if self.first else "any"
 
 
 @functools.lru_cache(maxsize=256)
@@ -82,7 +76,9 @@ def card_drivers(sm: Sm, side: Side, facts: Facts) -> CardDrivers:
                 first, toolkit, source = need.own, kit, need.source
             break
     end = next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
-    return CardDrivers(first, toolkit, end.branch if end else None, end.source[0] if end else source)
+    if end is None:
+        return CardDrivers(first, toolkit, source=source)
+    return CardDrivers(first, toolkit, end.branch, end.next_branch, end.source[0])
 
 
 def branch(driver: str) -> int:
@@ -100,6 +96,7 @@ class CommonDriver(NamedTuple):
 
     first: str | None = None
     last: int | None = None
+    below: int | None = None
     newest: Sm | None = None
     oldest: Sm | None = None
     source: str | None = None
@@ -107,19 +104,19 @@ class CommonDriver(NamedTuple):
     @property
     def exists(self) -> bool:
         """Is there any driver that drives them all?"""
-        return self.first is None or self.last is None or branch(self.first) <= self.last
+        return self.first is None or self.below is None or branch(self.first) < self.below
 
 
 def common_driver(cards: Iterable[Sm], side: Side, facts: Facts) -> CommonDriver:
     """The drivers that all these cards share: none for a K40c beside an H200."""
-    first = newest = last = oldest = source = None
+    first = newest = last = below = oldest = source = None
     for sm in cards:
         mine = card_drivers(sm, side, facts)
         if mine.first and (first is None or key(mine.first) > key(first)):
             first, newest = mine.first, sm
-        if mine.last is not None and (last is None or mine.last < last):
-            last, oldest, source = mine.last, sm, mine.source
-    return CommonDriver(first, last, newest, oldest, source)
+        if mine.below is not None and (below is None or mine.below < below):
+            last, below, oldest, source = mine.last, mine.below, sm, mine.source
+    return CommonDriver(first, last, below, newest, oldest, source)
 
 
 def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Facts, *, ptx: bool = False) -> str | None:
@@ -131,9 +128,10 @@ def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Fact
     floor = max(floors, key=key, default=None)
     if both.last is None:
         return f"{floor} or newer" if floor else None
+    newest = f"{both.last}.x" if side == "linux" else f"R{both.last} (below {both.below})"
     if floor is None:
-        return f"{both.last}.x or older"
-    return f"{both.last}.x" if branch(floor) == both.last else f"{floor} to {both.last}.x"
+        return f"{newest} or older"
+    return newest if branch(floor) >= both.last else f"{floor} to {newest}"
 
 
 def driver_runs(
@@ -151,6 +149,19 @@ def driver_runs(
     ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
     with what is needed, or *no*). ``names`` are how to call the cards.
     """
+    return _driver_runs(driver, cuda, tuple(cards), side, facts, ptx, tuple(names))
+
+
+@functools.lru_cache(maxsize=4096)
+def _driver_runs(
+    driver: str | None,
+    cuda: str | None,
+    cards: tuple[Sm, ...],
+    side: Side,
+    facts: Facts,
+    ptx: bool,
+    names: tuple[str, ...],
+) -> Answer:
     called = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     both = common_driver(cards, side, facts)
@@ -160,9 +171,9 @@ def driver_runs(
         text = f"no driver serves both {old} (R{both.last} is its last branch) and {new} (needs {both.first} or newer)"
         return answer("no", "driver-none-for-all", text, both.source)
     floor = need.own if ptx else need.floor
-    if cuda and floor and both.last is not None and branch(floor) > both.last:
+    if cuda and floor and both.below is not None and branch(floor) >= both.below:
         old = called.get(both.oldest, str(both.oldest)) if both.oldest else ""
-        what = "compile its PTX" if ptx and need.floor and branch(need.floor) <= both.last else f"run CUDA {cuda}"
+        what = "compile its PTX" if ptx and need.floor and branch(need.floor) < both.below else f"run CUDA {cuda}"
         text = f"driver {floor} is needed to {what}, and R{both.last} is the last driver branch for {old}"
         return answer("no", "driver-branch-ended", text, both.source)
     if driver is None or not is_version(driver):
@@ -172,7 +183,7 @@ def driver_runs(
         return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
     for sm in cards:
         mine, name = card_drivers(sm, side, facts), called.get(sm, str(sm))
-        if mine.last is not None and branch(driver) > mine.last:
+        if mine.below is not None and branch(driver) >= mine.below:
             text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
             return answer("no", "driver-too-new", text, mine.source, want)
         if mine.first is not None and branch(driver) < branch(mine.first):

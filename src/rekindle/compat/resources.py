@@ -25,6 +25,6 @@ def jobs_for(memory_gib: float | None, threads: int, cost: BuildCost, swap_gib: 
     return max(1, min(threads, int(room // cost.job_gib)))
 
 
-def memory_suffices(memory_gib: float | None, swap_gib: float | None, cost: BuildCost) -> bool | None:
+def memory_fits(memory_gib: float | None, swap_gib: float | None, cost: BuildCost) -> bool | None:
     """Does the largest single compilation fit, with swap? None where the memory is not known."""
     return None if memory_gib is None else memory_gib + (swap_gib or 0.0) >= cost.largest_gib

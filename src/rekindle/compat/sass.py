@@ -44,11 +44,3 @@ def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None
 def ptx_runs(code: Sm, card: Sm) -> bool:
     """Can a driver that is new enough compile this PTX for the card?"""
     return ptx_runs_on(code, card)
-
-
-def chip_numbers(sm: Sm, facts: Facts) -> tuple[Sm, ...]:
-    """Every number this chip goes by: sm_101 and sm_110 for Thor, else just its own."""
-    for row in facts.cuda.sm_same:
-        if any((other.major, other.minor) == (sm.major, sm.minor) for other in row.sm):
-            return row.sm
-    return (sm,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from rekindle.compat.answer import Answer, answer
-from rekindle.compat.sass import chip_numbers
+from rekindle.compat.sass import sass_runs
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.facts import CudaToolkit
@@ -18,17 +18,22 @@ def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
     return tuple(kit for kit in reversed(facts.toolkits) if sm in facts.cuda.toolkit[kit].sass)
 
 
-def compiles_for(cuda: str, sm: Sm, facts: Facts) -> Answer:
-    """Can nvcc of this toolkit make code that is meant for the card?"""
+def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Answer:
+    """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
     row = facts.toolkit(cuda)
     if row is None:
         return answer("unknown", "cuda-not-known", f"CUDA {cuda} is not in our tables")
-    if any(number in row.sass for number in chip_numbers(sm, facts)):
+    if sm in row.sass:
         return answer("yes", "cuda-targets-arch", f"CUDA {cuda} compiles for {sm}", row.source[0])
     able = toolkits_for(sm, facts)
     span = f"CUDA {able[0]} to {able[-1]} can" if able else "no known toolkit can"
     want = None if not able else able[-1] if sm < row.sass[0] else able[0]
-    text = f"CUDA {cuda} cannot compile for {sm} ({sm.dotted}); its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
+    called = f"{sm} ({sm.dotted}, {name})" if name else f"{sm} ({sm.dotted})"
+    text = f"CUDA {cuda} cannot compile for {called}; its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
+    near = [code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)]
+    if near:
+        text += f"; its {max(near)} code runs there too (TORCH_CUDA_ARCH_LIST={max(near).dotted})"
+        return answer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
     return answer("no", "cuda-cannot-target-arch", text, row.source[0], want)
 
 

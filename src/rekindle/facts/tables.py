@@ -27,6 +27,7 @@ from rekindle.model.facts import (
     Rocm,
     RocmSpan,
     SmAlone,
+    SmFeature,
     SmSame,
     SourceEnd,
     SourceEra,
@@ -42,6 +43,7 @@ class CudaFile(FactsFile, frozen=True, kw_only=True):
     toolkit: dict[str, CudaToolkit]
     sm_alone: tuple[SmAlone, ...]
     sm_same: tuple[SmSame, ...]
+    sm_feature: tuple[SmFeature, ...]
     driver_end: tuple[DriverEnd, ...]
     source_end: tuple[SourceEnd, ...]
 

@@ -174,11 +174,15 @@ class Jetson(Row, frozen=True, kw_only=True):
 
 
 class DriverEnd(Row, frozen=True, kw_only=True):
-    """The last driver branch that still drives an architecture."""
+    """The last driver branch that still drives an architecture.
+
+    Windows counts on within a branch (R470 goes up to 475), so the branch ends where the next one begins.
+    """
 
     first: Sm
     last: Sm
     branch: int
+    next_branch: int
 
 
 class SmAlone(Row, frozen=True, kw_only=True):
@@ -192,6 +196,15 @@ class SmSame(Row, frozen=True, kw_only=True):
     """Numbers that mean one chip, which shares machine code with no other."""
 
     sm: tuple[Sm, ...]
+
+
+class SmFeature(Row, frozen=True, kw_only=True):
+    """Something that begins with an architecture; ``text`` says what older cards go without."""
+
+    name: str
+    first: Sm
+    text: str
+    torch: str | None = None
 
 
 class SourceEnd(Row, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ everything asked < a wheel with larger changes < a build with changes. A doubt w
 
 from __future__ import annotations
 
+from rekindle.compat.driver import driver_side, reaches, toolkit_driver
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.hazards import met
@@ -102,10 +103,8 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
 
 
 def _driver_is_native(assessed: Assessed, question: Question) -> bool:
-    from rekindle.plan.rules_gpu import driver_at_least, needed_driver
-
     cuda = assessed.candidate.cuda
     if cuda is None or question.driver is None:
         return True
-    own, _, _ = needed_driver(cuda, question.machine.os.system, question.facts)
-    return own is None or driver_at_least(question.driver, own)
+    own = toolkit_driver(cuda, driver_side(question.machine.os), question.facts).own
+    return own is None or reaches(question.driver, own)

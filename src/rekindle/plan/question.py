@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import cast
 
 from rekindle.compat import Name, backend_of
+from rekindle.compat.libc import libc_of
+from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.facts.cpus import find_distro, microarchitecture
+from rekindle.facts.cpus import microarchitecture
 from rekindle.facts.gpus import is_tegra
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform
@@ -171,22 +173,13 @@ class Question:
 
     @functools.cached_property
     def glibc(self) -> str | None:
-        if self.machine.os.system != "linux":
-            return None
-        if self.machine.os.glibc:
-            return self.machine.os.glibc
-        row = find_distro(self.machine.os.distro or "", self.facts)
-        return row.glibc if row else None
+        found = libc_of(self.machine.os, self.facts)
+        return found.version if found is not None and found.kind == "glibc" else None
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:
         """What the CPU can do; None if nobody knows."""
-        if self.machine.cpu.features:
-            return frozenset(self.machine.cpu.features)
-        row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
-        if row is None or row.family != "x86_64":
-            return None
-        return frozenset(row.features)
+        return features_of(self.machine.cpu, self.facts) if self.arch == "x86_64" else None
 
     def cpu_lacks(self, features: tuple[str, ...]) -> bool:
         """True only if it is known that one of them is missing."""

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rekindle.compat.cudnn import last_cudnn
+from rekindle.compat.driver import card_drivers, driver_runs, driver_side, toolkit_driver, wanted_driver
+from rekindle.compat.features import lost_features
+from rekindle.compat.libc import flavour_libc, libc_of, libc_runs
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
-from rekindle.model.version import compare
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.rules_gpu import card, driver_at_least, last_cudnn, needed_driver, source_end
+from rekindle.plan.rules_gpu import card, source_end
 from rekindle.plan.rules_system import pythons_of, span
 
 if TYPE_CHECKING:
     from rekindle.plan.solve import Outcome
 
-TRITON = Sm(7, 0)
 _PLATFORMS = {
     "linux_x86_64": "Linux",
     "linux_aarch64": "Linux on aarch64",
@@ -25,7 +27,6 @@ _PLATFORMS = {
     "macos_x86_64": "macOS on Intel",
     "macos_arm64": "macOS",
 }
-BFLOAT = Sm(8, 0)
 
 
 def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
@@ -65,19 +66,19 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         )
         yield Reason(code="amd-index", text=text, source=flavour.source[0])
     if candidate.cuda and question.driver:
-        own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
-        if floor and driver_at_least(question.driver, floor):
-            text = f"Driver {question.driver} runs CUDA {candidate.cuda}: it needs {floor}"
-            if own and not driver_at_least(question.driver, own):
-                text += f" by minor-version compatibility ({own} came with it; PTX cannot be compiled at run time)"
-            yield Reason(code="driver-fits", text=text + ".", source=source)
+        side = driver_side(question.machine.os)
+        found = driver_runs(question.driver, candidate.cuda, question.sms, side, question.facts)
+        if found.kind == "yes":
+            text = f"{found.text[0].upper()}{found.text[1:]}."
+            yield Reason(code="driver-fits", text=text, source=found.source)
     if question.wish.cuda and candidate.cuda and all(change.what != "cuda" for change in assessed.changes):
         text = f"The wheel brings its own CUDA {candidate.cuda} runtime; the CUDA {question.wish.cuda} toolkit is only"
         yield Reason(code="wheel-brings-cuda", text=text + " needed to compile extensions.")
-    release = question.facts.release(candidate.torch)
-    need = flavour.glibc or (release.glibc.get(question.platform) if release else None)
-    if question.glibc and need and compare(question.glibc, need) >= 0:
-        text = f"glibc {question.glibc} is new enough: the wheel (manylinux_{need.replace('.', '_')}) needs {need}."
+    need = flavour_libc(flavour, candidate.torch, question.platform, question.facts)
+    have = libc_of(question.machine.os, question.facts)
+    if need and need.version and have and libc_runs(need, have).kind == "yes":
+        tag = f"manylinux_{need.version.replace('.', '_')}"
+        text = f"glibc {have.version} is new enough: the wheel ({tag}) needs {need.version}."
         yield Reason(code="glibc-fits", text=text, source="tags of the wheels on PyPI")
 
 
@@ -192,22 +193,21 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
         yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
     if candidate.cuda and not question.driver and not question.tegra:
-        own, floor, source = needed_driver(candidate.cuda, question.machine.os.system, question.facts)
-        if floor:
+        side = driver_side(question.machine.os)
+        need = toolkit_driver(candidate.cuda, side, question.facts)
+        want = wanted_driver(candidate.cuda, question.sms, side, question.facts)
+        if want:
             yield Reason(
-                code="driver-needed", text=f"Needs NVIDIA driver {floor} or newer ({own} came with it).", source=source
+                code="driver-needed", text=f"Needs NVIDIA driver {want} ({need.own} came with it).", source=need.source
             )
 
 
 def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    old = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < TRITON]
-    if old and compare(candidate.torch, "2.0") >= 0:
-        text = f"torch.compile does not work on {card(old[0])}: Triton starts at sm_70."
-        yield Reason(code="no-triton", text=text, source="https://github.com/apple/ml-cross-entropy/issues/41")
-    slow = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch < BFLOAT]
-    if slow:
-        text = f"bfloat16 is emulated and slow on {card(slow[0])} (native from sm_80); there is no flash attention."
-        yield Reason(code="no-bf16", text=text, source="https://docs.nvidia.com/cuda/cuda-c-programming-guide/")
+    seen: set[str] = set()
+    for gpu in question.gpus:
+        lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
+        yield from (reason for reason in lost if reason.code not in seen)
+        seen |= {reason.code for reason in lost}
     if question.tegra and candidate.answer == "install" and candidate.cuda:
         text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
         yield Reason(code="jetpack", text=text, source="https://developer.nvidia.com/embedded/jetpack-archive")
@@ -219,5 +219,8 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
             if candidate.answer == "install"
             else "Few have built for it"
         )
-        text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R470 the last driver. {proof}."
+        end = card_drivers(kepler[0].arch, driver_side(question.machine.os), question.facts).last
+        text = (
+            f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R{end} the last driver. {proof}."
+        )
         yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")

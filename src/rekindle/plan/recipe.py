@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rekindle.compat import BACKENDS
+from rekindle.compat.cudnn import cudnn_floor, last_cudnn
+from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.facts.cpus import microarchitecture
 from rekindle.model.arch import Sm
 from rekindle.model.plan import BuildRecipe
@@ -11,7 +13,6 @@ from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.compilers import visual_studio
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
-from rekindle.plan.rules_gpu import cudnn_floor, last_cudnn
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -210,10 +211,9 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
 def _resources(candidate: Candidate, question: Question, archs: int) -> tuple[float, float, tuple[int, int]]:
     """Disk, memory, and minutes on this machine: as many jobs as have cores and room for large compilers."""
     gpu = candidate.backend != "cpu"
-    row = question.facts.build_cost(candidate.torch, gpu=gpu)
+    row = build_cost(candidate.torch, candidate.backend, question.facts)
     threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
     cpu_minutes = row.cpu_minutes + row.arch_minutes * (max(archs, 1) if gpu else 0)
-    memory = question.machine.memory_gib
-    jobs = threads if memory is None else max(1, min(threads, int(memory // row.job_gib)))
+    jobs = jobs_for(question.machine.memory_gib, threads, row, question.machine.swap_gib)
     low = max(5, round(cpu_minutes / jobs))
     return row.disk_gib, row.memory_gib, (low, low * 2)

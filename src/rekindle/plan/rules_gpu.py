@@ -6,12 +6,15 @@ import functools
 from collections.abc import Iterator
 
 from rekindle.compat import BACKENDS
+from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.driver import driver_runs, driver_side
+from rekindle.compat.toolkit import compiles_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.facts import DriverEnd, SourceEnd
+from rekindle.model.facts import SourceEnd
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Refusal
-from rekindle.model.version import at_least, compare, key, minor
+from rekindle.model.version import compare
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
@@ -43,89 +46,45 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
             )
 
 
-@functools.lru_cache(maxsize=256)
-def needed_driver(cuda: str, system: str, facts: Facts) -> tuple[str | None, str | None, str | None]:
-    """(driver the toolkit was made with, floor by minor-version compatibility, source)."""
-    row = facts.toolkit(cuda)
-    if row is None:
-        return None, None, None
-    own = row.driver_windows if system == "windows" else row.driver_linux
-    floor = row.minor_driver_windows if system == "windows" else row.minor_driver_linux
-    own = own or row.driver_linux
-    # Of 11.0 the toolkit's own driver is older than the floor of minor-version compatibility: the lower one counts.
-    known = [driver for driver in (own, floor) if driver]
-    return own, min(known, key=key, default=None), row.driver_source
-
-
-def driver_at_least(driver: str, floor: str) -> bool:
-    """A driver given as a bare branch (470) means the newest of that branch."""
-    if len(key(driver)) == 1:
-        return key(driver)[0] >= key(floor)[0]
-    return at_least(driver, floor)
-
-
-@functools.lru_cache(maxsize=256)
-def last_branch(sm: Sm, facts: Facts) -> DriverEnd | None:
-    return next((row for row in facts.cuda.driver_end if row.first <= sm <= row.last), None)
-
-
-@functools.lru_cache(maxsize=256)
-def card_driver(sm: Sm, system: str, facts: Facts) -> tuple[str, str] | None:
-    """(driver, toolkit): no driver older than that of the first toolkit for an architecture knows its cards."""
-    for kit in reversed(facts.toolkits):
-        if sm in facts.cuda.toolkit[kit].sass:
-            own, _, _ = needed_driver(kit, system, facts)
-            return (own, kit) if own and kit != facts.toolkits[-1] else None
-    return None
-
-
 @rule("R102")
 def driver_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The driver can run this CUDA; a newer driver is proposed where the card still gets one."""
+    """The driver runs this CUDA and still drives the cards; another one is proposed where that would do."""
     if candidate.cuda is None or question.tegra:
         return
-    system = question.machine.os.system
-    _, floor, source = needed_driver(candidate.cuda, system, question.facts)
-    if floor is None:
+    named = [(gpu.arch, card(gpu)) for gpu in question.gpus if isinstance(gpu.arch, Sm)]
+    found = driver_runs(
+        question.driver,
+        candidate.cuda,
+        [sm for sm, _ in named],
+        driver_side(question.machine.os),
+        question.facts,
+        ptx=_only_ptx(candidate, question),
+        names=[name for _, name in named],
+    )
+    if found.kind != "no":
         return
-    for gpu in question.gpus:
-        end = last_branch(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
-        if end is not None and key(floor)[0] > end.branch:
-            yield Refusal(
-                rule="R102",
-                code="driver-branch-ended",
-                what=f"CUDA {candidate.cuda}",
-                reason=f"CUDA {candidate.cuda} needs driver {floor}, and R{end.branch} is the last driver branch"
-                f" for {card(gpu)}.",
-                source=end.source[0],
-            )
-            return
-    driver = question.driver
-    for gpu in question.gpus:
-        known = card_driver(gpu.arch, system, question.facts) if isinstance(gpu.arch, Sm) else None
-        if driver is not None and known is not None and key(driver)[0] < key(known[0])[0]:
-            first, kit = known
-            why = f"{card(gpu)} itself needs a driver of branch {key(first)[0]} or newer (CUDA {kit} introduced it)"
-            yield Refusal(
-                rule="R102",
-                code="driver-older-than-card",
-                what=f"driver {driver}",
-                reason=f"{why}; this one is {driver}.",
-                remedy=f"update the driver to {first} or newer",
-                source=source,
-                change=Change(what="driver", from_=driver, to=f">={max((first, floor), key=key)}", why=why),
-            )
-            return
-    if driver is not None and not driver_at_least(driver, floor):
-        yield Refusal(
-            rule="R102",
-            code="driver-too-old",
-            what=f"driver {driver}",
-            reason=f"CUDA {candidate.cuda} needs NVIDIA driver {floor} or newer; this one is {driver}.",
-            remedy=f"update the driver to {floor} or newer",
-            source=source,
-            change=Change(what="driver", from_=driver, to=f">={floor}", why=f"CUDA {candidate.cuda} needs it"),
-        )
+    change = None
+    if question.driver and found.want:
+        change = Change(what="driver", from_=question.driver, to=found.want, why=found.text)
+    yield Refusal(
+        rule="R102",
+        code=found.code,
+        what=f"driver {question.driver}" if change else f"CUDA {candidate.cuda}",
+        reason=f"{found.text[0].upper()}{found.text[1:]}.",
+        remedy=f"install driver {found.want}" if change else None,
+        source=found.source,
+        change=change,
+    )
+
+
+def _only_ptx(candidate: Candidate, question: Question) -> bool:
+    """Does some card run this wheel only if the driver compiles it?"""
+    if candidate.flavour is None:
+        return False
+    backend = BACKENDS[candidate.backend]
+    return any(
+        backend.covers(candidate.flavour, question.platform, gpu, question.facts).kind == "jit" for gpu in question.gpus
+    )
 
 
 @rule("R103", "install")
@@ -134,42 +93,17 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
     flavour = candidate.flavour
     if flavour is None or flavour.cudnn is None or candidate.cuda is None:
         return
-    floor = cudnn_floor(flavour.cudnn, candidate.cuda, question.facts)
-    if floor is None:
-        return
-    oldest, version, source = floor
     for gpu in question.gpus:
-        if isinstance(gpu.arch, Sm) and gpu.arch < oldest:
+        found = cudnn_covers(flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
+        if found.kind == "partly":
             yield Refusal(
                 rule="R103",
-                code="cudnn-lacks-arch",
+                code=found.code,
                 what=candidate.name,
-                reason=f"{candidate.name} brings cuDNN {flavour.cudnn}; cuDNN {version} starts at {oldest}, so on"
-                f" {card(gpu)} convolutions fail unless torch.backends.cudnn.enabled is set to False.",
-                remedy=f"a wheel with an older cuDNN, for {gpu.arch} at most {last_cudnn(gpu.arch, question.facts)}",
-                source=source,
+                reason=f"{candidate.name} does not serve {card(gpu)} well: {found.text}.",
+                remedy=f"a wheel with an older cuDNN, for {gpu.arch} at most {found.want}",
+                source=found.source,
             )
-
-
-@functools.lru_cache(maxsize=1024)
-def cudnn_floor(cudnn: str, cuda: str, facts: Facts) -> tuple[Sm, str, str] | None:
-    """(oldest architecture, cuDNN row, source) for the newest known cuDNN that is not newer than this one."""
-    best: str | None = None
-    for version in facts.cudnn.cudnn:
-        if compare(version, cudnn) <= 0 and (best is None or compare(version, best) > 0):
-            best = version
-    if best is None:
-        return None
-    row = facts.cudnn.cudnn[best]
-    oldest = row.cuda.get(minor(cuda)) or row.cuda.get(f"{key(cuda)[0]}.x")
-    return (oldest, best, row.source[0]) if oldest else None
-
-
-@functools.lru_cache(maxsize=256)
-def last_cudnn(sm: Sm, facts: Facts) -> str | None:
-    """The newest cuDNN with code for an architecture."""
-    fitting = [v for v, row in facts.cudnn.cudnn.items() if any(oldest <= sm for oldest in row.cuda.values())]
-    return max(fitting, key=key, default=None)
 
 
 @rule("R111", "build")
@@ -177,23 +111,19 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
     """nvcc of this toolkit can compile for every card."""
     if candidate.cuda is None:
         return
-    row = question.facts.toolkit(candidate.cuda)
-    if row is None:
-        return
     for gpu in question.gpus:
-        if not isinstance(gpu.arch, Sm) or gpu.arch in row.sass:
+        if not isinstance(gpu.arch, Sm):
             continue
-        able = [v for v in reversed(question.facts.toolkits) if gpu.arch in question.facts.cuda.toolkit[v].sass]
-        span = f"CUDA {able[0]} to {able[-1]} can" if able else "no known toolkit can"
-        yield Refusal(
-            rule="R111",
-            code="cuda-cannot-target-arch",
-            what=f"CUDA {candidate.cuda}",
-            reason=f"CUDA {candidate.cuda} cannot compile for {gpu.arch} ({gpu.arch.dotted}, {gpu.name or gpu.arch});"
-            f" its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}.",
-            remedy=f"use CUDA {able[-1] if gpu.arch < row.sass[0] else able[0]}" if able else None,
-            source=row.source[0],
-        )
+        found = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
+        if found.kind in ("no", "partly"):
+            yield Refusal(
+                rule="R111",
+                code=found.code,
+                what=f"CUDA {candidate.cuda}",
+                reason=f"{found.text}.",
+                remedy=f"use CUDA {found.want}" if found.want else None,
+                source=found.source,
+            )
 
 
 @rule("R112", "build")

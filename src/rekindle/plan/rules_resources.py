@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Refusal
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
-
-# Measured: the largest C++ file of 1.13.1 took 2.0 GiB; flash-attention kernels take 4.5 to 5.3 GB per nvcc.
-COMPILE_GIB = {"cpu": 2.5, "cuda": 6.0, "rocm": 6.0}
-TREE_GIB = {"cpu": 12.0, "cuda": 30.0, "rocm": 30.0}
-WHEEL_GIB = {"cpu": 2.0, "cuda": 9.0, "rocm": 12.0}
 
 
 @rule("R501", "build")
 def memory_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The largest single compilation fits into memory."""
     have = question.machine.memory_gib
-    need = COMPILE_GIB[candidate.backend]
-    if have is not None and have + (question.machine.swap_gib or 0) < need:
+    cost = build_cost(candidate.torch, candidate.backend, question.facts)
+    if memory_fits(have, question.machine.swap_gib, cost) is False:
         yield Refusal(
             rule="R501",
             code="memory-small",
             what=candidate.name,
-            reason=f"one compiler can take {need:g} GiB, and there are {have:g} GiB of memory.",
+            reason=f"one compiler can take {cost.largest_gib:g} GiB, and there are {have:g} GiB of memory.",
             remedy="add swap and build with MAX_JOBS=1, or build on another machine",
-            source="https://github.com/pytorch/pytorch/issues/124018",
+            source=cost.source[-1],
             certain=False,
         )
 
@@ -36,7 +32,10 @@ def memory_suffices(candidate: Candidate, question: Question) -> Iterator[Refusa
 def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The tree and its objects, or the unpacked wheel, fit onto the disk."""
     have = question.machine.disk_free_gib
-    need = (TREE_GIB if candidate.answer == "build" else WHEEL_GIB)[candidate.backend]
+    if candidate.answer == "build":
+        need = build_cost(candidate.torch, candidate.backend, question.facts).disk_gib
+    else:
+        need = use_disk_gib(candidate.backend, question.facts)
     if have is not None and have < need:
         yield Refusal(
             rule="R502",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
+from rekindle.compat.cudnn import cudnn_floor, last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import key, same_prefix
@@ -15,9 +16,7 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
 from rekindle.plan.rules_gpu import (
     card,
-    cudnn_floor,
     driver_is_new_enough,
-    last_cudnn,
     sources_take_arch,
     toolkit_targets_cards,
 )
