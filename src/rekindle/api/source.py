@@ -118,10 +118,32 @@ def source_status(
 ) -> SourceTree:
     """What a tree is, which patches it needs and has, which submodules it lacks."""
     from rekindle.source.patches import status
-    from rekindle.source.submodules import with_submodules
+    from rekindle.source.supply import with_parts
 
     choices = _patch_choices(root, plan, python, patches, given, ())
-    return with_submodules(status(root, choices))
+    return _with_requires(with_parts(status(root, choices)))
+
+
+def source_fill(root: Path, *, workspace: Path | None = None, progress: Progress | None = None) -> SourceTree:
+    """Put something in the place of every third party a tree lacks; a tree with its submodules stays as it is."""
+    from rekindle.host.workspace import Workspace, default_workspace
+    from rekindle.source.fetch import fill_tree
+
+    home = Workspace(workspace) if workspace else default_workspace()
+    return fill_tree(root, cache=home.cache, progress=progress)
+
+
+def _with_requires(tree: SourceTree) -> SourceTree:
+    """With what the tree itself wants installed to be built."""
+    import msgspec
+
+    from rekindle.build.frontend import find_front_end
+    from rekindle.errors import BadInput
+
+    try:
+        return msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
+    except BadInput:
+        return tree
 
 
 def source_patch(
@@ -136,10 +158,11 @@ def source_patch(
 ) -> SourceTree:
     """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then."""
     from rekindle.source.patches import apply
+    from rekindle.source.supply import with_parts
 
     choices = _patch_choices(root, plan, python, patches, given, only)
     planned = apply(root, choices, dry_run=True)
-    return planned if dry_run or planned.conflicts else apply(root, choices)
+    return with_parts(planned if dry_run or planned.conflicts else apply(root, choices))
 
 
 def source_unpatch(root: Path) -> SourceTree:

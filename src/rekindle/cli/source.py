@@ -11,6 +11,7 @@ from rekindle.errors import Exit
 EXAMPLES = """examples:
   rekindle source fetch --release 2.6.0 --source pytorch
   rekindle source fetch --project torchvision --match pytorch --source vision
+  rekindle source fetch --release 1.13.1 --from debian third parties from this system instead of submodules
   rekindle source status --source pytorch              what this tree is, what it needs, what we changed
   rekindle source patch --source pytorch --dry-run     what would be changed, as a diff
   rekindle source patch --source pytorch --plan plan.json
@@ -33,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return sub
 
     _add_fetch(step("fetch", "get a tree with all its submodules; the same command continues one that was cut short"))
+    fill = step("fill", "put system libraries and stand-ins in the place of submodules that a tree lacks")
+    _add_tree(fill)
     status = step("status", "what a tree is, which patches it needs and has, which submodules are missing")
     _add_tree(status)
     _add_context(status)
@@ -130,7 +133,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             workspace=_path(args.workspace),
             progress=session.progress,
         )
-        return Answer(document=got, view=views.view_tree)
+        lacks = bool(got.missing_submodules) and not args.no_submodules
+        return Answer(document=got, view=views.view_tree, exit_code=_exit(lacks))
     root = api.find_tree(_path(args.tree or args.source), _path(args.workspace))
     if args.step == "hipify":
         tree = api.source_hipify(root, python=args.python, undo=args.undo, progress=session.progress)
@@ -138,6 +142,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.step == "save-patches":
         saved = api.save_patches(root, Path(args.output), base=args.base)
         return Answer(document=saved, view=views.view_saved)
+    if args.step == "fill":
+        tree = api.source_fill(root, workspace=_path(args.workspace), progress=session.progress)
+        return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
     if args.step == "unpatch":
         return Answer(document=api.source_unpatch(root), view=views.view_tree)
     context = {
@@ -151,7 +158,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
     tree = api.source_patch(root, dry_run=args.dry_run, only=args.only, **context)
     view = views.view_diff if args.dry_run else views.view_tree
-    return Answer(document=tree, view=view, exit_code=_exit(bool(tree.conflicts)))
+    return Answer(document=tree, view=view, exit_code=_exit(bool(tree.conflicts or tree.missing_submodules)))
 
 
 def _exit(no: bool) -> Exit:

@@ -22,6 +22,7 @@ from rekindle.facts.tables import (
     MachinesFile,
     NvidiaFile,
     RocmFile,
+    SupplyFile,
     TorchFile,
     WheelsFile,
 )
@@ -94,6 +95,10 @@ class Facts:
     @functools.cached_property
     def machines(self) -> MachinesFile:
         return read_table("machines", MachinesFile, self._overlay)
+
+    @functools.cached_property
+    def supply(self) -> SupplyFile:
+        return read_table("supply", SupplyFile, self._overlay)
 
     # --- derived views, made once
 

@@ -33,6 +33,7 @@ from rekindle.model.facts import (
     SourceEra,
     UseCost,
 )
+from rekindle.model.supply import Manager, Need, ThirdParty
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
@@ -107,6 +108,12 @@ class MachinesFile(FactsFile, frozen=True, kw_only=True):
     machine: dict[str, Profile]
 
 
+class SupplyFile(FactsFile, frozen=True, kw_only=True):
+    manager: tuple[Manager, ...]
+    need: tuple[Need, ...]
+    part: tuple[ThirdParty, ...]
+
+
 # file name -> its shape; `facts show` and the tests walk this
 FILES: dict[str, type[FactsFile]] = {
     "cuda": CudaFile,
@@ -122,4 +129,5 @@ FILES: dict[str, type[FactsFile]] = {
     "hazards": HazardsFile,
     "costs": CostsFile,
     "machines": MachinesFile,
+    "supply": SupplyFile,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rekindle.model.document import Document, Part
+from rekindle.model.supply import TreePart
 
 # clean: would apply (or, after ``patch``, see applied) · applied: by us · already: in the tree, not by us ·
 # conflict: fits neither way · not-needed: its conditions do not hold · unknown: a fact it hangs on is missing
@@ -23,7 +24,11 @@ class AppliedPatch(Part, frozen=True, kw_only=True):
 
 
 class SourceTree(Document, frozen=True, kw_only=True):
-    """``project`` is torch, torchvision, torchaudio or spark."""
+    """``project`` is torch, torchvision, torchaudio or spark.
+
+    ``parts`` is every third party and where it comes from; ``missing_submodules`` names those that nothing fills.
+    ``requires`` is what the tree wants installed in the Python that builds it.
+    """
 
     project: str
     version: str
@@ -32,6 +37,8 @@ class SourceTree(Document, frozen=True, kw_only=True):
     origin: str | None = None
     patches: tuple[AppliedPatch, ...] = ()
     missing_submodules: tuple[str, ...] = ()
+    parts: tuple[TreePart, ...] = ()
+    requires: tuple[str, ...] = ()
     digest: str | None = None
     changed: tuple[str, ...] = ()
     diff: str | None = None
@@ -101,6 +108,7 @@ class TreeRecord(Document, frozen=True, kw_only=True):
     patches: tuple[RecordedPatch, ...] = ()
     files: tuple[RecordedFile, ...] = ()
     hipified: bool = False
+    supply: tuple[TreePart, ...] = ()
 
 
 class JournalEdit(Part, frozen=True, kw_only=True):

@@ -76,7 +76,7 @@ def _head(tree: SourceTree, screen: Screen) -> None:
     if conflicts:
         what += f": {len(conflicts)} patch{'es do' if len(conflicts) > 1 else ' does'} not fit, nothing was changed"
     elif tree.missing_submodules:
-        what += f": {len(tree.missing_submodules)} submodules are missing"
+        what += f": {len(tree.missing_submodules)} third parties are missing"
     screen.verdict(status, what)
     if tree.repaired:
         screen.bullet(tree.repaired, status="warn")
@@ -99,16 +99,53 @@ def _patch(patch: AppliedPatch, screen: Screen) -> None:
 def _tail(tree: SourceTree, screen: Screen) -> None:
     for note in tree.notes:
         screen.bullet(note)
+    _parts(tree, screen)
     if tree.missing_submodules:
-        screen.section("Missing submodules")
+        screen.section("Missing third parties")
         shown = tree.missing_submodules if screen.verbosity else tree.missing_submodules[:6]
         for name in shown:
             screen.bullet(name, status="fail")
         if len(shown) < len(tree.missing_submodules):
             screen.line(f"    … and {len(tree.missing_submodules) - len(shown)} more (-v)")
+        for fix in dict.fromkeys(_fixes(tree)):
+            screen.command(fix)
     if tree.diff_command:
         screen.section("What was changed")
         screen.command(tree.diff_command)
+
+
+def _parts(tree: SourceTree, screen: Screen) -> None:
+    """What each third party is here; one line, and with -v one per part."""
+    ready = [part for part in tree.parts if part.ready]
+    if not ready or ({part.way for part in ready} == {"submodule"} and not screen.verbosity):
+        return
+    counts = {way: sum(part.way == way for part in ready) for way in _WAYS}
+    screen.section("Third parties: " + ", ".join(f"{count} {_WAYS[way]}" for way, count in counts.items() if count))
+    if screen.verbosity:
+        screen.rows([part.path, part.way, part.origin or ""] for part in ready)
+    else:
+        named = [part.name for part in ready if part.way == "system"]
+        screen.paragraph(f"from this system: {', '.join(named)} (-v shows all)", indent=2)
+
+
+_WAYS = {
+    "submodule": "submodules",
+    "system": "from this system",
+    "copy": "copied",
+    "stand-in": "stand-ins",
+    "off": "not used",
+}
+
+
+def _fixes(tree: SourceTree) -> list[str]:
+    fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
+    if fixes:
+        return fixes
+    return [
+        f"git -C {tree.root} submodule update --init --recursive"
+        if tree.commit
+        else f"rekindle source fill {tree.root}"
+    ]
 
 
 def _diff(diff: str, screen: Screen) -> None:

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from rekindle.compat.supply import parts_for, system_version
 from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
+from rekindle.source.submodules import is_ours
 
 _NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
 # Asked in the interpreter that will build, which is not the one that runs us. Old syntax on purpose.
@@ -57,8 +59,7 @@ def gather(
         "version": version,
         "os": host.system,
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
-        # The bundled one, unless the caller says that a system fmt is used.
-        "fmt": ABSENT,
+        "fmt": _fmt(host, root, version),
         **{key: answer.result() for key, answer in answers.items()},
     }
     for group in groups:
@@ -66,6 +67,14 @@ def gather(
     facts.update({key: value for key, value in from_plan(plan).items() if value is not None})
     facts.update({key: value for key, value in (given or {}).items() if value is not None})
     return Context(facts, root)
+
+
+def _fmt(host: Host, root: Path, version: str) -> str | None:
+    """The version of the system's fmt where that takes the place of the submodule; the submodule fits its tree."""
+    row = next((row for row in parts_for(version) if row.name == "fmt"), None)
+    if row is None or not is_ours(root, row.folder):
+        return ABSENT
+    return system_version(host, row)
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:

@@ -11,11 +11,12 @@ import re
 import shutil
 from pathlib import Path
 
-from rekindle.errors import CommandFailed, MissingTool, StageFailed
+from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
+from rekindle.host.download import download
 from rekindle.host.files import write_atomically
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
-from rekindle.source.origins import DebianPackage
+from rekindle.source.origins import DebianSource
 
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
 
@@ -34,40 +35,71 @@ def source_entries(apt: Path, suite: str) -> list[str]:
     return stanzas
 
 
-def fetch_tarball(package: DebianPackage, folder: Path, *, progress: Progress, apt: Path = Path("/etc/apt")) -> Path:
-    """Download the original tarball into ``folder``; one that is there already is kept."""
+def fetch_tarball(package: DebianSource, folder: Path, *, progress: Progress, apt: Path = Path("/etc/apt")) -> Path:
+    """The original tarball, in ``folder``."""
+    return fetch_file(package, folder, ".orig.tar.*", progress=progress, apt=apt)
+
+
+def fetch_file(
+    package: DebianSource, folder: Path, ending: str, *, progress: Progress, apt: Path = Path("/etc/apt")
+) -> Path:
+    """Download one file of a source package (``.orig.tar.*``, ``.debian.tar.*``); one that is there is kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if found := _there(package, folder, ending):
+        return found
     if shutil.which("apt-get") is None:
         raise MissingTool("there is no apt-get here, so no Debian source package", remedy="fetch with git instead")
-    folder.mkdir(parents=True, exist_ok=True)
-    if found := _tarball(package, folder):
-        return found
+    if package.suite is None:
+        return _from_pool(package, folder, ending, apt, progress)
     entries = source_entries(apt, package.suite)
     if not entries:
         raise StageFailed(
             f"none of this machine's apt sources is a Debian archive that may have {package.suite}",
             remedy="fetch with git instead",
         )
-    options = _private(folder / "apt", entries)
+    options = _private(folder / "apt" / package.suite, entries)
     progress.stage("apt", f"source index of {package.suite}")
     _apt(["apt-get", *options, "-q", "update"], folder, progress)
     progress.stage("apt", f"{package.package} {package.release}")
     wanted = f"{package.package}={package.release}"
+    only = "--tar-only" if ending.startswith(".orig") else "--diff-only"
     try:
-        _apt(["apt-get", *options, "-q", "source", "--tar-only", "--download-only", wanted], folder, progress)
+        _apt(["apt-get", *options, "-q", "source", only, "--download-only", wanted], folder, progress)
     except CommandFailed:
-        # Another file of the package may be gone from the mirror; the tarball is all we want.
-        if _tarball(package, folder) is None:
+        # Another file of the package may be gone from the mirror; this one is all we want.
+        if _there(package, folder, ending) is None:
             raise
-    found = _tarball(package, folder)
+    found = _there(package, folder, ending)
     if found is None:
-        raise StageFailed(f"apt brought no original tarball of {wanted}")
+        raise StageFailed(f"apt brought no {ending.removesuffix('.*')} of {wanted}")
     return found
 
 
-def _tarball(package: DebianPackage, folder: Path) -> Path | None:
-    upstream = package.release.rsplit("-", 1)[0]
-    found = [path for path in folder.glob(f"{package.package}_{upstream}.orig.tar.*") if path.suffix != ".asc"]
+def _from_pool(package: DebianSource, folder: Path, ending: str, apt: Path, progress: Progress) -> Path:
+    """A file no suite lists any more, from the same archives; its SHA-256 is in our table."""
+    prefix = f"{package.package}_{_version(package, ending)}{ending.removesuffix('*')}"
+    name, digest = next(((n, d) for n, d in package.sha256.items() if n.startswith(prefix)), (None, None))
+    places = [line.split()[1] for entry in source_entries(apt, "sid") for line in entry.splitlines() if "URIs:" in line]
+    if name is None or not places:
+        raise StageFailed(f"{package.package} {package.release} cannot be had from this machine's apt sources")
+    progress.stage("download", name)
+    for place in dict.fromkeys(places):
+        try:
+            return download(f"{place.rstrip('/')}/{package.pool}/{name}", folder / name, sha256=digest)
+        except (StageFailed, BadInput) as error:
+            last = error
+    raise last
+
+
+def _there(package: DebianSource, folder: Path, ending: str) -> Path | None:
+    pattern = f"{package.package}_{_version(package, ending)}{ending}"
+    found = [path for path in folder.glob(pattern) if path.suffix not in (".asc", ".part", ".json")]
     return found[0] if found else None
+
+
+def _version(package: DebianSource, ending: str) -> str:
+    """The original tarball is named without the packaging's own number."""
+    return package.release.rsplit("-", 1)[0] if ending.startswith(".orig") else package.release
 
 
 def _private(root: Path, entries: list[str]) -> list[str]:

@@ -18,6 +18,8 @@ from rekindle.errors import BadInput
 from rekindle.host.download import download
 from rekindle.host.files import sha256_of
 from rekindle.host.git import Git
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import journal
@@ -25,9 +27,10 @@ from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
 from rekindle.source.debian import fetch_tarball
 from rekindle.source.origins import debian_package, upstream
+from rekindle.source.packaging import Packaging
 from rekindle.source.patches import status
-from rekindle.source.prepare import check_wanted
-from rekindle.source.submodules import with_submodules
+from rekindle.source.prepare import check_wanted, tree_version
+from rekindle.source.supply import fill, with_parts
 from rekindle.source.tree import recognise
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
@@ -48,18 +51,20 @@ class Wanted:
 
 
 def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress: Progress | None = None) -> SourceTree:
-    """Bring the wanted tree to ``target``; what is there already is continued or kept."""
+    """Bring the wanted tree to ``target``; what is there already is continued or kept.
+
+    A tree that is unpacked or copied gets its place only once its third parties are filled in, so that after a
+    kill there is a whole tree or none.
+    """
     listener = progress or Silent()
     # git and apt run with other working directories than ours.
     target, cache = target.resolve(), cache.resolve()
     if journal.folder(target).is_dir() and not (target / ".git").exists():
-        return _kept(wanted, target)
-    notes: tuple[str, ...] = ()
-    commit: str | None = None
+        return _kept(wanted, target, cache, listener)
     if wanted.place == "git" or wanted.place.endswith(".git"):
-        notes = tuple(check_place(target, windows=windows))
+        warned = check_place(target, windows=windows)
         url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
-        commit = check_out(
+        head = check_out(
             url,
             target,
             wanted.revision or _tag(wanted),
@@ -68,34 +73,63 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
             submodules=wanted.submodules,
             progress=listener,
         )
-        origin = f"{url} {wanted.revision or _tag(wanted)}"
-    elif wanted.place == "debian":
+        return _finish(wanted, target, f"{url} {wanted.revision or _tag(wanted)}", head, warned)
+    if target.exists() and any(target.iterdir()):
+        raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
+    room = target.with_name(f".{target.name}.fetching")
+    shutil.rmtree(room, ignore_errors=True)
+    try:
+        origin, notes = _bring(wanted, room, cache, listener)
+        commit = Git(room).head() if Git(room).present else None
+        _finish(wanted, room, origin, commit, notes)
+        if wanted.submodules:
+            _fill(room, cache, listener)
+        if target.exists():
+            target.rmdir()
+        room.rename(target)
+    finally:
+        shutil.rmtree(room, ignore_errors=True)
+    return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
+
+
+def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple[str, Sequence[str]]:
+    """Unpack or copy what is wanted into ``room``: where it came from, and what to say about it."""
+    if wanted.place == "debian":
         package = debian_package(wanted.project, wanted.version or "")
-        archive = fetch_tarball(package, cache / "debian", progress=listener)
-        listener.stage("unpack", archive.name)
-        notes = _unpacked(unpack(archive, target, progress=listener))
-        if package.stripped:
-            notes += (
-                "Debian takes third_party out of this tarball: build with its system libraries, or fetch from git",
-            )
-        origin = f"Debian {package.suite} {archive.name} sha256:{sha256_of(archive)}"
-    elif wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":
-        archive = _archive(wanted, cache, listener)
-        listener.stage("unpack", archive.name)
-        notes = _unpacked(unpack(archive, target, progress=listener))
+        archive = fetch_tarball(package, cache / "debian", progress=progress)
+        progress.stage("unpack", archive.name)
+        notes = _unpacked(unpack(archive, room, progress=progress))
+        return f"Debian {package.suite or 'pool'} {archive.name} sha256:{sha256_of(archive)}", notes
+    if wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":
+        archive = _archive(wanted, cache, progress)
+        progress.stage("unpack", archive.name)
+        notes = _unpacked(unpack(archive, room, progress=progress))
         if wanted.sha256 is None and ("://" in wanted.place or wanted.place == "tarball"):
             notes += (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
-        origin = f"{wanted.place} sha256:{sha256_of(archive)}"
-    else:
-        origin = _copy(Path(wanted.place), target)
-        commit = Git(target).head() if Git(target).present else None
-    return _finish(wanted, target, origin, commit, notes)
+        return f"{wanted.place} sha256:{sha256_of(archive)}", notes
+    return _copy(Path(wanted.place), room), ()
+
+
+def fill_tree(root: Path, *, cache: Path, progress: Progress | None = None, host: Host | None = None) -> SourceTree:
+    """Fill in what a tree without its submodules lacks; again is harmless."""
+    root = root.resolve()
+    recognise(root)
+    _fill(root, cache.resolve(), progress or Silent(), host)
+    return with_parts(status(root))
+
+
+def _fill(root: Path, cache: Path, progress: Progress, host: Host | None = None) -> None:
+    project, release = tree_version(root)
+    if project != "torch" or Git(root).present:
+        return
+    progress.stage("third parties", "system libraries, stand-ins, what is switched off")
+    fill(root, release, host=host or LiveHost(), packaging=Packaging(release, cache, progress), progress=progress)
 
 
 def _finish(wanted: Wanted, target: Path, origin: str, commit: str | None, notes: Sequence[str]) -> SourceTree:
     project, version = recognise(target)
     if project != wanted.project:
-        raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
+        raise BadInput(f"{wanted.place} is a tree of {project}, and {wanted.project} was wanted")
     check_wanted(target, version, wanted.version)
     record = journal.read_record(target)
     exact = wanted.version if wanted.version and not wanted.revision else None
@@ -103,16 +137,18 @@ def _finish(wanted: Wanted, target: Path, origin: str, commit: str | None, notes
         target,
         msgspec.structs.replace(record, project=project, version=exact, commit=commit, origin=record.origin or origin),
     )
-    return msgspec.structs.replace(with_submodules(status(target)), notes=tuple(notes))
+    return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
 
 
-def _kept(wanted: Wanted, target: Path) -> SourceTree:
-    """The tree is there: the same command again is no error, another wish is."""
+def _kept(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> SourceTree:
+    """The tree is there: the same command again is no error, another wish is. What is not filled yet is tried again."""
     project, version = recognise(target)
     if project != wanted.project:
         raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
     check_wanted(target, journal.read_record(target).version or version, wanted.version)
-    tree = with_submodules(status(target))
+    if wanted.submodules:
+        _fill(target, cache, progress)
+    tree = with_parts(status(target))
     return msgspec.structs.replace(tree, notes=("the tree was there already",))
 
 
@@ -157,12 +193,8 @@ def _copy(origin: Path, target: Path) -> str:
     if (origin / ".git").exists():
         # Copied, the tree would be ours and trusted: git is asked while it still is the other user's.
         Git(origin).head()
-    if target.exists() and any(target.iterdir()):
-        raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     if origin.resolve() == target.resolve() or origin.resolve() in target.resolve().parents:
         raise BadInput(f"{target} lies inside {origin}; a tree cannot be copied into itself")
-    room = target.with_name(f".{target.name}.copying")
-    shutil.rmtree(room, ignore_errors=True)
     skip = shutil.ignore_patterns("__pycache__", journal.FOLDER)
 
     def left_out(folder: str, names: list[str]) -> set[str]:
@@ -170,12 +202,7 @@ def _copy(origin: Path, target: Path) -> str:
         return {*skip(folder, names), *(name for name in names if name in top)}
 
     try:
-        shutil.copytree(origin, room, symlinks=True, ignore=left_out)
-        if target.exists():
-            target.rmdir()
-        room.rename(target)
+        shutil.copytree(origin, target, symlinks=True, ignore=left_out)
     except (OSError, shutil.Error) as error:
         raise BadInput(f"cannot copy {origin}: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        shutil.rmtree(room, ignore_errors=True)
     return str(origin.resolve())

@@ -40,6 +40,8 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
         )
     elif not _add_content(root, total, made=f"{project}/version.py"):
         add(record.origin)
+    for part in record.supply:
+        add(part.path, part.way, part.origin)
     for file in sorted(record.files, key=lambda file: file.path):
         add(file.path, file.left)
     return total.hexdigest()

@@ -11,6 +11,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.document import Part
+from rekindle.model.version import matches
 
 _COMMIT = re.compile(r"[0-9a-f]{40}\b")
 
@@ -26,21 +27,38 @@ class Upstream(Part, frozen=True, kw_only=True):
     pins: tuple[str, ...] = ()
 
 
-class DebianPackage(Part, frozen=True, kw_only=True):
+class DebianSource(Part, frozen=True, kw_only=True):
+    """A source package. Where no suite lists it any more, ``pool`` and ``sha256`` (by file name) still find it."""
+
     project: str
-    version: str
     package: str
     release: str
-    suite: str
     source: str
     date: str
+    suite: str | None = None
+    pool: str | None = None
+    sha256: dict[str, str] = {}
+
+
+class DebianPackage(DebianSource, frozen=True, kw_only=True):
+    """The original tarball of one release of a project; ``stripped`` of its submodules or not."""
+
+    version: str
     stripped: bool = False
+
+
+class Supplement(DebianSource, frozen=True, kw_only=True):
+    """Packaging that keeps third parties beside the tree: ``folders`` by the name of the third party."""
+
+    torch: str
+    folders: dict[str, str]
 
 
 class Origins(Part, frozen=True, kw_only=True):
     schema: int
     project: dict[str, Upstream]
     debian: tuple[DebianPackage, ...] = ()
+    supplement: tuple[Supplement, ...] = ()
 
 
 @functools.cache
@@ -65,6 +83,12 @@ def debian_package(project: str, version: str) -> DebianPackage:
     raise BadInput(
         f"Debian has no {project} {version} that we know of (known: {have})", remedy="leave out --from debian"
     )
+
+
+def supplement_for(project: str, version: str) -> Supplement | None:
+    """The packaging that holds what has no package of its own, for this release."""
+    rows = load_origins().supplement
+    return next((row for row in rows if row.project == project and matches(version, row.torch)), None)
 
 
 def pinned_commit(torch_tree: Path, project: str) -> str | None:

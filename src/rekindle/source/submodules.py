@@ -12,12 +12,11 @@ import configparser
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from rekindle.errors import BadInput
 from rekindle.host.git import Git
-from rekindle.model.source import SourceTree
 from rekindle.source.paths import check_relative
+
+OURS = "Written by rekindle"
 
 
 @dataclass(frozen=True)
@@ -47,6 +46,19 @@ def read_gitmodules(root: Path) -> tuple[Submodule, ...]:
     return tuple(sorted(found, key=lambda one: one.path))
 
 
+def is_empty(folder: Path) -> bool:
+    return not folder.is_dir() or not any(entry.name != ".git" for entry in folder.iterdir())
+
+
+def is_ours(root: Path, path: str) -> bool:
+    """A stand-in of ours, not the third party itself."""
+    listing = root / path / "CMakeLists.txt"
+    if not listing.is_file():
+        return False
+    with listing.open("rb") as file:
+        return OURS.encode() in file.read(400)
+
+
 def missing_submodules(root: Path) -> tuple[str, ...]:
     """Paths of submodules, nested ones too, that are not there as they should be; each with its reason."""
     git = Git(root)
@@ -74,10 +86,6 @@ def listed_by_setup(root: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(f"third_party/{name}" for name in names))
 
 
-def with_submodules(tree: SourceTree) -> SourceTree:
-    return msgspec.structs.replace(tree, missing_submodules=missing_submodules(Path(tree.root)))
-
-
 def _missing_in_git(git: Git) -> tuple[str, ...]:
     done = git.ask("submodule", "status", "--recursive", timeout=300.0)
     missing = []
@@ -98,7 +106,7 @@ def _missing_on_disk(root: Path, prefix: str) -> list[str]:
     missing: list[str] = []
     for path in named:
         folder = root / path
-        if not folder.is_dir() or not any(entry.name != ".git" for entry in folder.iterdir()):
+        if is_empty(folder):
             missing.append(f"{prefix}{path} ({'empty' if folder.is_dir() else 'not there'})")
         else:
             missing += _missing_on_disk(folder, f"{prefix}{path}/")

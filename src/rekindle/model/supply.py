@@ -1,0 +1,92 @@
+"""Where the third parties of a source tree come from: one concept for every kind of tree.
+
+``submodule``  the folder as git brings it
+``system``     a library of this machine, which settings name to the tree
+``copy``       headers that a distribution keeps beside the tree
+``stand-in``   a few lines of ours
+``off``        left out of the build by a setting, or used by nothing in it
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.document import Part
+from rekindle.model.facts import Row
+
+Way = Literal["submodule", "system", "copy", "stand-in", "off"]
+
+
+class Manager(Row, frozen=True, kw_only=True):
+    """A package manager: the distributions that have it and the command that installs without questions."""
+
+    name: str
+    distros: tuple[str, ...]
+    install: str
+
+
+class Generate(Part, frozen=True, kw_only=True):
+    """A file of the tree that must be made again with this machine's program."""
+
+    program: str
+    arguments: tuple[str, ...]
+    folder: str
+    makes: str
+
+
+class VersionMacro(Part, frozen=True, kw_only=True):
+    """A header that says its own version as a number: FMT_VERSION 90100 is 9.1.0."""
+
+    header: str
+    macro: str
+
+
+class Need(Row, frozen=True, kw_only=True):
+    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only."""
+
+    name: str
+    torch: str
+    headers: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    any_library: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    packages: dict[str, tuple[str, ...]] = {}
+    settings: dict[str, str] = {}
+    gpu: dict[str, str] = {}
+    pins: dict[str, str] = {}
+    why: str | None = None
+
+
+class ThirdParty(Need, frozen=True, kw_only=True):
+    """One third party of the tree and what takes its place where the submodule is not there.
+
+    ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
+    looks into; ``needs`` what a copy must hold; ``includes`` folders below the system's headers that compilers
+    must be told of.
+    """
+
+    way: Way
+    path: str | None = None
+    files: dict[str, str] = {}
+    inner: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    includes: tuple[str, ...] = ()
+    generate: Generate | None = None
+    version: VersionMacro | None = None
+    loss: str | None = None
+
+    @property
+    def folder(self) -> str:
+        return self.path or f"third_party/{self.name}"
+
+
+class TreePart(Part, frozen=True, kw_only=True):
+    """A third party as it is in one tree. ``ready`` False: it is missing; ``detail`` says why, ``fix`` what helps."""
+
+    name: str
+    path: str
+    way: Way
+    ready: bool = True
+    origin: str | None = None
+    detail: str | None = None
+    fix: str | None = None

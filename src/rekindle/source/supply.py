@@ -1,0 +1,178 @@
+"""Puts something in the place of every third party a tree lacks, and says what each is and where from.
+
+A folder is filled whole or left alone, so a run that was cut short simply goes on. Folders with content are never
+touched: a tree with its submodules stays as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from rekindle.compat.supply import how_to_install, lacking, parts_for
+from rekindle.errors import RekindleError
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.protocol import Host
+from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
+from rekindle.model.supply import ThirdParty, TreePart
+from rekindle.source import journal
+from rekindle.source.packaging import Packaging
+from rekindle.source.paths import inside
+from rekindle.source.submodules import is_empty, is_ours, listed_by_setup, missing_submodules, read_gitmodules
+
+_STANDINS = Path(__file__).parent / "standins"
+_BY_GIT = "git submodule update --init --recursive"
+
+
+def survey(root: Path, release: str) -> tuple[TreePart, ...]:
+    """Every third party of a torch tree: what it is there, or that it is missing."""
+    kept = {part.path: part for part in journal.read_record(root).supply}
+    rows = {row.folder: row for row in parts_for(release)}
+    listed = {one.path: one.url for one in read_gitmodules(root)}
+    if not listed:
+        # A tarball without the list: what setup.py looks for, and what we know of this release.
+        known = rows if (root / "cmake/Dependencies.cmake").is_file() else ()
+        listed = dict.fromkeys((*known, *listed_by_setup(root)))
+    found = []
+    for path, url in sorted(listed.items()):
+        row = rows.get(path)
+        bare = TreePart(name=row.name if row else path.removeprefix("third_party/"), path=path, way="submodule")
+        state = "ours" if is_ours(root, path) else "empty" if is_empty(root / path) else "real"
+        if state == "empty":
+            found.append(msgspec.structs.replace(bare, ready=False, detail="not there"))
+        elif path in kept and (state == "ours" or kept[path].way == "copy"):
+            found.append(kept[path])
+        elif state == "ours":
+            found.append(msgspec.structs.replace(bare, way=row.way if row else "off"))
+        else:
+            found.append(msgspec.structs.replace(bare, origin=url))
+    return tuple(found)
+
+
+def fill(
+    root: Path, release: str, *, host: Host, packaging: Packaging | None, progress: Progress
+) -> tuple[TreePart, ...]:
+    """Fill what is empty by the rows of this release; parts that cannot be filled come back with the reason."""
+    rows = {row.folder: row for row in parts_for(release)}
+    filled: dict[str, TreePart] = {}
+    for part in survey(root, release):
+        if part.ready:
+            continue
+        row = rows.get(part.path)
+        progress.step(len(filled), None, part.name)
+        with journal.writing(root):
+            filled[part.path] = _fill_one(root, part, row, host, packaging)
+    if filled:
+        record = journal.read_record(root)
+        old = tuple(part for part in record.supply if part.path not in filled)
+        new = tuple(part for part in filled.values() if part.ready)
+        journal.write_record(root, msgspec.structs.replace(record, supply=(*old, *new)))
+    return tuple(filled.get(part.path, part) for part in survey(root, release))
+
+
+def with_parts(tree: SourceTree) -> SourceTree:
+    """The tree with every third party named, and those that nothing fills listed as missing."""
+    root = Path(tree.root)
+    missing = missing_submodules(root)
+    if tree.project != "torch":
+        return msgspec.structs.replace(tree, missing_submodules=missing)
+    parts = survey(root, tree.version)
+    named = {name.rsplit(" (", 1)[0] for name in missing}
+    also = tuple(f"{part.path} ({part.detail})" for part in parts if not part.ready and part.path not in named)
+    return msgspec.structs.replace(tree, missing_submodules=(*missing, *also), parts=parts)
+
+
+def without_submodules(parts: Sequence[TreePart], release: str) -> tuple[ThirdParty, ...]:
+    """The rows that count for a tree: those of the parts that are no submodules there."""
+    others = {part.path for part in parts if part.way != "submodule" or not part.ready}
+    return tuple(row for row in parts_for(release) if row.folder in others)
+
+
+def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, packaging: Packaging | None) -> TreePart:
+    if row is None:
+        _write(root, part.path, "CMakeLists.txt", _absent(part.path, "nothing in the planned build uses it"))
+        return TreePart(name=part.name, path=part.path, way="off", origin="not used")
+    done = TreePart(name=row.name, path=row.folder, way=row.way)
+    if row.way == "copy":
+        return _copied(root, row, packaging)
+    if row.generate is not None:
+        problem = _generate(root, row, host)
+        if problem:
+            fix = how_to_install(host, lacking(host, [row])) or f"install {row.generate.program}"
+            return _not_ready(done, problem, fix)
+    reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
+    if row.files:
+        for name, ours in row.files.items():
+            _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
+    else:
+        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, reason))
+    for inner in row.inner:
+        _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent(f"{row.folder}/{inner}", reason))
+    origin = {"system": "this system", "off": _switched(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
+    return msgspec.structs.replace(done, origin=origin)
+
+
+def _copied(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
+    done = TreePart(name=row.name, path=row.folder, way=row.way)
+    if packaging is None:
+        return _not_ready(done, "no package is known that holds it", _BY_GIT)
+    try:
+        folder, origin = packaging.folder(row.name)
+    except RekindleError as error:
+        return _not_ready(done, error.message, error.remedy)
+    lacks = [name for name in row.needs if not (folder / name).is_file()]
+    if lacks:
+        return _not_ready(done, f"{origin} has no {lacks[0]}", _BY_GIT)
+    target = inside(root, row.folder, origin="the list of third parties")
+    room = target.with_name(f".{target.name}.filling")
+    shutil.rmtree(room, ignore_errors=True)
+    room.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(folder, room, symlinks=False)
+    if target.is_dir():
+        target.rmdir()
+    room.rename(target)
+    return msgspec.structs.replace(done, origin=origin)
+
+
+def _not_ready(part: TreePart, detail: str, fix: str | None) -> TreePart:
+    return msgspec.structs.replace(part, ready=False, detail=detail, fix=fix)
+
+
+def _generate(root: Path, row: ThirdParty, host: Host) -> str | None:
+    """Make a file again with the system's program; says what went wrong."""
+    assert row.generate is not None
+    step = row.generate
+    program = host.which(step.program)
+    if program is None:
+        return f"{step.program} is not on this machine, and {step.makes} must be made again with it"
+    folder = inside(root, step.folder, origin="the list of third parties")
+    target = folder / step.makes
+    before = sha256_of(target) if target.is_file() else None
+    done = host.run([program, "-o", str(folder), *step.arguments[:-1], str(folder / step.arguments[-1])], timeout=60.0)
+    if not done.ok or not target.is_file():
+        return f"{step.program} failed: {(done.err or done.out).strip()[:200] or 'no message'}"
+    if before is not None and sha256_of(target) == before:
+        # Ninja goes by times; an equal file must not look new. (The program wrote it anyway.)
+        os.utime(target)
+    return None
+
+
+def _write(root: Path, folder: str, name: str, text: str) -> None:
+    path = inside(root, f"{folder}/{name}", origin="the list of third parties")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text)
+
+
+def _absent(path: str, reason: str) -> str:
+    text = (_STANDINS / "absent.cmake").read_text(encoding="utf-8")
+    return text.replace("{path}", path).replace("{reason}", reason)
+
+
+def _switched(settings: Mapping[str, str]) -> str:
+    told = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"switched off ({told})" if told else "not used"
