@@ -52,7 +52,7 @@ def fitting(tree: Path, version: str) -> list[Choice]:
     for patch in load_patches("torch"):
         for block in patch.applies:
             tied = tuple(one for one in block if one.key in ("version", "file"))
-            if all(one.judge(context) for one in tied):
+            if all(one.holds(context) for one in tied):
                 chosen.append(Choice(patch, "needed", "fits"))
     return chosen
 

@@ -1,0 +1,176 @@
+"""A tree without its submodules: what fills it, what stays missing and why, and a tree with them stays as it is."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import source_mini as mini
+
+from rekindle.compat.supply import how_to_install, lacking, parts_for, system_version
+from rekindle.facts import load_facts
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed
+from rekindle.model.progress import Silent
+from rekindle.model.source import SourceTree
+from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.packaging import Packaging
+from rekindle.source.patches import status
+from rekindle.source.supply import fill, survey, with_parts, without_submodules
+
+RELEASE = "1.13.1"
+GITMODULES = "".join(
+    f'[submodule "{path}"]\n\tpath = {path}\n\turl = https://example.org/{path}.git\n'
+    for path in ("third_party/fmt", "third_party/gloo", "third_party/pocketfft", "third_party/flatbuffers", "ios")
+)
+
+
+class Machine(LiveHost):
+    """This machine with other programs, headers and libraries on it; programs write what they are told to make."""
+
+    def __init__(self, *, programs: Sequence[str] = (), files: Sequence[str] = (), content: bytes = b"") -> None:
+        super().__init__()
+        self.programs, self.files, self.content = programs, files, content
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{name}" if name in self.programs else None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        from fnmatch import fnmatch
+
+        return tuple(file for file in self.files if fnmatch(file, pattern))
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return self.content
+
+    def run(self, argv, **_options) -> Completed:
+        Path(argv[2], "mobile_bytecode_generated.h").write_text("// made again")
+        return Completed(argv=tuple(argv), code=0)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = mini.make_tree(tmp_path / "pytorch")
+    (root / ".gitmodules").write_text(GITMODULES)
+    (root / "third_party/gloo").mkdir(parents=True)
+    folder = root / "torch/csrc/jit/serialization"
+    folder.mkdir(parents=True)
+    (folder / "mobile_bytecode_generated.h").write_text("// as shipped")
+    return root
+
+
+@pytest.fixture
+def packaging(tmp_path: Path) -> Packaging:
+    home = tmp_path / "debian"
+    (home / "pocketfft-1").mkdir(parents=True)
+    (home / "pocketfft-1/pocketfft_hdronly.h").write_text("// fft")
+    (home / "pocketfft").symlink_to("pocketfft-1")
+    archive = tmp_path / "pytorch_2.6.0+dfsg-7.debian.tar.xz"
+    with tarfile.open(archive, "w:xz") as file:
+        file.add(home, "debian")
+    return Packaging(RELEASE, tmp_path / "cache", Silent(), archive)
+
+
+def states(root: Path) -> dict[str, str]:
+    return {part.path: part.way if part.ready else "missing" for part in survey(root, RELEASE)}
+
+
+def tree_of(root: Path) -> SourceTree:
+    return with_parts(status(root))
+
+
+def test_everything_is_filled_and_told(tree: Path, packaging: Packaging) -> None:
+    assert set(states(tree).values()) == {"missing"}
+    host = Machine(programs=["flatc"])
+    parts = fill(tree, RELEASE, host=host, packaging=packaging, progress=Silent())
+    assert all(part.ready for part in parts)
+    assert states(tree) == {
+        "third_party/fmt": "system", "third_party/gloo": "off", "third_party/pocketfft": "copy",
+        "third_party/flatbuffers": "system", "ios": "off",
+    }  # fmt: skip
+    assert "fmt::${name}" in (tree / "third_party/fmt/CMakeLists.txt").read_text()
+    assert "switched off (USE_DISTRIBUTED=0" in (tree / "third_party/gloo/CMakeLists.txt").read_text()
+    assert (tree / "torch/csrc/jit/serialization/mobile_bytecode_generated.h").read_text() == "// made again"
+    assert "debian.tar.xz: pocketfft" in next(p.origin or "" for p in parts if p.name == "pocketfft")
+    assert tree_of(tree).missing_submodules == ()
+    before = mini.snapshot(tree)
+    fill(tree, RELEASE, host=host, packaging=packaging, progress=Silent())
+    assert mini.snapshot(tree) == before, "again changes nothing"
+
+
+def test_what_cannot_be_filled_says_why_and_how_and_comes_later(tree: Path, packaging: Packaging) -> None:
+    parts = fill(tree, RELEASE, host=Machine(programs=["apt-get"]), packaging=packaging, progress=Silent())
+    (late,) = [part for part in parts if not part.ready]
+    assert late.name == "flatbuffers"
+    assert "flatc is not on this machine" in (late.detail or "")
+    assert "apt-get install" in (late.fix or "")
+    assert "flatbuffers-compiler" in (late.fix or "")
+    assert any("third_party/flatbuffers" in name for name in tree_of(tree).missing_submodules)
+    assert all(p.ready for p in fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=packaging,
+                                     progress=Silent()))  # fmt: skip
+
+
+def test_submodules_that_are_there_stay_and_ask_for_no_settings(tree: Path) -> None:
+    for name in ("fmt", "gloo", "pocketfft", "flatbuffers"):
+        (tree / "third_party" / name).mkdir(exist_ok=True)
+        (tree / "third_party" / name / "CMakeLists.txt").write_text("project(real)\n")
+    before = mini.snapshot(tree)
+    parts = fill(tree, RELEASE, host=Machine(), packaging=None, progress=Silent())
+    assert {name: text for name, text in mini.snapshot(tree).items() if name != "ios/CMakeLists.txt"} == before
+    assert {part.way for part in parts} == {"submodule", "off"}
+    assert without_submodules(parts, RELEASE) == ()
+
+
+def test_a_copy_that_lacks_its_header_is_no_copy(tree: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "pytorch_2.6.0+dfsg-7.debian.tar.xz"
+    (tmp_path / "d/pocketfft").mkdir(parents=True)
+    with tarfile.open(archive, "w:xz") as file:
+        file.add(tmp_path / "d", "debian")
+    packaging = Packaging(RELEASE, tmp_path / "cache", Silent(), archive)
+    parts = fill(tree, RELEASE, host=Machine(programs=["flatc"]), packaging=packaging, progress=Silent())
+    assert [part.name for part in parts if not part.ready] == ["pocketfft"]
+    assert not (tree / "third_party/pocketfft").exists()
+
+
+def test_a_fetch_that_dies_while_filling_leaves_nothing(tree: Path, tmp_path: Path, monkeypatch) -> None:
+    def die(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rekindle.source.fetch.fill", die)
+    target = tmp_path / "new/place"
+    with pytest.raises(KeyboardInterrupt):
+        fetch(Wanted(version=RELEASE, place=str(tree)), target, cache=tmp_path / "cache", windows=False)
+    assert not target.exists()
+    assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("release", "has"), [("1.13.1", "foxi"), ("2.3.1", "foxi"), ("2.4.0", None)])
+def test_rows_follow_the_release(release: str, has: str | None) -> None:
+    assert ("foxi" if any(row.name == "foxi" for row in parts_for(release)) else None) == has
+
+
+def test_what_is_missing_is_one_line() -> None:
+    rows = [row for row in parts_for(RELEASE) if row.name in ("sleef", "protobuf")]
+    bare = Machine(programs=["apt-get"])
+    lacks = lacking(bare, rows)
+    assert {lack.need.name for lack in lacks} == {"sleef", "protobuf"}
+    line = how_to_install(bare, lacks) or ""
+    assert line.endswith("libprotobuf-dev libprotoc-dev protobuf-compiler libsleef-dev")
+    there = ["/usr/include/sleef.h", "/usr/lib/x86_64-linux-gnu/libsleef.so"]
+    assert [lack.need.name for lack in lacking(Machine(files=there), rows)] == ["protobuf"]
+    elsewhere = ["/opt/own/include/sleef.h", "/opt/own/lib/libsleef.a"]
+    env = {"CMAKE_PREFIX_PATH": "/opt/other;/opt/own"}
+    assert [lack.need.name for lack in lacking(Machine(files=elsewhere), rows, env)] == ["protobuf"]
+    (blas,) = load_facts().supply.need
+    assert lacking(Machine(), [blas])
+    assert not lacking(Machine(files=["/usr/lib64/libmkl_rt.so"]), [blas])
+
+
+@pytest.mark.parametrize(("macro", "version"), [("90100", "9.1.0"), ("110104", "11.1.4"), ("80101", "8.1.1")])
+def test_the_version_of_a_system_header(macro: str, version: str) -> None:
+    (fmt,) = [row for row in parts_for(RELEASE) if row.name == "fmt"]
+    host = Machine(files=["/usr/include/fmt/base.h"], content=f"#define FMT_VERSION {macro}\n".encode())
+    assert system_version(host, fmt) == version
+    assert system_version(Machine(), fmt) is None
