@@ -28,6 +28,11 @@ def driver_side(os: Os) -> Side:
     return "windows" if os.system == "windows" or os.wsl else "linux"
 
 
+def is_board(os: Os, cards: Sequence[Sm], facts: Facts) -> bool:
+    """Is this a Tegra board, whose driver comes with JetPack? ``os.arch`` None leaves it to the cards."""
+    return os.system == "linux" and os.arch != "x86_64" and bool(cards) and all(facts.is_tegra(sm) for sm in cards)
+
+
 class ToolkitDriver(NamedTuple):
     """``own`` came with the toolkit and compiles its PTX; ``floor`` is the least that runs its machine code."""
 

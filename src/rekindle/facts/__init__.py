@@ -26,6 +26,7 @@ from rekindle.facts.tables import (
     TorchFile,
     WheelsFile,
 )
+from rekindle.model.arch import Sm
 from rekindle.model.facts import BuildCost, CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
 from rekindle.model.gfx_rule import GfxRule
 from rekindle.model.version import compare, key, minor
@@ -106,6 +107,15 @@ class Facts:
     def gfx_rule(self) -> GfxRule:
         """Which AMD code runs on which AMD card."""
         return GfxRule(self.rocm.generic, self.rocm.switch)
+
+    @functools.cached_property
+    def _tegra(self) -> frozenset[tuple[int, int]]:
+        sms = [row.sm for row in self.cuda.sm_alone] + [sm for row in self.cuda.sm_same for sm in row.sm]
+        return frozenset((sm.major, sm.minor) for sm in sms)
+
+    def is_tegra(self, sm: Sm) -> bool:
+        """Is this an architecture that exists only in Tegra chips?"""
+        return (sm.major, sm.minor) in self._tegra
 
     @functools.cached_property
     def releases(self) -> tuple[str, ...]:

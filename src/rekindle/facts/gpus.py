@@ -70,7 +70,7 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
     """
     wanted = text.strip()
     lowered = wanted.lower()
-    if found := _by_arch(lowered):
+    if found := _by_arch(lowered, facts):
         return found
     if match := _PCI.fullmatch(lowered):
         return by_pci_id(match[1], match[2], facts, revision=match[3])
@@ -111,7 +111,7 @@ def _suggest(
     return "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
 
 
-def _by_arch(text: str) -> FoundGpu | None:
+def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
     if not (text.startswith(("sm_", "gfx", "compute_")) or _DOTTED.fullmatch(text)):
         return None
     try:
@@ -121,12 +121,7 @@ def _by_arch(text: str) -> FoundGpu | None:
     if arch == Sm(10, 1):
         arch = Sm(11, 0)  # Thor: CUDA 12.8 and 12.9 called it sm_101
     vendor: Literal["nvidia", "amd"] = "nvidia" if isinstance(arch, Sm) else "amd"
-    return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and is_tegra(arch))
-
-
-def is_tegra(arch: Sm) -> bool:
-    """Architectures that exist only in Tegra chips."""
-    return (arch.major, arch.minor) in {(3, 2), (5, 3), (6, 2), (7, 2), (8, 7), (10, 1), (11, 0)}
+    return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
 
 
 def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from rekindle.inspect.verdict_gpu import loads, loads_gfx
+from rekindle.compat.images import Code, covers
+from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelReport
 
@@ -37,23 +38,21 @@ def cards_of(report: WheelReport) -> list[Sm | Gfx]:
     return [*nvidia, *sorted(one for one in found if isinstance(one, Gfx))]
 
 
-def cover(library: LibraryGpu, card: Sm | Gfx) -> Cover | None:
-    """None where the library has nothing for cards of that maker."""
+def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover | None:
+    """None where the library has nothing for cards of that maker; ``cuda`` is the toolkit that made it."""
     general = [one for one in library.sets if one.origin != "specialised"]
     mine = [one for one in general if isinstance(card, Sm) == one.archs[0].startswith(("sm_", "compute_"))]
     if not mine:
         return None
-    total = sum(one.count for one in mine)
-    if isinstance(card, Sm):
-        return Cover(sum(one.count for one in mine if loads(one.archs, card)), total)
-    return Cover(sum(one.count for one in mine if loads_gfx(one.archs, card) is not False), total)
+    facts = load_facts()
+    # An override is left to the verdict: the table shows what runs as it is.
+    runs = [one.count for one in mine if covers(Code(one.archs, cuda), card, "windows", facts).runs != "no"]
+    return Cover(sum(runs), sum(one.count for one in mine))
 
 
 @functools.cache
 def families() -> dict[str, tuple[str, str]]:
     """Architecture -> (family, a product people know), from the facts."""
-    from rekindle.facts import load_facts
-
     facts = load_facts()
     out: dict[str, tuple[str, str]] = {}
     for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):

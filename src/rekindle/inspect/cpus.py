@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Our names of instruction sets -> the feature names of /proc/cpuinfo and archspec. Any one of several will do.
-FEATURES: dict[str, tuple[str, ...]] = {
-    "sse3": ("sse3", "pni"), "ssse3": ("ssse3",), "sse4.1": ("sse4_1",), "sse4.2": ("sse4_2",), "popcnt": ("popcnt",),
-    "cx16": ("cx16",), "movbe": ("movbe",), "aes": ("aes",), "pclmul": ("pclmulqdq",), "sse4a": ("sse4a",),
-    "avx": ("avx",), "f16c": ("f16c",), "avx2": ("avx2",), "fma": ("fma",), "bmi1": ("bmi1",), "bmi2": ("bmi2",),
-    "lzcnt": ("abm", "lzcnt"), "tzcnt": ("bmi1",), "adx": ("adx",), "sha": ("sha_ni", "sha"), "gfni": ("gfni",),
-    "vaes": ("vaes",), "vpclmulqdq": ("vpclmulqdq",), "fma4": ("fma4",), "xop": ("xop",), "tbm": ("tbm",),
-    "avx_vnni": ("avx_vnni",), "avx_ne_convert": ("avx_ne_convert",), "avx512": ("avx512f",),
-    "avx512_fp16": ("avx512_fp16",), "amx": ("amx_tile",),
-    "lse": ("atomics",), "rdm": ("asimdrdm",), "crc32": ("crc32",), "fp16": ("asimdhp", "fphp"),
-    "dotprod": ("asimddp",), "fcma": ("fcma",), "jscvt": ("jscvt",), "rcpc": ("lrcpc",), "fp16fml": ("asimdfhm",),
-    "i8mm": ("i8mm",), "bf16": ("bf16",), "sve": ("sve",), "sme": ("sme",), "sha2": ("sha2",),
-}  # fmt: skip
+from rekindle.compat.processor import FEATURES, missing
+
 _LEVELS = {"x86_64": ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4"), "aarch64": ("aarch64",)}
 _VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE")
-
-
-def missing(isa: Iterable[str], features: Iterable[str]) -> list[str]:
-    """Instruction sets that a CPU with these features lacks."""
-    have = set(features)
-    return [name for name in isa if name in FEATURES and not have.intersection(FEATURES[name])]
 
 
 def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.inspect.cpus import missing
-from rekindle.inspect.packages import promised_glibc
+from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
+from rekindle.compat.processor import Corner, code_starts, features_of, wheel_starts
+from rekindle.compat.published import find_flavour
+from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason
-from rekindle.model.version import at_least
 from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
@@ -111,37 +112,47 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if cpu.functions is None:
         return []
     who = machine.cpu.name or machine.cpu.microarchitecture or "the CPU"
-    if not machine.cpu.features:
-        text = f"the code runs from {cpu.runs_from}; what the machine's CPU can do is not known"
-        return [verdict("cpu", "unknown", "cpu-not-told", text)]
-    lacking = missing(cpu.required, machine.cpu.features)
-    if lacking:
-        shown = [e for e in cpu.evidence if set(e.isa) & set(lacking)][:3]
-        evidence = "; ".join(f"{e.function} in {e.file}" for e in shown)
-        text = f"{who} lacks {', '.join(lacking)}, which the code uses without asking ({evidence})"
-        return [verdict("cpu", "no", "cpu-isa", text, "build from source for this CPU: rekindle plan --build")]
-    corners = [use for use in (*cpu.unconditional, *cpu.suspects) if missing([use.isa], machine.cpu.features)]
-    if corners:
-        names = list(dict.fromkeys(name for use in corners for name in use.examples))
-        lacking = [use.isa for use in corners]
-        text = f"{who} lacks {', '.join(lacking)}: the wheel starts, but {', '.join(names[:4])} would crash"
+    facts = load_facts()
+    features = features_of(machine.cpu, facts)
+    corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
+    found = code_starts(cpu.required, corners, features, who)
+    if found.kind == "unknown":
+        return [verdict("cpu", "unknown", found.code, f"the code runs from {cpu.runs_from}; {found.text}")]
+    if found.kind == "yes":
+        return [verdict("cpu", "yes", found.code, f"{found.text} ({cpu.runs_from})")]
+    if found.kind == "partly":
         remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
-        return [verdict("cpu", "partly", "cpu-corner", text, remedy)]
-    return [verdict("cpu", "yes", "cpu-isa", f"{who} has all that is used without asking ({cpu.runs_from})")]
+        return [verdict("cpu", "partly", found.code, found.text, remedy)]
+    lacking = set((found.want or "").split(", "))
+    shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
+    text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
+    # What was seen running weighs more than what was read: then only that place is in doubt.
+    if report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
+        seen = wheel_starts((report.version or "").split("+")[0], features, facts)
+        if seen.kind in ("yes", "partly"):
+            return [verdict("cpu", "partly", seen.code, f"{seen.text}; but {text}", "rekindle verify --level full")]
+    return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
 
 
 def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
-    need = report.links.glibc
-    if need is None and report.quick:
-        need = promised_glibc(report.tags[0].rsplit("-", 1)[-1]) if report.tags else None
-    if need is None or machine.os.system != "linux":
+    if machine.os.system != "linux":
         return []
-    if machine.os.glibc is None:
-        return [verdict("libc", "unknown", "glibc-not-told", f"needs glibc {need}")]
-    if at_least(machine.os.glibc, need):
-        return [verdict("libc", "yes", "glibc", f"needs glibc {need}, the machine has {machine.os.glibc}")]
-    text = f"needs glibc {need}, the machine has {machine.os.glibc}"
-    return [verdict("libc", "no", "glibc", text, "take an older torch, a container, or build on this machine")]
+    facts = load_facts()
+    need = tag_libc(report.tags, facts)
+    # What the libraries really ask for counts more than what the tag promises.
+    if report.links.glibc is not None:
+        need = Libc("glibc", report.links.glibc)
+    elif not report.quick and (need is None or need.kind == "glibc"):
+        need = None
+    found = libc_runs(need, libc_of(machine.os, facts))
+    if not found.reasons:
+        return []
+    remedy = None
+    if found.kind == "no":
+        remedy = "take an older torch, a container, or build on this machine"
+        if found.code == "libc-musl":
+            remedy = "use a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
+    return [verdict("libc", found.kind, found.code, found.text, remedy)]
 
 
 def _libraries(report: WheelReport) -> list[AxisVerdict]:

@@ -1,37 +1,46 @@
-"""The GPU axes: does each container have an image the card can load, and is the driver new enough?
+"""The GPU axes: does each container have an image the card can load, and is the driver right?
 
-Per container, by the real rule: machine code of the same major and an equal or lower minor; ``a`` code only on
-exactly that chip, ``f`` code on its family; else PTX that is not newer than the card.
+What runs where is asked of :mod:`rekindle.compat`; here the answers for all containers are put together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Sequence
 
-from rekindle.model.arch import SPIRV, Gfx, Sm, parse_sm, ptx_runs_on, sass_runs_on
-from rekindle.model.machine import Machine
-from rekindle.model.version import at_least
+from rekindle.compat.coverage import Coverage
+from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.driver import driver_runs, driver_side, is_board
+from rekindle.compat.images import Code, covers, split_targets
+from rekindle.compat.published import find_flavour
+from rekindle.facts import Facts, load_facts
+from rekindle.model.arch import Gfx, GpuArch, Sm
+from rekindle.model.machine import Gpu, Machine
 from rekindle.model.wheel import ArchSet, AxisVerdict, WheelReport
 
-
-def loads(archs: Iterable[str], device: Sm) -> str | None:
-    """How a container with these targets runs on a card: sass, ptx, or not at all."""
-    names = list(archs)
-    if any(name.startswith("sm_") and sass_runs_on(parse_sm(name), device) for name in names):
-        return "sass"
-    if any(name.startswith("compute_") and ptx_runs_on(parse_sm(name), device) for name in names):
-        return "ptx"
-    return None
+_CUDNN = re.compile(r"nvidia-cudnn(?:-cu\d+)?\s*\(?==\s*(\d[\d.]*)")
 
 
-def loads_gfx(archs: Iterable[str], device: Gfx) -> bool | None:
-    """AMD's rule with our tables: on its own chip, or on those a generic target covers; None if it depends."""
-    from rekindle.facts import load_facts
+def code_of(report: WheelReport, archs: Sequence[str], facts: Facts) -> Code:
+    """Targets of this wheel, with what is known of their making."""
+    flavour = find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm) if _is_torch(report) else None
+    pinned = next((match[1] for line in report.requires if (match := _CUDNN.match(line))), None)
+    return Code(
+        tuple(archs),
+        cuda=report.cuda,
+        rocm=report.rocm,
+        cudnn=pinned or (flavour.cudnn if flavour else None),
+        # Where the kernel files of the math libraries were read, they speak for themselves.
+        publisher=flavour.publisher if flavour and not report.gpu.data_files else None,
+    )
 
-    return load_facts().gfx_rule.runs(archs, device)
+
+def _is_torch(report: WheelReport) -> bool:
+    return report.name in (None, "torch")
 
 
 def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+    """One verdict per card, and one more where cuDNN leaves it out."""
     if not machine.gpus:
         return []
     if not report.gpu.libraries and not report.gpu.declared:
@@ -39,15 +48,19 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
             return [_say("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
         text = "the wheel has no GPU code: it runs on the CPU and leaves the GPU unused"
         return [_say("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
+    facts = load_facts()
     out = []
     for gpu in machine.gpus:
         name = f"{gpu.name or gpu.vendor}" + (f" ({gpu.arch})" if gpu.arch else "")
-        if isinstance(gpu.arch, Sm):
-            out.append(_nvidia(report, gpu.arch, name))
-        elif isinstance(gpu.arch, Gfx):
-            out.append(_amd(report, gpu.arch, name))
-        else:
+        if gpu.arch is None:
             out.append(_say("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
+            continue
+        found = _Card(report, gpu.arch, name, machine.os.system, facts).verdict()
+        out.append(found)
+        missing = cudnn_covers(code_of(report, (), facts).cudnn, _short(report.cuda), gpu.arch, facts)
+        if found.runs == "yes" and missing.kind == "partly":
+            remedy = f"a wheel with cuDNN {missing.want} or older: {_plan(gpu.arch)}" if missing.want else None
+            out.append(_say("partly", missing.code, f"{name}: {missing.text}", remedy))
     return out
 
 
@@ -55,40 +68,105 @@ def _say(runs: str, code: str, text: str, remedy: str | None = None) -> AxisVerd
     return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)  # type: ignore[arg-type]
 
 
-def _nvidia(report: WheelReport, device: Sm, name: str) -> AxisVerdict:
-    if not report.gpu.libraries:
-        how = loads(report.gpu.declared, device)
-        listed = " ".join(report.gpu.declared)
-        if how is None:
-            return _say(
-                "no", "gpu-declared", f"built for {listed}: nothing for {name}", "rekindle plan --gpu " + str(device)
-            )
-        return _say("yes", "gpu-declared", f"declared for {listed}, which includes {name}; libraries were not read")
-    sets = [(library.file.rsplit("/", 1)[-1], one) for library in report.gpu.libraries for one in library.sets]
-    if all(one.archs and _is_amd(one.archs[0]) for _, one in sets):
-        return _say("no", "gpu-vendor", f"the wheel has AMD code only; {name} is NVIDIA", "take a CUDA wheel")
-    general = [(file, one) for file, one in sets if one.origin in ("own", "other")]
-    lost = [(file, one) for file, one in general if loads(one.archs, device) is None]
-    if general and len(lost) == len(general):
-        have = " ".join(report.gpu.torch_kernels.sass or general[0][1].archs)
-        near = [(file, one) for file, one in sets if one.origin == "static" and loads(one.archs, device)]
-        also = f" (only static libraries inside have it: {near[0][0]})" if near else ""
-        return _say("no", "gpu-no-kernels", f"the kernels are for {have}: no image for {name}{also}", _plan(device))
-    static = [(file, one) for file, one in sets if one.origin == "static" and loads(one.archs, device) is None]
-    missing = lost + static
-    if missing:
-        total = sum(one.count for _, one in sets)
-        count = sum(one.count for _, one in missing)
-        where = "; ".join(sorted({f"{file}: {_brief(one)}" for file, one in missing}))
-        return _say(
-            "partly",
-            "gpu-some-kernels",
-            f"{count} of {total} containers have no image for {name}: {where}",
-            _plan(device),
-        )
-    if any(loads(one.archs, device) == "ptx" for _, one in general):
-        return _say("yes", "gpu-jit", f"runs on {name} through PTX, which the driver compiles at first use")
-    return _say("yes", "gpu-native", f"machine code for {name} in every kernel that needs it")
+def _plan(device: object) -> str:
+    return f"rekindle plan --gpu {device}"
+
+
+def _short(version: str | None) -> str | None:
+    return ".".join(version.split(".")[:2]) if version else None
+
+
+class _Card:
+    """One card against all containers of a wheel."""
+
+    def __init__(self, report: WheelReport, card: GpuArch, name: str, system: str, facts: Facts) -> None:
+        self.report, self.card, self.name, self.system, self.facts = report, card, name, system, facts
+
+    def runs(self, archs: Sequence[str]) -> Coverage:
+        return covers(code_of(self.report, archs, self.facts), self.card, self.system, self.facts)
+
+    def verdict(self) -> AxisVerdict:
+        if not self.report.gpu.libraries:
+            return self._declared()
+        sets = [(library.file.rsplit("/", 1)[-1], one) for library in self.report.gpu.libraries for one in library.sets]
+        mine = [(file, one) for file, one in sets if self._same_maker(one.archs)]
+        if not mine:
+            maker, other = ("NVIDIA", "AMD") if isinstance(self.card, Gfx) else ("AMD", "NVIDIA")
+            kind = "a ROCm" if isinstance(self.card, Gfx) else "a CUDA"
+            text = f"the wheel has {maker} code only; {self.name} is {other}"
+            return _say("no", "gpu-vendor", text, f"take {kind} wheel")
+        judged = [(file, one, self.runs(one.archs)) for file, one in mine]
+        general = [row for row in judged if isinstance(self.card, Gfx) or row[1].origin in ("own", "other", None)]
+        lost = [row for row in general if row[2].kind == "none"]
+        if general and len(lost) == len(general):
+            return self._no_kernels(general, judged)
+        static = [row for row in judged if row not in general and row[1].origin == "static" and row[2].kind == "none"]
+        if lost or static:
+            return self._some_kernels([*lost, *static], sum(one.count for _, one in mine))
+        return self._math_library() or self._as_a_whole(general)
+
+    def _same_maker(self, archs: Sequence[str]) -> bool:
+        split = split_targets(tuple(archs))
+        return bool(split.gfx) if isinstance(self.card, Gfx) else bool(split.sass or split.ptx)
+
+    def _declared(self) -> AxisVerdict:
+        found = self.runs(self.report.gpu.declared)
+        listed = " ".join(self.report.gpu.declared)
+        if found.kind == "none":
+            why = found.text if found.code == "gpu-math-library" else f"built for {listed}: nothing for {self.name}"
+            code = found.code if found.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
+            return _say("no", code, why, _plan(self.card))
+        if found.kind == "unknown":
+            return _say("unknown", found.code, f"built for {listed}: it {found.text}")
+        if found.kind == "native":
+            text = f"declared for {listed}, which includes {self.name}; libraries were not read"
+            return _say("yes", "gpu-declared", text)
+        return self._way(found)
+
+    def _no_kernels(
+        self, general: list[tuple[str, ArchSet, Coverage]], judged: list[tuple[str, ArchSet, Coverage]]
+    ) -> AxisVerdict:
+        kernels = self.report.gpu.torch_kernels
+        have = " ".join((kernels.gfx if isinstance(self.card, Gfx) else kernels.sass) or general[0][1].archs)
+        near = [file for file, one, found in judged if one.origin == "static" and found.kind != "none"]
+        also = f" (only static libraries inside have it: {near[0]})" if near else ""
+        text = f"the kernels are for {have}: no image for {self.name}{also}"
+        return _say("no", "gpu-no-kernels", text, _plan(self.card))
+
+    def _some_kernels(self, missing: list[tuple[str, ArchSet, Coverage]], total: int) -> AxisVerdict:
+        count = sum(one.count for _, one, _ in missing)
+        where = "; ".join(sorted({f"{file}: {_brief(one)}" for file, one, _ in missing}))
+        text = f"{count} of {total} containers have no image for {self.name}: {where}"
+        return _say("partly", "gpu-some-kernels", text, _plan(self.card))
+
+    def _math_library(self) -> AxisVerdict | None:
+        if not isinstance(self.card, Gfx):
+            return None
+        for data in self.report.gpu.data_files:
+            if data.library in ("rocBLAS", "hipBLASLt") and self.runs(data.gfx).kind == "none":
+                runs = "no" if data.library == "rocBLAS" else "partly"
+                text = f"{data.library} has no kernel files for {self.name} (it has {' '.join(data.gfx)})"
+                return _say(runs, "gpu-math-library", text, _plan(self.card))
+        return None
+
+    def _as_a_whole(self, general: list[tuple[str, ArchSet, Coverage]]) -> AxisVerdict:
+        """The worst of what is left: not told, under an override, compiled by the driver, as it is."""
+        for kind in ("unknown", "override", "jit"):
+            for file, _, found in general:
+                if found.kind == kind:
+                    return self._way(found, file)
+        return _say("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
+
+    def _way(self, found: Coverage, file: str = "the wheel") -> AxisVerdict:
+        if found.kind == "jit":
+            return _say("yes", "gpu-jit", f"runs on {self.name} through PTX, which the driver compiles at first use")
+        if found.kind == "override":
+            setting = " ".join(f"{name}={value}" for name, value in found.env)
+            return _say("partly", "gpu-override", f"{file} {found.text}", f"set {setting} before starting Python")
+        remedy = "run it there: rekindle verify"
+        if found.code == "gpu-switch":
+            remedy = "rocminfo shows it; HSA_XNACK=1 or 0 sets xnack on cards that allow it"
+        return _say("unknown", found.code, f"{file} {found.text}", remedy)
 
 
 def _brief(one: ArchSet) -> str:
@@ -96,90 +174,30 @@ def _brief(one: ArchSet) -> str:
     return f"{one.count} for {' '.join(one.archs)} only{who}"
 
 
-def _plan(device: object) -> str:
-    return f"rekindle plan --gpu {device}"
-
-
-def _amd(report: WheelReport, device: Gfx, name: str) -> AxisVerdict:
-    sets = [(library.file.rsplit("/", 1)[-1], one) for library in report.gpu.libraries for one in library.sets]
-    with_gfx = [(file, one) for file, one in sets if any(_is_amd(arch) for arch in one.archs)]
-    if not with_gfx and not any(_is_amd(arch) for arch in report.gpu.declared):
-        return _say("no", "gpu-vendor", f"the wheel has NVIDIA code only; {name} is AMD", "take a ROCm wheel")
-    doubtful: list[tuple[str, ArchSet]] = []
-    if with_gfx:
-        lost = [(file, one) for file, one in with_gfx if loads_gfx(one.archs, device) is False]
-        doubtful = [(file, one) for file, one in with_gfx if loads_gfx(one.archs, device) is None]
-        if len(lost) == len(with_gfx):
-            have = " ".join(report.gpu.torch_kernels.gfx or with_gfx[0][1].archs)
-            return _say("no", "gpu-no-kernels", f"the kernels are for {have}: no code for {name}", _plan(device))
-        if lost:
-            where = ", ".join(sorted({file for file, _ in lost}))
-            return _say("partly", "gpu-some-kernels", f"no code for {name} in parts of {where}", _plan(device))
-    else:
-        fits, listed = loads_gfx(report.gpu.declared, device), " ".join(report.gpu.declared)
-        if fits is False:
-            return _say("no", "gpu-declared", f"built for {listed}: nothing for {name}", _plan(device))
-        if fits is None:
-            return _say(
-                "unknown", "gpu-declared", f"built for {listed}: whether {name} runs it depends on its switches"
-            )
-    for data in report.gpu.data_files:
-        if data.library in ("rocBLAS", "hipBLASLt") and loads_gfx(data.gfx, device) is False:
-            runs = "no" if data.library == "rocBLAS" else "partly"
-            text = f"{data.library} has no kernel files for {name} (it has {' '.join(data.gfx)})"
-            return _say(runs, "gpu-math-library", text, _plan(device))
-    if doubtful:
-        return _doubt(doubtful, device, name)
-    return _say("yes", "gpu-native", f"code for {name}")
-
-
-def _is_amd(arch: str) -> bool:
-    return arch.startswith("gfx") or arch == SPIRV
-
-
-def _doubt(sets: list[tuple[str, ArchSet]], device: Gfx, name: str) -> AxisVerdict:
-    """Why it cannot be told: code for the card that wants a switch set so or so, or SPIR-V alone."""
-    file, one = sets[0]
-    near = [arch for arch in one.archs if ":" in arch and loads_gfx([arch], device) is None]
-    if near:
-        switches = ", ".join(sorted({feature[:-1] for arch in near for feature in arch.split(":")[1:]}))
-        text = f"{file} has code for {name} only as {' '.join(near)}; how {switches} stands on it is not known here"
-        return _say(
-            "unknown", "gpu-switch", text, "rocminfo shows it; HSA_XNACK=1 or 0 sets xnack on cards that allow it"
-        )
-    how = [arch for arch in one.archs if loads_gfx([arch], device) is None]
-    if SPIRV in how:
-        text = f"{file} has no code for {name}, only SPIR-V ({SPIRV}), which ROCm compiles on the machine itself"
-        return _say("unknown", "gpu-spirv", text, "run it there: rekindle verify")
-    text = f"{file} has code for {' '.join(how)}; whether that covers {name} is not in our tables"
-    return _say("unknown", "gpu-generic", text, "run it there: rekindle verify")
-
-
 def driver_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
-    from rekindle.facts import load_facts
-
-    if not report.cuda or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):
+    """Floor and ceiling: new enough for the toolkit, and not too new for the card."""
+    cards = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
+    cuda = _short(report.cuda)
+    if cuda is None or not cards:
         return []
-    have = machine.drivers.nvidia
-    toolkits = load_facts().cuda.toolkit
-    version = ".".join(report.cuda.split(".")[:2])
-    toolkit = toolkits.get(version)
-    windows = machine.os.system == "windows"
-    need = None
-    if toolkit is not None:
-        # Within a major release a driver of its first minor is enough for machine code.
-        need = toolkit.minor_driver_windows if windows else toolkit.minor_driver_linux
-        need = need or (toolkit.driver_windows if windows else toolkit.driver_linux)
-    if need is None:
-        return [_driver("unknown", "driver-not-known", f"which driver CUDA {version} needs is not in our tables")]
-    if have is None:
-        return [_driver("unknown", "driver-not-told", f"CUDA {version} needs driver {need} or newer")]
-    if at_least(have, need):
-        return [_driver("yes", "driver", f"driver {have} is new enough for CUDA {version} (needs {need})")]
-    return [
-        _driver("no", "driver", f"CUDA {version} needs driver {need}; the machine has {have}", "install a newer driver")
-    ]
+    facts = load_facts()
+    sms = [gpu.arch for gpu in cards if isinstance(gpu.arch, Sm)]
+    if is_board(machine.os, sms, facts):
+        return []
+    found = driver_runs(
+        machine.drivers.nvidia,
+        cuda,
+        sms,
+        driver_side(machine.os),
+        facts,
+        ptx=any(_is_jit(report, gpu, machine, facts) for gpu in cards),
+        names=[f"{gpu.name or gpu.vendor} ({gpu.arch})" for gpu in cards if isinstance(gpu.arch, Sm)],
+    )
+    remedy = f"install driver {found.want}" if found.kind == "no" and found.want else None
+    return [AxisVerdict(axis="driver", runs=found.kind, code=found.code, text=found.text, remedy=remedy)]
 
 
-def _driver(runs: str, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
-    return AxisVerdict(axis="driver", runs=runs, code=code, text=text, remedy=remedy)  # type: ignore[arg-type]
+def _is_jit(report: WheelReport, gpu: Gpu, machine: Machine, facts: Facts) -> bool:
+    if gpu.arch is None or not (report.gpu.libraries or report.gpu.declared):
+        return False
+    return _Card(report, gpu.arch, "", machine.os.system, facts).verdict().code == "gpu-jit"

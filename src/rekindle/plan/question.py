@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import cast
 
 from rekindle.compat import Name, backend_of
+from rekindle.compat.driver import is_board
 from rekindle.compat.libc import libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import microarchitecture
-from rekindle.facts.gpus import is_tegra
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu, Machine
@@ -53,7 +53,7 @@ class Question:
                 return "aarch64"
             # A Tegra board is the only reason a GPU decides the CPU's architecture.
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
-            board = self.machine.os.system == "linux" and bool(sms) and all(is_tegra(sm) for sm in sms)
+            board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
             return "aarch64" if board else "x86_64"
         return "aarch64" if given in ("aarch64", "arm64") else given
 
@@ -150,7 +150,7 @@ class Question:
 
     @functools.cached_property
     def tegra(self) -> bool:
-        return bool(self.sms) and self.platform == "linux_aarch64" and all(is_tegra(sm) for sm in self.sms)
+        return self.platform == "linux_aarch64" and is_board(self.machine.os, self.sms, self.facts)
 
     @property
     def no_gpu(self) -> bool:

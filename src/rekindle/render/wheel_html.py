@@ -70,7 +70,7 @@ def _gpu(report: WheelReport) -> str:
     for library in libraries:
         cells = [f"<td>{_e(library.file.rsplit('/', 1)[-1])}</td>"]
         for card in cards:
-            found = cover(library, card)
+            found = cover(library, card, report.cuda)
             words = {"yes": "✓", "no": "✗", "partly": f"{found.runs} of {found.total}"} if found else {}
             cells.append(f'<td class="{found.word}">{words[found.word]}</td>' if found else '<td class="none">·</td>')
         rows.append("".join(cells))
