@@ -15,7 +15,7 @@ from rekindle.model.document import _to_json
 from rekindle.model.facts import Row, SourcesView, SourceUse, TableView
 
 # How a row of a listed table is called, where it has no key of its own.
-_NAMES = ("name", "id", "since", "gfx", "torch", "match", "first", "title")
+_NAMES = ("name", "id", "since", "gfx", "torch", "first", "title", "microarchitecture")
 
 
 def rows_of(name: str, facts: Facts) -> dict[str, Row]:

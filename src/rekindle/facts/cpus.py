@@ -1,20 +1,95 @@
-"""From what people call a CPU to its microarchitecture and features; from a distribution to its glibc."""
+"""From what people call a CPU to its microarchitecture and features; from a distribution to its glibc.
+
+A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2);
+which numbers mean which microarchitecture stands in ``cpu.toml``. A number that no row knows is unknown: it never
+falls back to the line's name.
+"""
 
 from __future__ import annotations
 
-import functools
 import re
+from typing import NamedTuple
 
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.model.facts import Distro, Microarchitecture
+from rekindle.model.facts import CpuName, Distro, Microarchitecture
 
 _WORDS = re.compile(r"[a-z]+|\d+(?:\.\d+)*")
+# What says nothing about the model: marks, clock, cores, the graphics part.
+_NOISE = re.compile(
+    r"\((?:r|tm|c)\)|[®™]|@.*|\b\d+(?:\.\d+)?\s*[gm]hz\b|\b(?:with|w/)\s*(?:amd\s+)?radeon.*"
+    r"|\b(?:\d+|two|dual|triple|quad|six|eight|ten|twelve|sixteen)-cores?\b|\b(?:processor|cpu|apu)s?\b"
+)
+# "E5 2690", "i7 920", "Xeon W 2145": the line and its number, written apart.
+_APART = re.compile(r"\b(i[3579]|m[357]|e[357]|w[3579]|a(?:4|6|8|10|12)|fx|(?<=xeon )[wde])\s+(?=\d{3})")
+_MODEL = re.compile(r"(?:([a-z]{1,3}\d{0,2})-)?([a-z]{0,3})(\d[\da-z]*\+?)")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_VERSION = re.compile(r"(.*\d)?(v[2-6])")
 
 
-@functools.lru_cache(maxsize=4)
-def _patterns(facts: Facts) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(row.match), row.microarchitecture) for row in facts.cpu.name)
+class CpuText(NamedTuple):
+    """A CPU's name taken apart."""
+
+    words: frozenset[str]
+    line: str = ""
+    model: str = ""
+    version: str = ""
+
+
+def take_apart(text: str) -> CpuText:
+    """The words of a name, and its model number with what stands before and after it."""
+    marked = re.sub(r"\((?:r|tm)\)(?=-)", "", text.lower())  # "FX(tm)-8350"
+    lowered = _APART.sub(r"\1-", " ".join(_NOISE.sub(" ", marked).split()))
+    words: set[str] = set()
+    line = model = version = ""
+    for token in re.split(r"[\s/,()\[\]:]+", lowered):
+        if match := _VERSION.fullmatch(token):
+            token, version = match[1] or "", match[2]
+        match = _MODEL.fullmatch(token)
+        if match and not _ORDINAL.fullmatch(token) and _is_model(match):
+            line, model = match[2] or match[1] or "", match[3]
+        elif token:
+            words.add(token)
+    return CpuText(frozenset(words), line, model, version)
+
+
+def _is_model(match: re.Match[str]) -> bool:
+    """``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models."""
+    digits = sum(char.isdigit() for char in match[3])
+    return digits >= (2 if match[1] or match[2] else 3)
+
+
+def fits(row: CpuName, name: CpuText) -> bool:
+    """Does a row of the table speak of this name?"""
+    if not name.words.issuperset(row.words) or not name.words.isdisjoint(row.without):
+        return False
+    if row.any and name.words.isdisjoint(row.any):
+        return False
+    if row.model == ("*",):
+        return True
+    if not row.model or not name.model:
+        return not row.model and not name.model
+    if name.line not in (row.line or ("",)) or (row.version is not None and row.version != name.version):
+        return False
+    return any(_number_fits(mask, row.suffix, name.model) for mask in row.model)
+
+
+def _number_fits(mask: str, suffix: tuple[str, ...] | None, model: str) -> bool:
+    low, dash, high = mask.partition("-")
+    if dash:
+        digits = re.match(r"\d+", model)
+        if digits is None or len(digits[0]) != len(low) or not low <= digits[0] <= high:
+            return False
+        rest = model[len(low) :]
+    else:
+        if len(model) < len(mask) or not all(map(_char_fits, mask, model)):
+            return False
+        rest = model[len(mask) :]
+    return rest in suffix if suffix is not None else not rest[:1].isdigit()
+
+
+def _char_fits(wanted: str, char: str) -> bool:
+    return char.isdigit() if wanted == "#" else char.isalpha() if wanted == "?" else wanted == char
 
 
 def find_cpu(text: str, facts: Facts) -> str:
@@ -28,9 +103,10 @@ def find_cpu(text: str, facts: Facts) -> str:
         return "aarch64"
     if lowered in ("amd64", "x64", "x86-64"):
         return "x86_64"
-    for pattern, name in _patterns(facts):
-        if pattern.search(lowered):
-            return name
+    name = take_apart(text)
+    for row in facts.cpu.name:
+        if fits(row, name):
+            return row.microarchitecture
     import difflib
 
     near = difflib.get_close_matches(lowered, table, n=2)
@@ -47,16 +123,15 @@ def microarchitecture(name: str | None, facts: Facts) -> Microarchitecture | Non
 
 
 def find_distro(text: str, facts: Facts) -> Distro | None:
-    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
-
-    A row without a number (Alpine, where no version has glibc) counts for every version.
-    """
+    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling."""
     words = _WORDS.findall(text.lower())
     if not words:
         return None
-    version = next((word for word in words if word[0].isdigit()), "")
+    version = next((word for word in words if word[0].isdigit()), None)
+    if version is None:
+        return None
     for row in facts.distros.distro:
         name, _, number = row.name.partition(" ")
-        if name in words and (not number or version == number or version.startswith(number + ".")):
+        if name in words and (version == number or version.startswith(number + ".")):
             return row
     return None

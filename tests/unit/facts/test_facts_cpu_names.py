@@ -1,0 +1,100 @@
+"""CPU names against a hand-written list of what each CPU executes, and the parts names are taken into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.cpus import CpuText, find_cpu, take_apart
+
+FACTS = load_facts()
+TRUTH = Path(__file__).parents[2] / "truth" / "cpus.txt"
+LADDER = ("none", "sse4.1", "sse4.2", "avx", "avx2", "avx512")
+FLAGS = {"sse4.1": "sse4_1", "sse4.2": "sse4_2", "avx": "avx", "avx2": "avx2", "avx512": "avx512f"}
+
+
+def _truth() -> list[tuple[str, str]]:
+    lines = [line for line in TRUTH.read_text("utf-8").splitlines() if line and not line.startswith("#")]
+    pairs = [line.rsplit("|", 1) for line in lines]
+    return [(name.strip(), level.strip()) for name, level in pairs]
+
+
+def _widest(name: str) -> str:
+    try:
+        kind = find_cpu(name, FACTS)
+    except BadInput:
+        return "unknown"
+    features = FACTS.cpu.microarchitecture[kind].features
+    return next((level for level in reversed(LADDER[1:]) if FLAGS[level] in features), "none")
+
+
+@pytest.mark.parametrize(("name", "level"), _truth(), ids=lambda value: str(value))
+def test_a_name_means_what_its_maker_says(name: str, level: str) -> None:
+    assert _widest(name) == level
+
+
+def test_the_list_is_long_enough_to_mean_something() -> None:
+    assert len(_truth()) >= 200
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz", CpuText(frozenset({"intel", "xeon"}), "e5", "2690", "v2")),
+        ("E5-2690v2", CpuText(frozenset(), "e5", "2690", "v2")),
+        ("Core i7 920", CpuText(frozenset({"core"}), "i7", "920")),
+        ("Core i3-N305", CpuText(frozenset({"core"}), "n", "305")),
+        ("AMD Ryzen 5 5600G with Radeon Graphics", CpuText(frozenset({"amd", "ryzen", "5"}), "", "5600g")),
+        ("Phenom II X6 1090T", CpuText(frozenset({"phenom", "ii", "x6"}), "", "1090t")),
+        ("Athlon 64 X2", CpuText(frozenset({"athlon", "64", "x2"}))),
+        ("AMD EPYC 7763 64-Core Processor", CpuText(frozenset({"amd", "epyc"}), "", "7763")),
+        ("14th Gen", CpuText(frozenset({"14th", "gen"}))),
+    ],
+)
+def test_a_name_is_taken_apart(text: str, parts: CpuText) -> None:
+    assert take_apart(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("inside", "outside"),
+    [
+        ("Xeon Gold 6148", "Xeon Gold 6948"),
+        ("Xeon X5650", "Xeon X5950"),
+        ("Core i7-4770", "Core i7-47700"),
+        ("EPYC 7763", "EPYC 7769"),
+        ("Celeron G6900", "Celeron G6901"),
+        ("Intel N100", "Intel N101"),
+        ("Ryzen 5 7520U", "Ryzen 5 7525U"),
+        ("FX-8350", "FX-8550"),
+        ("Opteron 6272", "Opteron 6972"),
+    ],
+)
+def test_a_number_no_row_knows_is_unknown(inside: str, outside: str) -> None:
+    assert _widest(inside) != "unknown"
+    assert _widest(outside) == "unknown"
+
+
+def test_every_row_is_reached_before_no_other_row() -> None:
+    """A row that an identical earlier one hides is a mistake."""
+    seen = set()
+    for row in FACTS.cpu.name:
+        key = (row.words, row.any, row.without, row.line, row.model, row.suffix, row.version)
+        assert key not in seen, row
+        seen.add(key)
+
+
+@pytest.mark.parametrize("kind", sorted(FACTS.cpu.microarchitecture))
+def test_features_contain_those_of_archspec_and_of_the_parents(kind: str) -> None:
+    from archspec.cpu import TARGETS
+
+    row = FACTS.cpu.microarchitecture[kind]
+    if kind in TARGETS:
+        assert set(row.features) >= {str(feature) for feature in TARGETS[kind].features}
+    for parent in row.parents:
+        above = FACTS.cpu.microarchitecture.get(parent)
+        if above is not None and above.vendor != "generic" and kind not in ("cascadelake", "zen"):
+            missing = set(above.features) - set(row.features)
+            assert not missing & set(FLAGS.values()), (kind, parent, missing)
