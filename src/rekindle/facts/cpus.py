@@ -55,7 +55,7 @@ def take_apart(text: str) -> CpuText:
 
 def _is_model(match: re.Match[str]) -> bool:
     """``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models."""
-    digits = sum(char.isdigit() for char in match[3])
+    digits = sum(char.isdigit() for char in str(match[3]))
     return digits >= (2 if match[1] or match[2] else 3)
 
 
