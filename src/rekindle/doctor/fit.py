@@ -8,13 +8,15 @@ not know is no misfit.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import msgspec
 
+from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.driver import driver_runs, driver_side, is_board
+from rekindle.compat.toolkit import compiler_span, compiles_for, takes_compiler
 from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
-from rekindle.model.arch import Gfx, Sm, sass_runs_on
+from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Compiler, Gpu, Machine, Toolkit
 
@@ -38,9 +40,15 @@ def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
     if reason := _no_compiler(machine, toolkit, row):
         found.append(Misfit(toolkit=toolkit, why=reason))
     cards = _nvidia(machine)
-    without = [(gpu, reason) for gpu in cards if (reason := _no_code(toolkit, row, gpu))]
+    answers = [
+        compiles_for(toolkit.version or "", gpu.arch, load_facts(), gpu.name)
+        for gpu in cards
+        if isinstance(gpu.arch, Sm)
+    ]
+    without = [found for found in answers if found.kind == "no"]
     # A second card for the screen may be too old for a toolkit that serves the first well.
-    found += [Misfit(toolkit=toolkit, why=reason, blocking=len(without) == len(cards)) for _, reason in without]
+    found += [Misfit(toolkit=toolkit, why=one.text, blocking=len(without) == len(cards)) for one in without]
+    found += [Misfit(toolkit=toolkit, why=one.text, blocking=False) for one in answers if one.kind == "partly"]
     return found
 
 
@@ -48,22 +56,11 @@ def _nvidia(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
 
 
-def _no_code(toolkit: Toolkit, row: CudaToolkit, gpu: Gpu) -> str | None:
-    if not isinstance(gpu.arch, Sm) or any(sass_runs_on(code, gpu.arch) for code in row.sass):
-        return None
-    newest = max(row.sass)
-    side = "the newest it knows is" if gpu.arch > newest else "the oldest it knows is"
-    edge = newest if gpu.arch > newest else min(row.sass)
-    return f"CUDA {toolkit.version} cannot compile for {gpu.arch} ({gpu.name}); {side} {edge}"
-
-
 def _no_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | None:
-    if machine.os.system == "windows":
-        wanted, text = [c for c in machine.compilers if c.kind == "msvc"], _msvc_range(row)
-        good = [c for c in wanted if _msvc_fits(c, row)]
-    else:
-        wanted, text = [c for c in machine.compilers if c.kind in ("gcc", "clang") and usable(c)], _unix_range(row)
-        good = [c for c in wanted if _unix_fits(c, row)]
+    kinds = ("msvc",) if machine.os.system == "windows" else ("gcc", "clang")
+    wanted = [c for c in machine.compilers if c.kind in kinds and usable(c)]
+    text = " or ".join(span for kind in kinds if (span := compiler_span(row, kind)))
+    good = [c for c in wanted if takes_compiler(row, c.kind, c.version) is not False]
     if good or not wanted or not text:
         return None
     have = ", ".join(f"{c.kind} {c.version}" for c in wanted)
@@ -72,36 +69,6 @@ def _no_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | 
 
 def usable(compiler: Compiler) -> bool:
     return not (compiler.note or "").startswith("C only")
-
-
-def _unix_fits(compiler: Compiler, row: CudaToolkit) -> bool:
-    low, high = (row.gcc_min, row.gcc_max) if compiler.kind == "gcc" else (row.clang_min, row.clang_max)
-    version = version_key(compiler.version)
-    if high is not None and version[0] > high:
-        return False
-    return low is None or version >= version_key(low)
-
-
-def _unix_range(row: CudaToolkit) -> str:
-    parts = [
-        f"{kind} up to {high}" for kind, high in (("gcc", row.gcc_max), ("clang", row.clang_max)) if high is not None
-    ]
-    return " or ".join(parts)
-
-
-def _msvc_fits(compiler: Compiler, row: CudaToolkit) -> bool:
-    """``_MSC_VER`` is 1900 and the minor: cl 19.44 says 1944."""
-    major, minor = version_key(compiler.version)[:2]
-    number = major * 100 + minor
-    return (row.msvc_from is None or number >= row.msvc_from) and (row.msvc_below is None or number < row.msvc_below)
-
-
-def _msvc_range(row: CudaToolkit) -> str:
-    if row.msvc_below is None:
-        return ""
-    limit = row.msvc_below - 1
-    studio = f" (Visual Studio {row.visual_studio})" if row.visual_studio else ""
-    return f"MSVC up to {limit // 100}.{limit % 100}{studio}"
 
 
 def cudnn_misfits(machine: Machine) -> list[Misfit]:
@@ -122,16 +89,15 @@ def cudnn_misfits(machine: Machine) -> list[Misfit]:
 def cudnn_cards(machine: Machine) -> list[Misfit]:
     """cuDNNs that have no code for a card of this machine."""
     found = []
+    cards = _nvidia(machine)
     for toolkit in (t for t in machine.toolkits if t.kind == "cudnn" and not _from_pip(t)):
-        row = load_facts().cudnn.cudnn.get(toolkit.version or "")
         made_for = re.search(r"for CUDA (\d+(?:\.\d+)?)", toolkit.note or "")
-        if row is None or made_for is None:
+        if made_for is None or not toolkit.version:
             continue
-        oldest = row.cuda.get(made_for[1]) or row.cuda.get(made_for[1].split(".")[0] + ".x")
-        cards = _nvidia(machine)
-        without = [gpu for gpu in cards if oldest is not None and isinstance(gpu.arch, Sm) and gpu.arch < oldest]
-        for gpu in without:
-            why = f"cuDNN {toolkit.version} has no code for {gpu.arch} ({gpu.name}); its oldest is {oldest}"
+        answers = [(gpu, cudnn_covers(toolkit.version, made_for[1], gpu.arch, load_facts())) for gpu in cards]
+        without = [(gpu, one) for gpu, one in answers if one.kind == "partly"]
+        for gpu, one in without:
+            why = f"{one.text} ({gpu.name})"
             found.append(Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)))
     return found
 
@@ -151,36 +117,16 @@ def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
     return f"AMD does not list {named} for ROCm {toolkit.version}; its libraries may have no code for it"
 
 
-def driver_misfit(machine: Machine, cuda: str) -> str | None:
-    """Is the driver too old for programs of this CUDA? Within a major version a lower minimum holds."""
-    row, driver = load_facts().toolkit(cuda), machine.drivers.nvidia
-    if row is None or driver is None or not re.match(r"\d+\.\d+", driver):
+def driver_misfit(machine: Machine, cuda: str | None, *, ptx: bool = False) -> str | None:
+    """Does the driver not run programs of this CUDA here (None: not drive the cards at all)? Too old, or too new."""
+    sms = [gpu.arch for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    driver = machine.drivers.nvidia
+    if driver is None or is_board(machine.os, sms, load_facts()):
         return None
-    if machine.os.system == "windows":
-        least = row.minor_driver_windows or row.driver_windows
-    else:
-        least = row.minor_driver_linux or row.driver_linux
-    if least is None or version_key(driver) >= version_key(least):
-        return None
-    return f"CUDA {cuda} needs driver {least} or newer; here is {driver}"
+    names = [f"{gpu.name or 'the card'} ({gpu.arch})" for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    found = driver_runs(driver, cuda, sms, driver_side(machine.os), load_facts(), ptx=ptx, names=names)
+    return found.text if found.kind == "no" else None
 
 
 def _from_pip(toolkit: Toolkit) -> bool:
     return (toolkit.note or "").startswith("pip")
-
-
-def lacks_code(archs: Sequence[str], gpu: Gpu) -> bool:
-    """Has a torch with these targets nothing that runs on the card? ``sm_86``, ``8.6`` or ``8.6+PTX``."""
-    from rekindle.model.arch import parse_sm, ptx_runs_on
-
-    if not isinstance(gpu.arch, Sm):
-        return not any(name.split(":")[0] == str(gpu.arch).split(":")[0] for name in archs) if gpu.arch else False
-    for name in archs:
-        if not re.fullmatch(r"(sm_|compute_)?\d+(\.\d)?[af]?(\+PTX)?", name):
-            continue
-        target = parse_sm(name.removesuffix("+PTX"))
-        if (name.startswith("compute_") or name.endswith("+PTX")) and ptx_runs_on(target, gpu.arch):
-            return False
-        if not name.startswith("compute_") and sass_runs_on(target, gpu.arch):
-            return False
-    return True

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from rekindle.compat import Name, backend_of
+from rekindle.compat.libc import Libc, libc_of, libc_runs
+from rekindle.compat.published import platform_of
+from rekindle.compat.resources import build_cost, use_disk_gib
 from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
 from rekindle.doctor.text import version_key
@@ -15,8 +18,7 @@ from rekindle.model.machine import Check, Purpose, Python
 
 def build_needs() -> BuildCost:
     """What a build of the newest torch takes, its GPU part included, while nothing is known of the plan."""
-    facts = load_facts()
-    return facts.build_cost(facts.releases[0], gpu=True)
+    return build_cost(None, "cuda", load_facts())
 
 
 def oldest_cmake() -> str | None:
@@ -63,25 +65,32 @@ def _minor(python: Python) -> str:
 def check_glibc(case: Case) -> Check | None:
     """Published wheels name the oldest glibc they run on."""
     os = case.machine.os
-    if os.system != "linux":
-        return None
     facts = load_facts()
-    platform: Any = f"linux_{os.arch}"
+    have = libc_of(os, facts)
+    if have is None:
+        return None
+    platform = platform_of(os)
     rows = [(version, facts.release(version)) for version in facts.releases]
-    wants = [(version, row.glibc[platform]) for version, row in rows if row and platform in row.glibc]
-    if os.glibc is None or not wants:
-        musl = any("musl" in gap.why for gap in case.gaps)
+    wants = [(version, row.glibc[platform]) for version, row in rows if row and platform and platform in row.glibc]
+    answers = [(version, libc_runs(Libc("glibc", least), have)) for version, least in wants]
+    if not answers or answers[0][1].kind == "unknown":
+        return Check(id="glibc", status="skip", needed_for=("use",), want="glibc")
+    if have.kind == "musl":
         return Check(
-            id="glibc", status="fail" if musl else "skip", needed_for=("use",), found="musl" if musl else None,
-            want="glibc", fix=case.fix("musl") if musl else None,
+            id="glibc", status="fail", needed_for=("use",), found="musl", want="glibc", fix=case.fix("musl"),
+            why=f"a torch wheel {answers[0][1].text}",
         )  # fmt: skip
     want = f"{wants[0][1]} or newer"
-    newest = next((version for version, least in wants if version_key(os.glibc) >= version_key(least)), None)
+    newest = next((version for version, found in answers if found.kind == "yes"), None)
     if newest == wants[0][0]:
-        return Check(id="glibc", status="ok", needed_for=("use",), found=os.glibc, want=want)
-    why = f"for glibc {os.glibc} the newest published torch is {newest}" if newest else "no published torch runs on it"
+        return Check(id="glibc", status="ok", needed_for=("use",), found=have.version, want=want)
+    why = (
+        f"for glibc {have.version} the newest published torch is {newest}"
+        if newest
+        else "no published torch runs on it"
+    )
     return Check(
-        id="glibc", status="warn" if newest else "fail", needed_for=("use",), found=os.glibc, want=want, why=why,
+        id="glibc", status="warn" if newest else "fail", needed_for=("use",), found=have.version, want=want, why=why,
         fix=case.fix("glibc"),
     )  # fmt: skip
 
@@ -161,9 +170,15 @@ def check_memory(case: Case) -> Check:
     )
 
 
+def _backend(case: Case) -> Name:
+    """The backend that the first usable card asks for."""
+    found = (backend_of(gpu.vendor) for gpu in case.machine.gpus)
+    return next((name for name in found if name), "cpu")
+
+
 def check_disk(case: Case) -> Check:
     free = case.machine.disk_free_gib
-    to_build, to_use = build_needs().disk_gib, load_facts().costs.use["wheel"].disk_gib
+    to_build, to_use = build_needs().disk_gib, use_disk_gib(_backend(case), load_facts())
     want = f"{to_build:g} GiB free to build, {to_use:g} to use"
     if free is None:
         return Check(id="disk", status="skip", needed_for=("build", "use"), want=want)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.doctor.case import Case
-from rekindle.doctor.fit import Misfit, cuda_misfits, cudnn_cards, cudnn_misfits, rocm_misfit
+from rekindle.doctor.fit import Misfit, cuda_misfits, cudnn_cards, cudnn_misfits, driver_misfit, rocm_misfit
 from rekindle.model.machine import Check
 
 
@@ -13,6 +13,18 @@ def check_nvidia_driver(case: Case) -> Check | None:
     if not case.graphics.nvidia.gpus:
         return None
     trouble = case.graphics.nvidia.trouble
+    # A card that the driver itself listed is driven; one only seen on the bus may be too old or too new for it.
+    silent = [gpu for gpu in case.graphics.nvidia.gpus if gpu.how in ("pci", "given")]
+    if trouble is None and silent and (wrong := driver_misfit(case.machine, None)):
+        return Check(
+            id="nvidia-driver",
+            status="warn",
+            needed_for=("use",),
+            found=case.graphics.nvidia.driver,
+            want="a driver that drives every card",
+            fix=case.fix("nvidia-driver"),
+            why=wrong,
+        )
     if trouble is None:
         return Check(
             id="nvidia-driver",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import key_values, lines_of, text_of
@@ -42,10 +43,12 @@ def _linux(host: Asking) -> Os:
     kernel = text_of(host.read("/proc/sys/kernel/osrelease")).strip() or None
     lowered = (kernel or "").lower()
     wsl = "microsoft" in lowered
+    libc, glibc = _libc(host)
     return Os(
         system="linux",
         distro=name,
-        glibc=_glibc(host),
+        glibc=glibc,
+        libc=libc,
         arch=host.machine,
         kernel=kernel,
         wsl=wsl,
@@ -55,17 +58,18 @@ def _linux(host: Asking) -> Os:
     )
 
 
-def _glibc(host: Asking) -> str | None:
+def _libc(host: Asking) -> tuple[Literal["glibc", "musl"] | None, str | None]:
+    """The kind of C library, and the version where it is glibc."""
     done = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=host.left(1))
     if match := re.search(r"glibc (\d+\.\d+)", done.out):
-        return match[1]
+        return "glibc", match[1]
     done = host.run(["ldd", "--version"], timeout=host.left(1))
     said = done.out + done.err
     if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", said, re.MULTILINE | re.IGNORECASE):
-        return match[1]
+        return "glibc", match[1]
     if "musl" in said:
-        host.gap("glibc", "this system uses musl; official torch wheels need glibc")
-    return None
+        return "musl", None
+    return None, None
 
 
 def _container(host: Asking, wsl: bool) -> str | None:

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec.structs import replace
 
-from rekindle.doctor.fit import driver_misfit, lacks_code
+from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.images import Code, covers, flavour_code
+from rekindle.compat.published import find_flavour, platform_of
+from rekindle.doctor.fit import driver_misfit
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.machine import InstalledTorch, Machine
+from rekindle.model.facts import Flavour
+from rekindle.model.machine import Gpu, InstalledTorch, Machine
 
 
 def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
     """The same torch with its targets from the tables where it was not imported, and the reason if it fails."""
-    archs = torch.archs or _published(machine, torch)
+    code = code_of(machine, torch)
     if torch.works is False or torch.gpu_works is True:
-        return replace(torch, archs=archs)
-    reason = torch.why or _reason(machine, torch, archs)
+        return replace(torch, archs=code.targets)
+    reason = torch.why or _reason(machine, torch, code)
     # The tables say it cannot: that is knowledge, too. That it can is only known after trying.
     gpu_works = False if reason and machine.gpus and torch.gpu_works is None else torch.gpu_works
-    return replace(torch, archs=archs, why=reason, gpu_works=gpu_works)
+    return replace(torch, archs=code.targets, why=reason, gpu_works=gpu_works)
 
 
-def _reason(machine: Machine, torch: InstalledTorch, archs: tuple[str, ...]) -> str | None:
+def code_of(machine: Machine, torch: InstalledTorch) -> Code:
+    """Its GPU code: as it says itself, else as the published wheel of that name has it."""
+    flavour = find_flavour(torch.version, load_facts(), cuda=torch.cuda, rocm=torch.rocm)
+    platform = platform_of(machine.os)
+    if flavour is None or platform is None:
+        return Code(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
+    published = flavour_code(flavour, platform)
+    return published._replace(
+        targets=torch.archs or _spelled(published.targets, flavour),
+        cuda=torch.cuda or flavour.cuda,
+        rocm=torch.rocm or flavour.rocm,
+    )
+
+
+def _reason(machine: Machine, torch: InstalledTorch, code: Code) -> str | None:
     if not machine.gpus:
         return None
     if not (torch.cuda or torch.rocm):
@@ -32,32 +48,27 @@ def _reason(machine: Machine, torch: InstalledTorch, archs: tuple[str, ...]) -> 
     ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
     if not ours:
         return f"it is built for {'CUDA' if torch.cuda else 'ROCm'}, and there is no such card"
-    if torch.cuda and (old := driver_misfit(machine, torch.cuda)):
-        return old
-    missing = [gpu for gpu in ours if archs and lacks_code(archs, gpu)]
-    if missing:
-        return f"it has no code for {missing[0].arch} ({missing[0].name}), only for {', '.join(archs)}"
-    return None
+    facts = load_facts()
+    found = [(gpu, covers(code, gpu.arch, machine.os.system, facts)) for gpu in ours]
+    for gpu, one in found:
+        if one.kind == "none" and one.code != "gpu-math-library":
+            return f"it has no code for {gpu.arch} ({gpu.name}), only for {', '.join(code.targets)}"
+        if one.kind in ("none", "override"):
+            return f"it {one.text}"
+    if torch.cuda and (wrong := driver_misfit(machine, torch.cuda, ptx=any(one.kind == "jit" for _, one in found))):
+        return wrong
+    return next((lacking for gpu in ours if (lacking := _without_cudnn(code, gpu))), None)
 
 
-def _published(machine: Machine, torch: InstalledTorch) -> tuple[str, ...]:
-    """What the published wheel of that name was built for; a private build says so only when imported."""
-    match = re.fullmatch(r"(\d+\.\d+\.\d+)(?:\+(cu\d+|rocm[\d.]+))?", torch.version)
-    if match is None:
-        return ()
-    platform = {"windows": "windows", "linux": f"linux_{machine.os.arch}"}.get(machine.os.system, "")
-    for flavour in load_facts().flavours(match[1]):
-        if match[2] not in (None, flavour.name) or (match[2] is None and flavour.cuda != torch.cuda):
-            continue
-        if torch.cuda and flavour.sm:
-            return _spelled(flavour.sm.get(platform, ()))  # type: ignore[call-overload]
-        if torch.rocm and flavour.gfx:
-            return tuple(str(gfx) for gfx in flavour.gfx.get(platform, ()))  # type: ignore[call-overload]
-    return ()
+def _without_cudnn(code: Code, gpu: Gpu) -> str | None:
+    answer = cudnn_covers(code.cudnn, code.cuda, gpu.arch, load_facts())
+    return f"its {answer.text}" if answer.kind == "partly" else None
 
 
-def _spelled(targets: tuple[str, ...]) -> tuple[str, ...]:
+def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
     """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
+    if not flavour.sm:
+        return targets
     found: dict[str, None] = {}
     for target in targets:
         sm = parse_sm(target)

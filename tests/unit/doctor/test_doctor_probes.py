@@ -392,8 +392,7 @@ def test_musl_is_named() -> None:
         runs=[said("", "ldd", "--version", code=1, err="musl libc (x86_64)\nVersion 1.2.5\n")],
     )
     found = probe_os(host)
-    assert (found.distro, found.glibc) == ("alpine 3.20.1", None)
-    assert "musl" in host.gaps[0].why
+    assert (found.distro, found.glibc, found.libc) == ("alpine 3.20.1", None, "musl")
 
 
 def test_conda_environments_anywhere_are_found() -> None:

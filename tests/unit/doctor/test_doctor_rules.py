@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import rekindle.doctor
 from rekindle.doctor.case import Case
 from rekindle.doctor.checks import run_checks
-from rekindle.doctor.fit import cuda_misfits, cudnn_misfits, driver_misfit, lacks_code
+from rekindle.doctor.fit import cuda_misfits, cudnn_misfits, driver_misfit
 from rekindle.doctor.fixes import fix_for, load_fixes
 from rekindle.doctor.gpus import Graphics
 from rekindle.doctor.nvidia import Cards
@@ -23,7 +23,6 @@ from rekindle.model.machine import (
     Check,
     Compiler,
     Drivers,
-    Gap,
     Gpu,
     InstalledTorch,
     Machine,
@@ -73,10 +72,10 @@ def cuda(version: str) -> Toolkit:
     ("version", "compiler", "arch", "words"),
     [
         ("12.4.1", ("gcc", "11.4.0"), "sm_86", None),
-        ("11.2.2", ("gcc", "11.4.0"), "sm_35", "gcc up to 10"),
-        ("12.3.2", ("gcc", "12.2.0"), "sm_120", "newest it knows is sm_90"),
-        ("13.0", ("gcc", "13.3.0"), "sm_61", "oldest it knows is sm_75"),
-        ("12.6.3", ("clang", "19.1.0"), "sm_86", "clang up to 18"),
+        ("11.2.2", ("gcc", "11.4.0"), "sm_35", "to 10"),
+        ("12.3.2", ("gcc", "12.2.0"), "sm_120", "its nvcc knows sm_50 to sm_90a"),
+        ("13.0", ("gcc", "13.3.0"), "sm_61", "its nvcc knows sm_75 to"),
+        ("12.6.3", ("clang", "19.1.0"), "sm_86", "clang 7 to 18"),
         # What no table knows is no misfit.
         ("99.1", ("gcc", "20.1.0"), "sm_35", None),
     ],
@@ -113,25 +112,9 @@ def test_cudnn_for_another_cuda_is_named() -> None:
 
 
 def test_an_old_driver_is_named() -> None:
-    assert "needs driver" in str(driver_misfit(machine(drivers=Drivers(nvidia="470.256.02")), "12.4"))
+    assert "needs NVIDIA driver" in str(driver_misfit(machine(drivers=Drivers(nvidia="470.256.02")), "12.4"))
     assert driver_misfit(machine(drivers=Drivers(nvidia="580.95.05")), "12.4") is None
     assert driver_misfit(machine(drivers=Drivers(nvidia="L4T 36.4")), "12.4") is None
-
-
-@pytest.mark.parametrize(
-    ("archs", "card", "lacks"),
-    [
-        (("sm_50", "sm_60"), "sm_61", False),
-        (("sm_80", "sm_90"), "sm_61", True),
-        (("sm_80", "compute_80"), "sm_120", False),
-        (("8.6+PTX",), "sm_89", False),
-        (("sm_90a",), "sm_100", True),
-        (("gfx900", "gfx906"), "gfx900", False),
-        (("gfx906",), "gfx900", True),
-    ],
-)
-def test_code_for_the_card(archs: tuple[str, ...], card: str, lacks: bool) -> None:
-    assert lacks_code(archs, gpu(card)) is lacks
 
 
 def torch(version: str, **parts: object) -> InstalledTorch:
@@ -147,7 +130,11 @@ def torch(version: str, **parts: object) -> InstalledTorch:
             machine(gpu("sm_35"), drivers=Drivers(nvidia="550.54")),
             "no code for sm_35",
         ),
-        (torch("2.6.0+cu124", cuda="12.4"), machine(gpu("sm_86"), drivers=Drivers(nvidia="470.256")), "needs driver"),
+        (
+            torch("2.6.0+cu124", cuda="12.4"),
+            machine(gpu("sm_86"), drivers=Drivers(nvidia="470.256")),
+            "needs NVIDIA driver",
+        ),
         (torch("2.6.0+cpu"), machine(gpu("sm_86")), "CPU build"),
         (torch("2.6.0+cu124", cuda="12.4"), machine(gpu("gfx1100")), "there is no such card"),
         (torch("2.6.0+cpu"), machine(), None),
@@ -189,9 +176,14 @@ def test_glibc_is_judged_by_published_wheels(glibc: str, status: str) -> None:
     assert table(subject)["glibc"].status == status
 
 
-def test_musl_is_a_no() -> None:
-    subject = Machine(os=Os(system="linux", arch="x86_64"))
-    assert table(subject, gaps=(Gap(what="glibc", why="this system uses musl"),))["glibc"].status == "fail"
+@pytest.mark.parametrize("where", [{"libc": "musl"}, {"distro": "alpine 3.20.1"}])
+def test_musl_is_a_no(where: dict[str, str]) -> None:
+    check = table(Machine(os=Os(system="linux", arch="x86_64", **where)))["glibc"]  # type: ignore[arg-type]
+    assert (check.status, check.found) == ("fail", "musl") and check.fix
+
+
+def test_an_unknown_c_library_is_not_judged() -> None:
+    assert table(Machine(os=Os(system="linux", arch="x86_64")))["glibc"].status == "skip"
 
 
 arch = st.sampled_from(["sm_35", "sm_61", "sm_86", "sm_120", "gfx906", "gfx1100"])
