@@ -123,15 +123,16 @@ def microarchitecture(name: str | None, facts: Facts) -> Microarchitecture | Non
 
 
 def find_distro(text: str, facts: Facts) -> Distro | None:
-    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling."""
+    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
+
+    A row without a number (Alpine, where no version has glibc) counts for every version.
+    """
     words = _WORDS.findall(text.lower())
     if not words:
         return None
-    version = next((word for word in words if word[0].isdigit()), None)
-    if version is None:
-        return None
+    version = next((word for word in words if word[0].isdigit()), "")
     for row in facts.distros.distro:
         name, _, number = row.name.partition(" ")
-        if name in words and (version == number or version.startswith(number + ".")):
+        if name in words and (not number or version == number or version.startswith(number + ".")):
             return row
     return None
