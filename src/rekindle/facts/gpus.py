@@ -12,19 +12,14 @@ from typing import Literal, NamedTuple
 
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
+from rekindle.facts.gpu_names import Product, matches, spell, suggestions
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
-from rekindle.model.facts import Chip
 from rekindle.model.machine import Vendor
 
 _PCI = re.compile(r"(?:0x)?(10de|1002)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
-_NOISE = re.compile(
-    r"\b(nvidia|amd|ati|advanced micro devices|corporation|inc|geforce|graphics|gpu|card|series|adapter|edition)\b"
-    r"|\(r\)|\(tm\)|\b\d+ ?(gb|gib|mib|mb)\b|[®™\[\](),]"
-)
-_LINE = re.compile(r"^(tesla|radeon|quadro|instinct|firepro|jetson)+(pro)?")
+_SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
 _INTEL = re.compile(r"\bintel\b|\barc\b.*\b[ab]\d{2,3}|\b(iris|uhd graphics)\b")
-_LAPTOP = re.compile(r"\b(laptop|notebook)\b")
 
 
 class FoundGpu(NamedTuple):
@@ -33,34 +28,6 @@ class FoundGpu(NamedTuple):
     archs: tuple[GpuArch, ...]
     chips: tuple[str, ...]
     tegra: bool = False
-
-
-def plain(name: str) -> str:
-    """A product name without vendor words, sizes, spaces and case: ``rtx3050mobile``."""
-    text = _NOISE.sub(" ", _LAPTOP.sub("mobile", name.lower()))
-    return re.sub(r"[^a-z0-9+]+", "", text)
-
-
-@functools.lru_cache(maxsize=4)
-def _loose_index(facts: Facts) -> dict[str, list[tuple[str, str, str, Chip]]]:
-    """The same without the line's name, for people who say "K80", "RX 6800" or "Vega 64"."""
-    table: dict[str, list[tuple[str, str, str, Chip]]] = {}
-    for name, hits in _index(facts).items():
-        for spelling in {_LINE.sub("", name), _LINE.sub("", name).removeprefix("rx")}:
-            table.setdefault(spelling, []).extend(hits)
-    return table
-
-
-@functools.lru_cache(maxsize=4)
-def _index(facts: Facts) -> dict[str, list[tuple[str, str, str, Chip]]]:
-    """plain name → (vendor, product, chip name, chip), over both vendors."""
-    table: dict[str, list[tuple[str, str, str, Chip]]] = {}
-    for vendor, chips in (("nvidia", facts.nvidia.chip), ("amd", facts.amd.chip)):
-        for chip_name, chip in chips.items():
-            for product in chip.products:
-                table.setdefault(plain(product), []).append((vendor, product, chip_name, chip))
-            table.setdefault(plain(chip_name), []).append((vendor, chip_name, chip_name, chip))
-    return table
 
 
 def find_gpu(text: str, facts: Facts) -> FoundGpu:
@@ -78,50 +45,52 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         return found
     if _INTEL.search(lowered):
         return FoundGpu("intel", wanted, (), ())
-    index = _index(facts)
-    key = plain(wanted)
-    if not key:
+    if hits := matches(wanted, facts):
+        if len({hit.vendor for hit in hits}) > 1:
+            both = " or ".join(repr(name) for name in dict.fromkeys(hit.name for hit in hits))
+            raise BadInput(f"{text!r} is the name of products of both makers", remedy=f"did you mean {both}?")
+        return _joined(wanted, hits)
+    if not spell(wanted).full:
         raise BadInput(f"{text!r} names no GPU", remedy='write a product name ("GeForce GTX 970"), sm_52 or gfx1030')
-    if hits := index.get(key):
-        return _joined(wanted, hits)
-    if hits := _loose_index(facts).get(_LINE.sub("", key)):
-        return _joined(wanted, hits)
-    longer = [hit for name, hits in index.items() if name.startswith(key) for hit in hits]
-    if not longer and len(key) >= 4:
-        longer = [hit for name, hits in index.items() if key in name for hit in hits]
-    if longer and len({hit[3].arch for hit in longer}) == 1:
-        return _joined(wanted, longer)
-    raise BadInput(f"no GPU called {text!r} is known", remedy=_suggest(key, index, longer))
+    if names := suggestions(wanted, facts):
+        remedy = "did you mean " + " or ".join(repr(name) for name in names) + "?"
+    else:
+        remedy = "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
+    raise BadInput(f"no GPU called {text!r} is known", remedy=remedy)
 
 
-def _suggest(
-    key: str, index: dict[str, list[tuple[str, str, str, Chip]]], longer: list[tuple[str, str, str, Chip]]
-) -> str:
-    import difflib
-
-    names = list(dict.fromkeys(hit[1] for hit in longer))[:4]
-    if not names:
-        # With the line's name too ("geforcertx3060"): a misspelt "GeForse" must not hide the number behind it.
-        spelt = {re.sub(r"[^a-z0-9+]+", "", hits[0][1].lower()): hits[0][1] for hits in index.values()}
-        spelt |= {name: hits[0][1] for name, hits in index.items()}
-        near = difflib.get_close_matches(key, spelt, n=3, cutoff=0.7)
-        names = list(dict.fromkeys(spelt[name] for name in near))
-    if names:
-        return "did you mean " + " or ".join(repr(name) for name in names) + "?"
-    return "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
+@functools.lru_cache(maxsize=4)
+def known_archs(facts: Facts) -> frozenset[GpuArch]:
+    """Every architecture that a chip, a toolkit or a ROCm release names, without suffixes and switches."""
+    chips = [parse_gpu_arch(chip.arch) for table in (facts.nvidia, facts.amd) for chip in table.chip.values()]
+    toolkits = [Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass]
+    releases = [Gfx(gfx.name) for row in facts.rocm.release.values() for gfx in row.gfx]
+    wheels = [Gfx(gfx.name) for row in facts.wheels.flavour for listed in row.gfx.values() for gfx in listed]
+    return frozenset([*chips, *toolkits, *releases, *wheels, *(row.gfx for row in facts.rocm.span)])
 
 
 def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
-    if not (text.startswith(("sm_", "gfx", "compute_")) or _DOTTED.fullmatch(text)):
+    if not (text.startswith(("sm_", "gfx", "compute_")) or _DOTTED.fullmatch(text) or _SHORT.fullmatch(text)):
         return None
     try:
-        arch = parse_gpu_arch(text)
+        arch = parse_gpu_arch(_SHORT.sub(r"sm_\1", text))
     except ValueError as error:
         raise BadInput(f"{error}") from None
+    plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
+    if plain not in known_archs(facts):
+        raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
     if arch == Sm(10, 1):
         arch = Sm(11, 0)  # Thor: CUDA 12.8 and 12.9 called it sm_101
     vendor: Literal["nvidia", "amd"] = "nvidia" if isinstance(arch, Sm) else "amd"
     return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
+
+
+def _nearest(arch: GpuArch, facts: Facts) -> str:
+    import difflib
+
+    names = [str(known) for known in known_archs(facts)]
+    near = difflib.get_close_matches(str(arch), names, n=3, cutoff=0.6)
+    return f"did you mean {' or '.join(near)}?" if near else "write sm_86 or gfx1030"
 
 
 def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:
@@ -146,9 +115,9 @@ def _devices(ids: str) -> set[str]:
 
 
 def _jetson(text: str, facts: Facts) -> FoundGpu | None:
-    key = plain(text)
+    key = spell(text).full
     for row in facts.nvidia.jetson:
-        if key in {plain(name) for name in (row.name, *row.aliases)}:
+        if key in {spell(name).full for name in (row.name, *row.aliases)}:
             return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,), tegra=row.name.startswith("Jetson"))
     return None
 
@@ -171,11 +140,9 @@ def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
     return -1, 0, ""
 
 
-def _joined(wanted: str, hits: list[tuple[str, str, str, Chip]]) -> FoundGpu:
-    vendors = {hit[0] for hit in hits}
-    vendor: Literal["nvidia", "amd"] = "nvidia" if "nvidia" in vendors else "amd"
-    mine = [hit for hit in hits if hit[0] == vendor]
-    archs = tuple(sorted({parse_gpu_arch(hit[3].arch) for hit in mine}, reverse=True, key=sort_key))
-    names = {hit[1] for hit in mine}
+def _joined(wanted: str, hits: list[Product]) -> FoundGpu:
+    vendor: Literal["nvidia", "amd"] = "nvidia" if hits[0].vendor == "nvidia" else "amd"
+    archs = tuple(sorted({parse_gpu_arch(hit.chip.arch) for hit in hits}, reverse=True, key=sort_key))
+    names = {hit.name for hit in hits}
     name = next(iter(names)) if len(names) == 1 else wanted
-    return FoundGpu(vendor, name, archs, tuple(dict.fromkeys(hit[2] for hit in mine)))
+    return FoundGpu(vendor, name, archs, tuple(dict.fromkeys(hit.chip_name for hit in hits)))
