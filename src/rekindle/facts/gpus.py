@@ -77,7 +77,9 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
     except ValueError as error:
         raise BadInput(f"{error}") from None
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
-    if plain not in known_archs(facts):
+    known = known_archs(facts)
+    newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
+    if plain not in known and sort_key(plain) < newest:  # a newer one may exist before our tables know it
         raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
     if arch == Sm(10, 1):
         arch = Sm(11, 0)  # Thor: CUDA 12.8 and 12.9 called it sm_101

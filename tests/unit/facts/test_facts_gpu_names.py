@@ -84,6 +84,12 @@ def test_an_architecture_nobody_makes_is_unknown(arch: str) -> None:
         find_gpu(arch, FACTS)
 
 
+def test_an_architecture_newer_than_all_of_them_may_exist() -> None:
+    newest = max(arch for arch in known_archs(FACTS) if isinstance(arch, Sm))
+    later = Sm(newest.major, newest.minor + 1)
+    assert find_gpu(str(later), FACTS).archs == (later,)
+
+
 def test_every_architecture_of_the_tables_is_accepted() -> None:
     for arch in known_archs(FACTS):
         assert find_gpu(str(arch), FACTS).archs
