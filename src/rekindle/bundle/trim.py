@@ -17,12 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.compat.sass import ptx_runs, sass_runs
 from rekindle.errors import BadInput
+from rekindle.facts import load_facts
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.fatbin import Container, Entry, read_containers
 from rekindle.formats.pe import Pe, is_pe
 from rekindle.formats.view import Malformed
-from rekindle.model.arch import Sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import Sm
 
 SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
 _SIZE_AT = 8  # of the u64 length in a container's header
@@ -41,9 +43,11 @@ class Outcome:
 def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry]:
     """What some wanted card can run, or the smallest if nothing can. PTX is kept for cards without machine code."""
     keep: set[int] = set()
+    facts = load_facts()
     for card in wanted:
-        sass = [e.offset for e in entries if e.kind == "sass" and sass_runs_on(e.arch, card)]
-        ptx = [e.offset for e in entries if e.kind == "ptx" and ptx_runs_on(e.arch, card)]
+        # What depends on a toolkit that is not told here is kept.
+        sass = [e.offset for e in entries if e.kind == "sass" and sass_runs(e.arch, card, None, facts) is not False]
+        ptx = [e.offset for e in entries if e.kind == "ptx" and ptx_runs(e.arch, card)]
         # All that fit, not only the best: which one the driver takes is the driver's business.
         keep.update(sass or ptx)
     if not keep:

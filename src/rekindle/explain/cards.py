@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rekindle.explain.scene import Scene, to_sm
-from rekindle.model.arch import Sm, ptx_runs_on, sass_runs_on
+from rekindle.compat.images import covers, flavour_code
+from rekindle.explain.scene import Scene
+from rekindle.model.arch import Sm
 from rekindle.model.facts import Flavour
 
 
@@ -25,11 +26,8 @@ class Carrier:
 
 def carries(flavour: Flavour, card: Sm, scene: Scene) -> bool:
     """Machine code counts, and PTX where the driver can compile it."""
-    for entry in flavour.sm.get(scene.platform, ()):
-        arch = to_sm(entry.removesuffix("+PTX"))
-        if arch and (sass_runs_on(arch, card) or (entry.endswith("+PTX") and ptx_runs_on(arch, card))):
-            return True
-    return False
+    system = scene.platform.split("_")[0]
+    return covers(flavour_code(flavour, scene.platform), card, system, scene.facts).runs == "yes"
 
 
 def find_carrier(card: Sm, scene: Scene, *, torch: str | None = None) -> Carrier | None:

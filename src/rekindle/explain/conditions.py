@@ -8,10 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rekindle.compat.images import Code, covers
+from rekindle.compat.libc import libc_of, libc_runs, tag_libc
+from rekindle.compat.processor import missing
 from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event
-from rekindle.explain.scene import Scene, capability, kernels_of, supported, to_sm, toolkit_of
-from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.explain.scene import Scene, capability, kernels_of, supported, toolkit_of
+from rekindle.model.arch import Sm, parse_sm
 
 Condition = Callable[[Event, Scene], bool | None]
 CONDITIONS: dict[str, Condition] = {}
@@ -88,11 +91,7 @@ def installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     if card is None or scene.wheel is None:
         return False
-    for name in kernels_of(scene.wheel):
-        arch = to_sm(name)
-        if arch and (ptx_runs_on if name.startswith("compute_") else sass_runs_on)(arch, card):
-            return True
-    return False
+    return covers(Code(kernels_of(scene.wheel), cuda=scene.wheel.cuda), card, None, scene.facts).runs == "yes"
 
 
 @condition
@@ -100,7 +99,9 @@ def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     static = scene.wheel.gpu.static_libraries if scene.wheel else None
     names = (*static.sass, *static.partial) if static else ()
-    return card is not None and any(sass_runs_on(arch, card) for arch in map(to_sm, names) if arch)
+    if card is None or scene.wheel is None or not names:
+        return False
+    return covers(Code(names, cuda=scene.wheel.cuda), card, None, scene.facts).kind == "native"
 
 
 @condition
@@ -153,7 +154,7 @@ def cpu_lacks_avx2(event: Event, scene: Scene) -> bool | None:
 def _lacks(scene: Scene, feature: str) -> bool | None:
     """Only a machine that is known to have the feature answers no; the crash itself is evidence that it lacks it."""
     machine = scene.machine
-    return not (machine is not None and machine.cpu.features and feature in machine.cpu.features)
+    return not (machine is not None and machine.cpu.features and not missing([feature], machine.cpu.features))
 
 
 @condition
@@ -170,11 +171,12 @@ def machine_is_not_arm(event: Event, scene: Scene) -> bool | None:
 
 @condition
 def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
-    tag = re.search(r"manylinux_2_(\d+)_", event.values.get("tag", "") + event.values.get("wheel", ""))
-    if not tag:
+    need = tag_libc([event.values.get("tag", "") or event.values.get("wheel", "").removesuffix(".whl")], scene.facts)
+    if need is None:
         return False
-    if "wheel" in event.values and scene.machine is not None and scene.machine.os.glibc:
-        return _version(scene.machine.os.glibc) < (2, int(tag[1]))
+    have = libc_of(scene.machine.os, scene.facts) if scene.machine is not None else None
+    if "wheel" in event.values and have is not None and have.kind is not None:
+        return libc_runs(need, have).kind == "no"
     return True if "tag" in event.values else None
 
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rekindle.compat.images import find_override
+from rekindle.compat.resources import build_cost, jobs_for
+from rekindle.compat.toolkit import takes_compiler
 from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
@@ -16,7 +19,6 @@ from rekindle.model.arch import Gfx, Sm
 
 Fill = Callable[[Event, Scene], dict[str, str]]
 FILLS: dict[str, Fill] = {}
-GIB_PER_JOB = 4
 
 
 def fill(function: Fill) -> Fill:
@@ -133,7 +135,7 @@ def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     first = None
     if have:
         kits = reversed(scene.facts.toolkits)
-        wanted = (kit for kit in kits if (scene.facts.cuda.toolkit[kit].gcc_max or 0) >= int(have[1]))
+        wanted = (kit for kit in kits if takes_compiler(scene.facts.cuda.toolkit[kit], "gcc", have[1]))
         first = next(wanted, None)
     return _some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
 
@@ -158,8 +160,8 @@ def memory_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     machine = scene.machine
     if machine is None or machine.memory_gib is None:
         return {}
-    total = machine.memory_gib + (machine.swap_gib or 0) / 2
-    jobs = max(1, int(total // GIB_PER_JOB))
+    cost = build_cost(scene.plan.torch if scene.plan else None, "cuda", scene.facts)
+    jobs = jobs_for(machine.memory_gib, machine.cpu.threads or 1024, cost, machine.swap_gib)
     return {"memory_sentence": f"This machine has {machine.memory_gib:.0f} GiB.", "jobs": str(jobs)}
 
 
@@ -186,8 +188,8 @@ def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     gfx = event.values.get("gfx") or scene.values.get("gfx")
     if not gfx and scene.machine is not None:
         gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
-    rows = scene.facts.rocm.override if gfx else ()
-    return _some(gfx=gfx, override=next((row.value for row in rows if row.gfx.name == gfx), None))
+    row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
+    return _some(gfx=gfx, override=row.value if row else None)
 
 
 @fill

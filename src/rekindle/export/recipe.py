@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass, field, replace
 
+from rekindle.compat import Name
+from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.export.quoting import comment
+from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, pip_arguments
 
 REPOSITORIES = {
@@ -18,9 +22,6 @@ REPOSITORIES = {
     "torchvision": "https://github.com/pytorch/vision.git",
     "torchaudio": "https://github.com/pytorch/audio.git",
 }
-# Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
-GIB_PER_JOB_GPU = 4
-GIB_PER_JOB_CPU = 2
 # What setup.py passes on to CMake by itself; other settings need a file of their own.
 _FORWARDED = ("USE_", "BUILD_", "CMAKE_")
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
@@ -65,7 +66,7 @@ class Recipe:
     cautions: tuple[str, ...] = ()
     disk_gib: int = 0
     memory_gib: int = 0
-    gib_per_job: int = GIB_PER_JOB_CPU
+    gib_per_job: int = 0
 
     @property
     def builds(self) -> bool:
@@ -123,7 +124,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
     forwarded = {name: value for name, value in build.cmake.items() if name.startswith(_FORWARDED)}
     found = _TAG.search(build.source) or _TAG.search(plan.torch or "")
-    gpu = bool(plan.cuda or plan.rocm)
+    backend: Name = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
     return replace(
         base,
         repository=REPOSITORIES.get(plan.project),
@@ -136,7 +137,8 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         cautions=(*build.losses, *(_sourced(reason.text, reason.source) for reason in plan.warnings)),
         disk_gib=int(build.disk_gib or 0),
         memory_gib=int(build.memory_gib or 0),
-        gib_per_job=GIB_PER_JOB_GPU if gpu else GIB_PER_JOB_CPU,
+        # Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
+        gib_per_job=math.ceil(build_cost(plan.torch, backend, load_facts()).job_gib),
     )
 
 

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
+from rekindle.compat.coverage import Coverage
+from rekindle.compat.images import Code, covers
+from rekindle.compat.libc import Libc, libc_runs, tag_libc
+from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
-from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import GpuArch
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Verdict
 from rekindle.model.wheelhouse import Row
@@ -65,7 +69,7 @@ def verdict_for(row: Row, wanted: Wanted, name: str) -> Verdict:
     reasons: list[Reason] = []
     runs: bool | None = True
     for gpu in wanted.gpus:
-        answer, reason = _gpu(row, gpu)
+        answer, reason = _gpu(row, gpu, wanted)
         reasons.append(reason)
         if answer is False:
             return Verdict(machine=name, runs=False, because=(reason,))
@@ -113,61 +117,70 @@ def _python(row: Row, wanted: Wanted) -> Reason | None:
 
 
 def _glibc(row: Row, wanted: Wanted) -> Reason | None:
-    if not (wanted.glibc and row.glibc) or Version(row.glibc) <= Version(wanted.glibc):
+    need = Libc("glibc", row.glibc) if row.glibc else tag_libc([row.file.removesuffix(".whl")], load_facts())
+    found = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
+    if found.kind != "no":
         return None
-    return Reason(code="glibc-too-old", text=f"needs glibc {row.glibc}, there is {wanted.glibc}")
+    return Reason(code=found.code, text=found.text.replace("the machine has", "there is"), source=found.source)
 
 
-def _gpu(row: Row, gpu: GpuArch) -> tuple[bool | None, Reason]:
+def coverage(row: Row, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
+    """Does code of this wheel with these targets run on the card?"""
+    facts = load_facts()
+    published = find_flavour(row.version, facts, cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
+    code = Code(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
+    system = wanted.system or next((one for one in row.systems if one != "any"), None)
+    return covers(code, gpu, system, facts)
+
+
+def _gpu(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
     if "any" in row.systems and not row.inspected:
         return True, Reason(code="pure-python", text="has no native code")
     if not row.inspected:
         return None, Reason(code="not-inspected", text="was added without an inspection: GPU code unknown")
-    own = (row.sass, row.ptx, row.gfx)
-    if not any(own) and not row.libraries:
+    own = (*row.sass, *row.ptx, *row.gfx)
+    if not own and not row.libraries:
         return False, Reason(code="no-gpu-code", text="has no GPU code (a CPU build)")
-    if not any(own):
-        return _by_containers(row, gpu)
-    if not _runs(*own, gpu):
+    if not own:
+        return _by_containers(row, gpu, wanted)
+    found = coverage(row, own, gpu, wanted)
+    if found.kind == "none":
         have = ", ".join((*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx))
-        return False, Reason(code="no-kernel-image", text=f"has no code for {gpu} in its own kernels (has {have})")
-    return True, Reason(code="kernels-run", text=f"its own kernels have code that runs on {gpu}{_gaps(row, gpu)}")
+        text = f"has no code for {gpu} in its own kernels (has {have})"
+        if found.code == "gpu-math-library":
+            text = found.text
+        return False, Reason(code="no-kernel-image", text=text, source=found.source)
+    if found.kind == "unknown":
+        return None, Reason(code=found.code, text=found.text, source=found.source)
+    if found.kind == "override":
+        return True, Reason(code=found.code, text=found.text, source=found.source)
+    return True, Reason(
+        code="kernels-run", text=f"its own kernels have code that runs on {gpu}{_gaps(row, gpu, wanted)}"
+    )
 
 
-def _by_containers(row: Row, gpu: GpuArch) -> tuple[bool | None, Reason]:
+def _by_containers(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
     """Where own kernels cannot be told apart (a trimmed wheel), the containers of torch_cuda are counted."""
     main = [lib for lib in row.libraries if "torch_cuda." in lib.file.rsplit("/", 1)[-1]] or list(row.libraries)
-    total = sum(entry.count for lib in main for entry in lib.sets)
-    fitting = sum(entry.count for lib in main for entry in lib.sets if _runs(*_split(entry.archs), gpu))
+    sets = [entry for lib in main for entry in lib.sets]
+    total = sum(entry.count for entry in sets)
+    fitting = sum(entry.count for entry in sets if coverage(row, entry.archs, gpu, wanted).kind != "none")
     if total and fitting == 0:
         return False, Reason(code="no-kernel-image", text=f"none of its {total} kernel containers has code for {gpu}")
     if total and fitting * 2 > total:
         text = f"{fitting} of its {total} kernel containers have code that runs on {gpu}"
-        return True, Reason(code="most-containers-run", text=text + _gaps(row, gpu))
+        return True, Reason(code="most-containers-run", text=text + _gaps(row, gpu, wanted))
     return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
 
 
-def _split(archs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    return (
-        tuple(arch for arch in archs if arch.startswith("sm_")),
-        tuple(arch for arch in archs if arch.startswith("compute_")),
-        tuple(arch for arch in archs if arch.startswith(("gfx", SPIRV))),
-    )
-
-
-def _gaps(row: Row, gpu: GpuArch) -> str:
+def _gaps(row: Row, gpu: GpuArch, wanted: Wanted) -> str:
     """Libraries of which no container runs there: a union over the wheel would hide them."""
-    missing = [lib.file.rsplit("/", 1)[-1] for lib in row.libraries if not _runs(lib.sass, lib.ptx, lib.gfx, gpu)]
+    missing = [
+        lib.file.rsplit("/", 1)[-1]
+        for lib in row.libraries
+        if coverage(row, (*lib.sass, *lib.ptx, *lib.gfx), gpu, wanted).kind == "none"
+    ]
     return f"; but not in {', '.join(sorted(missing)[:4])}" if missing else ""
-
-
-def _runs(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], gpu: GpuArch) -> bool:
-    if isinstance(gpu, Sm):
-        return any(sass_runs_on(parse_sm(code), gpu) for code in sass) or any(
-            ptx_runs_on(parse_sm(code), gpu) for code in ptx
-        )
-    # What depends on a switch or on the machine's own compiler may well run: it is no refusal.
-    return isinstance(gpu, Gfx) and load_facts().gfx_rule.runs(gfx, gpu) is not False
 
 
 def _newest_first(version: str) -> tuple[int, ...]:

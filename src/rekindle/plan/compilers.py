@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.model.plan import Refusal
 from rekindle.model.version import at_least, compare, key
 from rekindle.plan.candidate import Candidate
@@ -28,26 +29,20 @@ def problems(compiler: str, candidate: Candidate, question: Question) -> Iterato
     """Why this compiler cannot build this candidate."""
     kind, _, version = compiler.partition("-")
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    if version and row is not None:
-        limit, remedy = None, None
-        if kind == "gcc" and row.gcc_max is not None and key(version)[0] > row.gcc_max:
-            limit, remedy = f"gcc {row.gcc_max}", f"gcc-{row.gcc_max} (gcc <= {row.gcc_max})"
-        elif kind == "clang" and row.clang_max is not None and key(version)[0] > row.clang_max:
-            limit, remedy = f"clang {row.clang_max}", f"clang-{row.clang_max}"
-        elif kind == "msvc" and row.msvc_below is not None and _msc_ver(version) >= row.msvc_below:
-            limit, remedy = f"Visual Studio {row.visual_studio}", f"the Visual Studio {row.visual_studio} toolset"
-        if limit:
-            takes = [v for v in reversed(question.facts.toolkits) if _takes(v, kind, version, question)]
-            newer = f", or CUDA {takes[0]} or newer" if takes else ""
-            yield Refusal(
-                rule="R202",
-                code="host-compiler-rejected",
-                what=compiler,
-                reason=f"nvcc of CUDA {candidate.cuda} takes host compilers up to {limit};"
-                f" {_spoken(compiler)} is newer.",
-                remedy=f"use {remedy}{newer}",
-                source=row.host_source or row.source[0],
-            )
+    if version and row is not None and takes_compiler(row, kind, version) is False:
+        takes = [v for v in reversed(question.facts.toolkits) if _takes(v, kind, version, question)]
+        newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
+        limits = {"gcc": row.gcc_max, "clang": row.clang_max}
+        best = f"the Visual Studio {row.visual_studio} toolset" if kind == "msvc" else f"{kind}-{limits.get(kind)}"
+        yield Refusal(
+            rule="R202",
+            code="host-compiler-rejected",
+            what=compiler,
+            reason=f"nvcc of CUDA {candidate.cuda} takes {compiler_span(row, kind)} as host compiler;"
+            f" {_spoken(compiler)} is none of them.",
+            remedy=f"use {best}{newer}",
+            source=row.host_source or row.source[0],
+        )
     era = question.facts.era(candidate.torch)
     if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
         yield Refusal(
@@ -75,18 +70,7 @@ def _reaches(version: str, floor: str) -> bool:
 
 
 def _takes(toolkit: str, kind: str, version: str, question: Question) -> bool:
-    row = question.facts.cuda.toolkit[toolkit]
-    if kind == "gcc":
-        return row.gcc_max is not None and key(version)[0] <= row.gcc_max
-    if kind == "clang":
-        return row.clang_max is not None and key(version)[0] <= row.clang_max
-    return row.msvc_below is not None and _msc_ver(version) < row.msvc_below
-
-
-def _msc_ver(version: str) -> int:
-    """1929 for 19.29."""
-    parts = key(version)
-    return parts[0] * 100 + (parts[1] if len(parts) > 1 else 0)
+    return takes_compiler(question.facts.cuda.toolkit[toolkit], kind, version) is True
 
 
 def _spoken(compiler: str) -> str:

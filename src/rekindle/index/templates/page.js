@@ -215,7 +215,7 @@
   }
 
   // ---- the matrix
-  const CELLS = { h: ["●", "has code for it"], s: ["○", "runs code of an older chip of the same generation"], j: ["◐", "compiles PTX when it starts"], "-": ["", "has no code for it"] };
+  const CELLS = { h: ["●", "has code for it"], s: ["○", "runs code of an older chip of the same generation"], j: ["◐", "compiles PTX when it starts"], o: ["◌", "runs its neighbour's code under an override"], c: ["◒", "runs, but its cuDNN has no code for it"], u: ["?", "it is not known whether it runs"], "-": ["", "has no code for it"] };
   function matrix() {
     const vendor = $("m-vendor").value, place = $("m-place").value, minor = $("m-torch").value;
     const { columns, [place]: all } = data.matrix[vendor];
