@@ -1,0 +1,103 @@
+"""Which cell goes where next: the decision alone, used by the real run and by the simulation.
+
+Cells of one compiled tree form a chain (one after another, each after the first is cheap). The chain with the most
+work left goes first, since it bounds the end; within a chain the order is the table's. A worker gets only what it
+can do: its system, its memory, its toolkit, its Pythons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from rekindle.model.matrix import Cell, Worker
+
+# A second Python compiles only what depends on Python: about a sixth of spark, a quarter of torch (measured).
+SHARED_SHARE = 0.25
+
+
+class Assignment(NamedTuple):
+    cell: Cell
+    worker: str
+
+
+def cost(cell: Cell, warm: Collection[str]) -> float:
+    """Minutes this cell takes, given which trees are compiled already."""
+    return cell.minutes * (SHARED_SHARE if cell.tree in warm else 1.0)
+
+
+def chain_costs(cells: Sequence[Cell], warm: Collection[str]) -> dict[str, float]:
+    """Minutes of work left per tree."""
+    left: dict[str, float] = {}
+    seen = set(warm)
+    for cell in cells:
+        left[cell.tree] = left.get(cell.tree, 0.0) + cost(cell, seen)
+        seen.add(cell.tree)
+    return left
+
+
+def can_build(worker: Worker, cell: Cell) -> str | None:
+    """None where the worker can; otherwise the first reason why it cannot."""
+    if worker.system != cell.system:
+        return f"{worker.name} is {worker.system}, the cell is for {cell.system}"
+    if worker.memory_gib is not None and worker.memory_gib < cell.memory_gib:
+        return f"{worker.name} has {worker.memory_gib:.1f} GiB, the cell wants {cell.memory_gib:.1f}"
+    if cell.cuda and worker.cuda is not None and not any(_same_toolkit(have, cell.cuda) for have in worker.cuda):
+        return f"{worker.name} has no CUDA {cell.cuda}"
+    if worker.pythons is not None and not any(_same_python(have, cell.python) for have in worker.pythons):
+        return f"{worker.name} has no Python {cell.python}"
+    return None
+
+
+def _same_toolkit(have: str, want: str) -> bool:
+    return have.split(".")[:2] == want.split(".")[:2]
+
+
+def _same_python(have: str, want: str) -> bool:
+    return f"{have}.".startswith(f"{want}.")
+
+
+def unplaceable(cells: Sequence[Cell], workers: Sequence[Worker]) -> dict[str, str]:
+    """Cells that no worker can build, each with the reason of the nearest one. They would wait for ever."""
+    found = {}
+    for cell in cells:
+        reasons = [can_build(worker, cell) for worker in workers]
+        if all(reasons):
+            found[cell.id] = next((reason for reason in reasons if reason), "there is no worker")
+    return found
+
+
+def assign(
+    ready: Sequence[Cell],
+    free: Mapping[str, int],
+    workers: Mapping[str, Worker],
+    *,
+    busy_trees: Collection[str],
+    warm: Mapping[str, str],
+    done: Collection[str],
+) -> list[Assignment]:
+    """What to start now. ``free`` counts free slots per worker; ``warm`` says where a tree was compiled last."""
+    slots = {name: count for name, count in free.items() if count > 0}
+    left = chain_costs(ready, warm)
+    busy = set(busy_trees)
+    chosen: list[Assignment] = []
+    if not slots:
+        return chosen
+    for cell in sorted(ready, key=lambda each: -left[each.tree]):
+        if not slots:
+            break
+        if cell.tree in busy or not set(cell.after) <= set(done):
+            continue
+        able = [name for name in slots if can_build(workers[name], cell) is None]
+        if not able:
+            continue
+        # The worker that has the tree in its page cache, else the one with most free slots.
+        name = warm.get(cell.tree, "")
+        if name not in able:
+            name = max(able, key=lambda each: (slots[each], each))
+        chosen.append(Assignment(cell, name))
+        busy.add(cell.tree)
+        slots[name] -= 1
+        if not slots[name]:
+            del slots[name]
+    return chosen

@@ -1,0 +1,126 @@
+"""``matrix.toml`` read and spread out into combinations.
+
+Everything wrong with a table is one line that names the place. The number of combinations is counted before any
+is made: a table of a million cells is refused at once.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.model.matrix import AXES, Defaults, Table
+
+MAX_TABLE_BYTES = 1 << 20
+MAX_CELLS = 5000
+ALL_CELLS = "include"
+
+
+def read_table(path: Path) -> Table:
+    """The table, checked: known names, at least one value per axis, no contradictions that can be seen by eye."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_TABLE_BYTES + 1)
+    except OSError as error:
+        raise BadInput(
+            f"cannot read {path}: {error.strerror or error}",
+            remedy="write one (rekindle matrix --help has an example), or name it: rekindle matrix plan FILE",
+        ) from error
+    if len(raw) > MAX_TABLE_BYTES:
+        raise BadInput(f"{path} is larger than 1 MiB, so it is no table of ours")
+    try:
+        table = msgspec.convert(tomllib.loads(raw.decode("utf-8")), Table)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadInput(f"{path}: {error}", remedy="'rekindle matrix --help' shows the form") from error
+    _check(table, path)
+    return table
+
+
+def _check(table: Table, path: Path) -> None:
+    if table.schema != 1:
+        raise BadInput(f"{path} has schema {table.schema}; this Rekindle reads schema 1", remedy="update Rekindle")
+    for axis in table.axes:
+        if axis not in AXES:
+            near = difflib.get_close_matches(axis, AXES, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"axes are {', '.join(AXES)}"
+            raise BadInput(f"{path}: there is no axis {axis!r}", remedy=hint)
+    if "python" not in table.axes:
+        raise BadInput(f"{path}: the axis 'python' is missing", remedy='write python = ["3.11"] under [axes]')
+    if table.project == "torch" and "torch" not in table.axes:
+        raise BadInput(f"{path}: the axis 'torch' is missing", remedy='write torch = ["2.6.0"] under [axes]')
+    if "archs" in table.axes and "card" in table.axes:
+        raise BadInput(f"{path}: 'archs' and 'card' contradict each other", remedy="keep one of the two")
+    for axis, values in table.axes.items():
+        if not values:
+            raise BadInput(f"{path}: the axis {axis!r} has no values")
+        if len({_text(value) for value in values}) < len(values):
+            raise BadInput(f"{path}: the axis {axis!r} names a value twice")
+        for value in values:
+            _check_value(axis, value, path)
+    for kind, rows in (("include", table.include), ("exclude", table.exclude)):
+        for row in rows:
+            for axis, value in row.items():
+                if axis not in AXES:
+                    raise BadInput(f"{path}: [[{kind}]] names {axis!r}, which is no axis")
+                _check_value(axis, tuple(value) if isinstance(value, list) else value, path)
+
+
+def _check_value(axis: str, value: object, path: Path) -> None:
+    parts = value if isinstance(value, tuple) else (value,)
+    if isinstance(value, tuple) and axis != "archs":
+        raise BadInput(f"{path}: only 'archs' takes lists of values, not {axis!r}")
+    for part in parts:
+        if not isinstance(part, str) or not part or len(part) > 100 or not part.isprintable():
+            raise BadInput(f"{path}: {part!r} is no value for {axis!r}", remedy="values are short texts in quotes")
+
+
+def count_combinations(table: Table) -> int:
+    """How many cells the axes span before anything is excluded."""
+    return math.prod(len(values) for values in table.axes.values()) + len(table.include)
+
+
+def combinations(table: Table, path: Path) -> list[dict[str, str]]:
+    """Every combination that is left after ``exclude``, with ``include`` added, each once, in the table's order."""
+    count = count_combinations(table)
+    if count > MAX_CELLS:
+        raise BadInput(
+            f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit",
+            remedy="leave values out, or make several tables",
+        )
+    found: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+    for row in itertools.chain(_spanned(table.axes), map(_row, table.include)):
+        if not any(_matches(row, other) for other in table.exclude):
+            found.setdefault(tuple(sorted(row.items())), row)
+    if not found:
+        raise BadInput(f"{path}: nothing is left after [[exclude]]", remedy="exclude less")
+    return list(found.values())
+
+
+def _spanned(axes: Mapping[str, tuple[str | tuple[str, ...], ...]]) -> Iterator[dict[str, str]]:
+    names = [axis for axis in AXES if axis in axes]
+    for values in itertools.product(*(axes[axis] for axis in names)):
+        yield dict(zip(names, map(_text, values), strict=True))
+
+
+def _row(given: Mapping[str, Any]) -> dict[str, str]:
+    return {axis: _text(given[axis]) for axis in AXES if axis in given}
+
+
+def _text(value: object) -> str:
+    return ";".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
+    return all(row.get(axis) == _text(value) for axis, value in rule.items())
+
+
+def defaults_of(table: Table) -> Defaults:
+    return table.defaults or Defaults()

@@ -1,0 +1,215 @@
+"""Many wheels from one table: the table as people write it, the cells it freezes into, and what became of each.
+
+A *cell* is one wheel for one combination of the axes. Its id is the hash of what decides its bytes, so a cell
+that is done stays done until something that matters changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from rekindle.model.document import Document, Part
+from rekindle.model.plan import Plan, Reason
+
+Stage = Literal["waiting", "running", "built", "proven", "failed", "cancelled"]
+FailureClass = Literal["lost", "memory", "disk", "hang", "network", "compile", "setup", "proof", "bug"]
+EngineName = Literal["local", "dask", "slurm"]
+AXES = ("torch", "python", "variant", "archs", "card", "cpu", "system")
+
+
+class Table(Part, frozen=True, kw_only=True):
+    """``matrix.toml``. ``axes`` maps an axis to its values; ``archs`` values may be lists."""
+
+    axes: dict[str, tuple[str | tuple[str, ...], ...]]
+    schema: int = 1
+    project: str = "torch"
+    companions: tuple[str, ...] = ()
+    include: tuple[dict[str, Any], ...] = ()
+    exclude: tuple[dict[str, Any], ...] = ()
+    defaults: Defaults | None = None
+
+
+class Defaults(Part, frozen=True, kw_only=True):
+    """What holds for every cell. ``source`` is a directory, ``git``, ``debian`` or ``spark``."""
+
+    source: str | None = None
+    target: str | None = None
+    memory: str | None = None
+    jobs: int | None = None
+    launcher: str | None = None
+    cache: str | None = None
+    prove: Literal["none", "smoke", "full"] = "smoke"
+    hang_minutes: float = 30.0
+    wait_for_workers_minutes: float = 10.0
+
+
+class Cell(Document, frozen=True, kw_only=True):
+    """One wheel to be made. ``tree`` names the compiled tree it shares with cells that differ only in Python;
+    ``after`` are cells whose wheels it needs; ``minutes`` is an estimate for a cold build."""
+
+    id: str
+    name: str
+    project: str
+    axes: dict[str, str]
+    plan: Plan
+    tree: str
+    source: str
+    identity: str
+    system: str
+    python: str
+    toolchain: dict[str, str] = {}
+    target: str | None = None
+    prove: Literal["none", "smoke", "full"] = "smoke"
+    after: tuple[str, ...] = ()
+    minutes: float = 60.0
+    memory_gib: float = 2.0
+    disk_gib: float = 1.0
+    cuda: str | None = None
+
+
+class RefusedCell(Part, frozen=True, kw_only=True):
+    """A combination that cannot work, and why."""
+
+    name: str
+    axes: dict[str, str]
+    because: tuple[Reason, ...]
+
+
+class MatrixCost(Part, frozen=True, kw_only=True):
+    """Estimates: ``serial_hours`` one after another with shared trees, ``cold_hours`` without sharing."""
+
+    serial_hours: float
+    cold_hours: float
+    disk_gib: float
+    trees: int
+
+
+class MatrixLock(Document, frozen=True, kw_only=True):
+    """``matrix.lock``: every cell planned and fixed. ``rekindle`` is the version that froze it."""
+
+    rekindle: str
+    table: str
+    table_sha256: str
+    root: str
+    cells: tuple[Cell, ...]
+    refused: tuple[RefusedCell, ...] = ()
+    cost: MatrixCost
+    defaults: Defaults = Defaults()
+
+
+class Attempt(Part, frozen=True, kw_only=True):
+    """One try at a cell. Times are seconds since 1970."""
+
+    number: int
+    started: float
+    ended: float | None = None
+    host: str = ""
+    failure: FailureClass | None = None
+    message: str = ""
+    jobs: int | None = None
+
+
+class CellState(Document, frozen=True, kw_only=True):
+    """What is known of a cell, as its directory says."""
+
+    id: str
+    stage: Stage = "waiting"
+    attempts: tuple[Attempt, ...] = ()
+    phase: str = ""
+    wheel: str | None = None
+    wheel_sha256: str | None = None
+    seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    cache: dict[str, str] = {}
+    steps: int | None = None
+    targets: tuple[str, ...] = ()
+    proof: str = ""
+    diagnosis: str = ""
+    log: str | None = None
+
+    @property
+    def failure(self) -> FailureClass | None:
+        """The class of the last attempt's failure."""
+        return self.attempts[-1].failure if self.attempts else None
+
+    @property
+    def message(self) -> str:
+        """What the last attempt said."""
+        return self.attempts[-1].message if self.attempts else ""
+
+
+class Worker(Part, frozen=True, kw_only=True):
+    """A place that builds, as its own doctor describes it. None means: nobody knows, so anything may go there."""
+
+    name: str
+    system: str
+    slots: int = 1
+    memory_gib: float | None = None
+    cuda: tuple[str, ...] | None = None
+    pythons: tuple[str, ...] | None = None
+
+
+class CellRow(Part, frozen=True, kw_only=True):
+    """One line of the status: the cell, its state, and whether it will be built, with the reason."""
+
+    cell: str
+    name: str
+    state: CellState
+    rebuild: bool
+    because: str
+
+
+class MatrixStatus(Document, frozen=True, kw_only=True):
+    root: str
+    rows: tuple[CellRow, ...]
+    refused: tuple[RefusedCell, ...] = ()
+    counts: dict[str, int] = {}
+
+    @property
+    def good(self) -> bool:
+        """Every cell that can be built is built."""
+        return all(row.state.stage in ("built", "proven") for row in self.rows)
+
+
+class MatrixRun(Document, frozen=True, kw_only=True):
+    """What one ``matrix run`` did."""
+
+    engine: str
+    status: MatrixStatus
+    seconds: float
+    started: int
+    retried: int
+    adopted: int
+    overhead_seconds: float
+    report: str | None = None
+
+
+class MatrixScript(Document, frozen=True, kw_only=True):
+    """A script for a batch system, to be read and submitted by hand."""
+
+    text: str
+    cells: int
+
+
+class Published(Document, frozen=True, kw_only=True):
+    """Wheels that went into a wheelhouse, and cells that had none to give."""
+
+    wheelhouse: str
+    added: tuple[str, ...]
+    unproven: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+class Simulation(Document, frozen=True, kw_only=True):
+    """A run of the real scheduler against a model of workers."""
+
+    cells: int
+    workers: int
+    makespan_hours: float
+    lower_bound_hours: float
+    ratio: float
+    failures: int
+    lost_hours: float
+    scheduler_cpu_seconds: float
+    built: int
+    unbuilt: int
