@@ -10,6 +10,17 @@ from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_show, facts_sources
 from rekindle.api.index import index_add, index_build, index_search, index_serve, index_yank
 from rekindle.api.inspect import inspect, inspect_diff, inspect_machine
+from rekindle.api.matrix import (
+    matrix_cancel,
+    matrix_cell,
+    matrix_plan,
+    matrix_publish,
+    matrix_run,
+    matrix_simulate,
+    matrix_slurm,
+    matrix_status,
+    matrix_watch,
+)
 from rekindle.api.page import index_page
 from rekindle.api.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
 from rekindle.api.source import (
@@ -53,6 +64,15 @@ __all__ = [
     "installed_torch",
     "machine_from_flags",
     "machine_profile",
+    "matrix_cancel",
+    "matrix_cell",
+    "matrix_plan",
+    "matrix_publish",
+    "matrix_run",
+    "matrix_simulate",
+    "matrix_slurm",
+    "matrix_status",
+    "matrix_watch",
     "plan",
     "rewrite_cmake",
     "save_bug_report",

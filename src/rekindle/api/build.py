@@ -10,9 +10,11 @@ from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
     from rekindle.build.request import BuildRequest
+    from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
+    from rekindle.model.source import SourceTree
 
 
 def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildResults | BuildFailure:
@@ -38,6 +40,35 @@ def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildRe
             if failure := read_back(result, order.plan, progress):
                 return failure
     return BuildResults(results=tuple(results))
+
+
+def build_one(
+    plan: Plan,
+    tree: SourceTree,
+    workspace: Workspace,
+    *,
+    python: str,
+    jobs: int | None = None,
+    memory: str | None = None,
+    launcher: str | None = None,
+    target: str | None = None,
+    progress: Progress | None = None,
+) -> BuildResult | BuildFailure:
+    """One wheel for one Python in a workspace that the caller has locked, read back against its plan."""
+    from rekindle.build import BuildOptions
+    from rekindle.build import build as carry_out
+    from rekindle.build.options import parse_size
+    from rekindle.errors import BuildFailed
+    from rekindle.model.build import BuildFailure
+
+    size = parse_size(memory) if memory else None
+    options = BuildOptions(jobs=jobs, memory_bytes=size, launcher=launcher, target=target)
+    try:
+        result = carry_out(plan, tree, workspace, python=python, options=options, progress=progress)
+    except BuildFailed as error:
+        assert isinstance(error.failure, BuildFailure)
+        return with_cause(error.failure, plan)
+    return read_back(result, plan, progress) or result
 
 
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:

@@ -50,11 +50,19 @@ class Sample:
 
 
 class Governor:
-    """``budget`` bounds the sum of all processes of the build; ``solo`` lets one job run at a time."""
+    """``budget`` bounds the sum of all processes of the build; ``solo`` lets one job run at a time; ``watch_only``
+    leaves every decision to a governor above."""
 
     def __init__(
-        self, jobserver: Jobserver | None, learnt: Learnt, *, max_jobs: int, budget: int | None = None
+        self,
+        jobserver: Jobserver | None,
+        learnt: Learnt,
+        *,
+        max_jobs: int,
+        budget: int | None = None,
+        watch_only: bool = False,
     ) -> None:
+        self._watch_only = watch_only
         self._jobserver = jobserver
         self._learnt = learnt
         self._max_jobs = max_jobs
@@ -92,6 +100,9 @@ class Governor:
         now = time.monotonic()
         self._follow(tree, now)
         if memory is None:
+            return None
+        if self._watch_only:
+            self._sample(now, used, memory.available)
             return None
         available, total = self._bounds(memory, used)
         decision = decide(

@@ -15,6 +15,9 @@ from rekindle.build.tools import JOBSERVER_NINJA, Tool
 from rekindle.host.jobserver import open_jobserver
 from rekindle.host.memory import read_memory
 
+# The MAKEFLAGS of a jobserver that several builds share; whoever opened it governs them all.
+SHARED_JOBSERVER = "REKINDLE_SHARED_JOBSERVER"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Jobs:
@@ -46,7 +49,13 @@ def elastic_jobs(
     """What was learnt is kept, however the build ends. ``farm`` is how many jobs other machines take."""
     learnt = load_history(history)
     max_jobs = options.jobs or farm or cores()
+    shared = os.environ.get(SHARED_JOBSERVER)
     try:
+        if shared and options.jobs is None and ninja.release[:2] >= JOBSERVER_NINJA:
+            # Somebody above runs several builds and governs all their compilers: only watch and learn here.
+            governor = Governor(None, learnt, max_jobs=max_jobs, watch_only=True)
+            yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=max_jobs)
+            return
         if ninja.release[:2] >= JOBSERVER_NINJA:
             server = open_jobserver(key)
             governor = Governor(server, learnt, max_jobs=max_jobs, budget=options.memory_bytes)

@@ -1,16 +1,164 @@
-"""Many wheels from one table."""
+"""Many wheels from one table: planned first, built on this machine, a Dask cluster or Slurm, never twice."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session
-from rekindle.errors import NotYet
+from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.errors import Exit, WorkspaceBusy
+
+if TYPE_CHECKING:
+    from rekindle.model.matrix import MatrixStatus
+
+EXAMPLES = """examples:
+  rekindle matrix plan matrix.toml            freeze every cell into matrix.lock; refusals with their reasons
+  rekindle matrix run matrix.toml             build what is not built; the same command continues
+  rekindle matrix run matrix.toml --only py3.12 --slots 2
+  rekindle matrix run matrix.toml --engine dask --scheduler tcp://127.0.0.1:8786
+  rekindle matrix watch matrix.toml           the cells, live
+  rekindle matrix report matrix.toml          one HTML page
+  rekindle matrix publish matrix.toml --wheelhouse ~/wheelhouse
+  rekindle matrix slurm matrix.toml > cells.sbatch
+
+a table:
+  [axes]
+  torch = ["2.6.0"]
+  python = ["3.11", "3.12"]
+  variant = ["cu118"]
+  archs = ["6.1", ["5.0", "5.2"]]
+  [defaults]
+  source = "git"
+  launcher = "ccache"
+
+'rekindle matrix STEP --help' tells more about each.
+"""
+STEPS = {
+    "plan": "plan every cell and freeze them; nothing is built",
+    "run": "build what is not built and prove it; the same command continues",
+    "status": "what became of each cell, and whether the next run builds it",
+    "watch": "the status, live, until nothing runs",
+    "report": "one HTML page of all cells",
+    "cancel": "stop cells that run, here or elsewhere",
+    "publish": "put the built wheels into a wheelhouse",
+    "slurm": "print a Slurm array script",
+    "simulate": "the scheduler against a model of many workers",
+    "cell": "build one frozen cell here (what workers call)",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
+    steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
+    for name, summary in STEPS.items():
+        sub = steps.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        add_common(sub, inner=True)
+        if name == "cell":
+            sub.add_argument("cell", help="its id")
+            sub.add_argument("--root", required=True, metavar="DIR", help="the directory of the matrix")
+        else:
+            sub.add_argument("table", nargs="?", default="matrix.toml", help="the table (default: matrix.toml)")
+        if name in ("run", "cancel", "publish", "slurm"):
+            sub.add_argument("--only", action="append", default=[], metavar="CELL", help="id or part of the name")
+        if name in ("run", "cell"):
+            sub.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
+        _add_own(name, sub)
+
+
+def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
+    if name == "plan":
+        sub.add_argument("--workspace", metavar="DIR", help="where the cells go (default: NAME-cells beside the table)")
+        sub.add_argument("--dry-run", action="store_true", help="show the cells and write nothing")
+    elif name == "run":
+        sub.add_argument("--engine", choices=("local", "dask"), default="local", help="who builds (default: local)")
+        sub.add_argument("--scheduler", metavar="ADDRESS", help="dask: tcp://HOST:PORT")
+        sub.add_argument("--slots", type=int, metavar="N", help="local: cells at once (default: cores, at most 4)")
+        sub.add_argument("--force", action="store_true", help="build chosen cells again even if they are done")
+    elif name == "cell":
+        sub.add_argument("--jobs", type=int, metavar="N", help="never more compilers than this")
+        sub.add_argument("--launcher", metavar="NAME", help="ccache or sccache")
+    elif name == "report":
+        sub.add_argument("--out", metavar="FILE", help="where to write it (default: report.html of the matrix)")
+    elif name == "publish":
+        sub.add_argument("--wheelhouse", required=True, metavar="DIR", help="made if it does not exist")
+    elif name == "slurm":
+        sub.add_argument("--cores", type=int, default=8, metavar="N", help="cores for each task (default: 8)")
+    elif name == "simulate":
+        sub.add_argument("--workers", type=int, default=200, metavar="N", help="how many (default: 200)")
+        sub.add_argument("--copies", type=int, default=1, metavar="N", help="multiply the cells (default: 1)")
+        sub.add_argument("--failures", type=float, default=0.02, metavar="P", help="chance that a task's worker dies")
+        sub.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, another world")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    raise NotYet("'rekindle matrix' does not exist yet in this version")
+    from rekindle import api
+    from rekindle.render import matrix as view
+
+    progress = session.progress
+    if args.step == "cell":
+        return _cell(args, session)
+    table = Path(args.table)
+    if args.step == "plan":
+        workspace = Path(args.workspace) if args.workspace else None
+        lock = api.matrix_plan(table, workspace=workspace, dry_run=args.dry_run, progress=progress)
+        return Answer(document=lock, view=view.render_lock, exit_code=Exit.YES if lock.cells else Exit.NO)
+    if args.step == "run":
+        done = api.matrix_run(
+            table, only=args.only, engine=args.engine, scheduler=args.scheduler, slots=args.slots,
+            memory=args.memory, force=args.force, progress=progress,
+        )  # fmt: skip
+        if done.report:
+            view.write_report(done.status, Path(done.report))
+        return Answer(document=done, view=view.render_run, exit_code=Exit.YES if done.status.good else Exit.NO)
+    if args.step == "publish":
+        published = api.matrix_publish(Path(args.wheelhouse), table, only=args.only, progress=progress)
+        code = Exit.YES if published.added else Exit.NO
+        return Answer(document=published, view=view.render_published, exit_code=code)
+    if args.step == "slurm":
+        return Answer(document=api.matrix_slurm(table, only=args.only, cores=args.cores), view=view.render_script)
+    if args.step == "simulate":
+        found = api.matrix_simulate(
+            table, workers=args.workers, copies=args.copies, failure_rate=args.failures, seed=args.seed
+        )
+        return Answer(document=found, view=view.render_simulation)
+    if args.step == "watch":
+        status = _watched(table, session)
+    elif args.step == "cancel":
+        status = api.matrix_cancel(table, only=args.only)
+    else:
+        status = api.matrix_status(table)
+    if args.step == "report":
+        out = Path(args.out) if args.out else Path(status.root) / "report.html"
+        view.write_report(status, out)
+        progress.note(f"wrote {out}")
+    return Answer(document=status, view=view.render_status, exit_code=Exit.YES if status.good else Exit.NO)
+
+
+def _cell(args: argparse.Namespace, session: Session) -> Answer:
+    from rekindle import api
+    from rekindle.model.matrix import BUSY_CODE
+    from rekindle.render import matrix as view
+
+    try:
+        state = api.matrix_cell(
+            Path(args.root), args.cell, jobs=args.jobs, memory=args.memory, launcher=args.launcher,
+            progress=session.progress,
+        )  # fmt: skip
+    except WorkspaceBusy as busy:
+        sys.stderr.write(f"rekindle: {busy.message}\n")
+        raise SystemExit(BUSY_CODE) from None
+    good = state.stage in ("built", "proven")
+    return Answer(document=state, view=view.render_cell, exit_code=Exit.YES if good else Exit.NO)
+
+
+def _watched(table: Path, session: Session) -> MatrixStatus:
+    """Redrawn in place on a terminal; elsewhere a line per change."""
+    from rekindle import api
+    from rekindle.render.matrix import Live
+
+    live = Live(sys.stderr, color=session.color, quiet=session.quiet)
+    for status in api.matrix_watch(table):
+        live.show(status)
+    live.close()
+    return status

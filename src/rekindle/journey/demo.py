@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import shutil
 import sys
@@ -12,11 +11,11 @@ from pathlib import Path
 import msgspec
 
 from rekindle import api
+from rekindle.api.spark import patch_spark
+from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
 from rekindle.errors import StageFailed
 from rekindle.host.files import write_atomically
-from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
-from rekindle.journey.cuda import CudaFound, find_usable_cuda
 from rekindle.journey.from_source import wheel_is_there
 from rekindle.journey.summary import (
     summarise_build,
@@ -70,7 +69,9 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         lambda: _unpack(root),
         lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
     )
-    tree = walk.leg("patch", "mends for today's tools", lambda: _patch(root, options), summarise_patches)
+    tree = walk.leg(
+        "patch", "mends for today's tools", lambda: patch_spark(root, cmake=options.cmake), summarise_patches
+    )
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
@@ -141,31 +142,6 @@ def _unpack(root: Path) -> bool:
     spark.unpack(root)
     write_atomically(stamp, wanted)
     return True
-
-
-def _patch(root: Path, options: DemoOptions) -> SourceTree:
-    from rekindle.source.patches import Context, apply, choose, load_patches, status, unapply
-
-    facts = {
-        "version": spark.tree_version(),
-        "cmake": _cmake_version(options.cmake),
-        "setuptools": importlib.metadata.version("setuptools"),
-        "python": platform.python_version(),
-        "os": LiveHost().system,
-    }
-    choices = choose(load_patches("spark"), Context(facts, root))
-    needed = {choice.patch.id for choice in choices if choice.verdict == "needed"}
-    applied = {patch.id for patch in status(root, choices).patches if patch.state == "applied"}
-    if applied - needed:
-        # Other tools than last time (another CMake): what they do not need is taken out again.
-        unapply(root)
-    return apply(root, choices)
-
-
-def _cmake_version(given: str | None) -> str:
-    from rekindle.build.tools import find_cmake
-
-    return find_cmake(LiveHost(), given).version
 
 
 def _with_patches(plan: Plan, tree: SourceTree) -> Plan:

@@ -71,7 +71,8 @@ def decide(cell: Cell, state: CellState, *, wheel_there: bool, fresh_run: bool, 
 
 def _divisor(state: CellState) -> int:
     """Half the jobs for each time the memory ran out."""
-    return 2 ** min(4, sum(1 for attempt in state.attempts if attempt.failure == "memory"))
+    times = sum(1 for attempt in state.attempts if attempt.failure == "memory")
+    return 1 << min(4, times)
 
 
 # Diagnoses of explain, and what in a message means which class.

@@ -12,9 +12,6 @@ from typing import Protocol
 
 from rekindle.model.matrix import Worker
 
-# The exit code of a cell that somebody else is building.
-BUSY_CODE = 75
-
 
 @dataclass(frozen=True, kw_only=True)
 class Task:

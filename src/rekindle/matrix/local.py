@@ -24,8 +24,14 @@ class LocalEngine:
     name = "local"
 
     def __init__(
-        self, worker: Worker, *, env: Mapping[str, str], tick: Callable[[int], float | None] | None = None
+        self,
+        worker: Worker,
+        *,
+        env: Mapping[str, str],
+        tick: Callable[[int], float | None] | None = None,
+        cancelled: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        self._cancelled = cancelled
         self._worker = worker
         self._env = dict(env)
         self._tick = tick
@@ -48,7 +54,7 @@ class LocalEngine:
 
     def _run(self, task: Task, stop: threading.Event) -> None:
         try:
-            ending = carry_out(task, stop=stop.is_set)
+            ending = carry_out(task, stop=lambda: stop.is_set() or self._cancelled(task.cell))
         except OSError as error:
             ending = Ending(cell=task.cell, code=1, seconds=0.0, why=f"lost: {error.strerror or error}")
         self._endings.put(ending)

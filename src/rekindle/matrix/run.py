@@ -12,9 +12,9 @@ from typing import Protocol
 
 from rekindle.errors import StageFailed
 from rekindle.matrix.decide import Decision
-from rekindle.matrix.engine import BUSY_CODE, Clock, Ending, Engine, Task
+from rekindle.matrix.engine import Clock, Ending, Engine, Task
 from rekindle.matrix.schedule import assign, unplaceable
-from rekindle.model.matrix import Cell
+from rekindle.model.matrix import BUSY_CODE, Cell
 
 POLL_SECONDS = 1.0
 

@@ -1,0 +1,332 @@
+"""``matrix``: many wheels from one table, on this machine, on a Dask cluster or as a Slurm array."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_for_user
+from rekindle.matrix.folder import CellFolder
+from rekindle.matrix.ledger import DirectoryLedger, WallClock, cancel_file
+from rekindle.matrix.run import Loop
+from rekindle.model.document import encode, load
+from rekindle.model.matrix import (
+    Cell,
+    CellRow,
+    CellState,
+    MatrixLock,
+    MatrixRun,
+    MatrixScript,
+    MatrixStatus,
+    Published,
+    Simulation,
+    Worker,
+)
+from rekindle.model.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from rekindle.matrix.engine import Engine
+    from rekindle.model.machine import Machine
+
+TABLE = Path("matrix.toml")
+
+
+def matrix_root(table: Path, workspace: Path | None = None) -> Path:
+    """Where a matrix keeps its cells: ``NAME-cells`` beside the table, unless told otherwise."""
+    return (workspace or table.with_name(f"{table.stem}-cells")).absolute()
+
+
+def lock_file(table: Path) -> Path:
+    return table.with_suffix(".lock")
+
+
+def matrix_plan(
+    table: Path = TABLE,
+    *,
+    workspace: Path | None = None,
+    machine: Machine | None = None,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> MatrixLock:
+    """Plan every cell of the table and freeze them into ``matrix.lock`` beside it."""
+    from rekindle.api.matrix_cells import freeze
+
+    lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
+    if not dry_run:
+        write_for_user(lock_file(table), encode(lock))
+    return lock
+
+
+def load_lock(table: Path = TABLE) -> MatrixLock:
+    """The frozen matrix; one that belongs to another table or another Rekindle is refused."""
+    import hashlib
+
+    file = lock_file(table)
+    if not file.is_file():
+        raise BadInput(f"there is no {file}", remedy=f"rekindle matrix plan {table}")
+    lock = load(file, MatrixLock)
+    with contextlib.suppress(OSError):
+        if hashlib.sha256(table.read_bytes()).hexdigest() != lock.table_sha256:
+            raise BadInput(f"{table} has changed since {file} was made", remedy=f"rekindle matrix plan {table}")
+    return lock
+
+
+def matrix_status(table: Path = TABLE) -> MatrixStatus:
+    """What is known of every cell, and whether the next run builds it."""
+    lock = load_lock(table)
+    return _status(lock, _chosen(lock, ()))
+
+
+def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) -> MatrixStatus:
+    ledger = _ledger(lock)
+    rows = []
+    counts: dict[str, int] = {}
+    for cell in cells:
+        state = ledger.folder(cell).state()
+        held = state.stage == "running" and ledger.held(cell)
+        decision = ledger.decide(cell, fresh_run=fresh_run)
+        stage = state.stage if held or state.stage != "running" else "lost"
+        counts[stage] = counts.get(stage, 0) + 1
+        because = "being built now" if held else decision.because
+        rows.append(
+            CellRow(cell=cell.id, name=cell.name, state=state, rebuild=decision.build and not held, because=because)
+        )
+    if lock.refused:
+        counts["refused"] = len(lock.refused)
+    return MatrixStatus(root=lock.root, rows=tuple(rows), refused=lock.refused, counts=counts)
+
+
+def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
+    from rekindle.build.jobs import cores
+
+    return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
+
+
+def _chosen(lock: MatrixLock, only: Sequence[str]) -> list[Cell]:
+    """Cells by id, by name or by a part of the name; what is named must be there."""
+    if not only:
+        return list(lock.cells)
+    found: dict[str, Cell] = {}
+    for text in only:
+        matching = [cell for cell in lock.cells if cell.id.startswith(text) or text in cell.name]
+        if not matching:
+            raise BadInput(f"no cell is called {text!r}", remedy="'rekindle matrix status' lists them")
+        found |= {cell.id: cell for cell in matching}
+    return [cell for cell in lock.cells if cell.id in found]
+
+
+def matrix_run(
+    table: Path = TABLE,
+    *,
+    only: Sequence[str] = (),
+    engine: str = "local",
+    scheduler: str | None = None,
+    slots: int | None = None,
+    memory: str | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> MatrixRun:
+    """Build what is not built, prove what can be proven; interrupted, the same call continues."""
+    from rekindle.host.process import stop_signals_as_interrupt
+
+    listener = progress or Silent()
+    lock = load_lock(table)
+    cells = _chosen(lock, only)
+    ledger = _ledger(lock, [cell.id for cell in cells] if force else ())
+    begun = time.monotonic()
+    before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
+    wait = lock.defaults.wait_for_workers_minutes * 60
+    with stop_signals_as_interrupt(), _engine(lock, engine, scheduler, slots, memory) as port:
+        loop = Loop(cells, ledger, port, WallClock(), wait_seconds=wait, say=listener.note)
+        for cell in cells:
+            decision = ledger.decide(cell, fresh_run=True)
+            listener.note(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")
+        tally = loop.run()
+    status = _status(lock, cells, fresh_run=False)
+    own = sum(_spent(row.state, before[row.cell]) for row in status.rows)
+    report = Path(lock.root) / "report.html"
+    return MatrixRun(
+        engine=engine,
+        status=status,
+        seconds=round(time.monotonic() - begun, 2),
+        started=tally.started,
+        retried=tally.retried,
+        adopted=tally.adopted,
+        overhead_seconds=round(max(0.0, tally.busy_seconds - own) / max(1, tally.started), 3),
+        report=str(report),
+    )
+
+
+def _spent(state: CellState, before: int) -> float:
+    return sum((a.ended or a.started) - a.started for a in state.attempts[before:])
+
+
+@contextlib.contextmanager
+def _engine(
+    lock: MatrixLock, name: str, scheduler: str | None, slots: int | None, memory: str | None
+) -> Iterator[Engine]:
+    root = Path(lock.root)
+    if name == "dask":
+        from rekindle.matrix.dask_engine import DaskEngine
+
+        if not scheduler:
+            raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")
+        yield DaskEngine(scheduler, describe=this_worker, cancel_file=lambda cell: str(cancel_file(root, cell)))
+        return
+    if name != "local":
+        raise BadInput(f"there is no engine {name!r}", remedy="local or dask; for Slurm: rekindle matrix slurm")
+    with _local_engine(lock, slots, memory) as engine:
+        yield engine
+
+
+@contextlib.contextmanager
+def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> Iterator[Engine]:
+    """All cells on this machine: one jobserver and one governor for every compiler."""
+    import msgspec
+
+    from rekindle.build.governor import Governor
+    from rekindle.build.history import load_history, save_history
+    from rekindle.build.jobs import SHARED_JOBSERVER, cores
+    from rekindle.build.options import parse_size
+    from rekindle.host.jobserver import open_jobserver
+    from rekindle.matrix.local import LocalEngine
+
+    worker = msgspec.structs.replace(this_worker(), slots=slots or max(1, min(4, cores())))
+    history = Path(lock.root) / "history.json"
+    learnt = load_history(history)
+    size = memory or lock.defaults.memory
+    budget = parse_size(size) if size else None
+    server = open_jobserver(f"matrix {lock.root}")
+    # Every cell's Ninja has one job of its own besides what it takes from the common pool.
+    governor = Governor(server, learnt, max_jobs=lock.defaults.jobs or cores(), budget=budget)
+
+    def look(root: int) -> float:
+        governor.tick(root)
+        return governor.interval
+
+    root = Path(lock.root)
+    engine = LocalEngine(
+        worker,
+        env={SHARED_JOBSERVER: server.makeflags},
+        tick=look,
+        cancelled=lambda cell: cancel_file(root, cell).exists(),
+    )
+    try:
+        yield engine
+    finally:
+        engine.close()
+        server.close()
+        with contextlib.suppress(OSError):
+            save_history(history, learnt)
+
+
+def this_worker() -> Worker:
+    """What this machine offers, as its doctor says. Runs on workers."""
+    from rekindle.api.plan import this_machine
+
+    machine = this_machine()
+    return Worker(
+        name=platform.node() or "here",
+        system=f"{machine.os.system}-{machine.os.arch or platform.machine()}",
+        memory_gib=machine.memory_gib,
+        cuda=tuple(t.version for t in machine.toolkits if t.kind == "cuda" and t.version),
+        pythons=tuple(p.version for p in machine.pythons),
+    )
+
+
+def matrix_cell(
+    root: Path,
+    cell: str,
+    *,
+    jobs: int | None = None,
+    memory: str | None = None,
+    launcher: str | None = None,
+    progress: Progress | None = None,
+) -> CellState:
+    """Build one frozen cell here: what workers and batch scripts call."""
+    from rekindle.api.matrix_cell import carry_out_cell
+
+    return carry_out_cell(
+        root.absolute(), cell, jobs=jobs, memory=memory, launcher=launcher, progress=progress or Silent()
+    )
+
+
+def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:
+    """Ask every running cell to stop; whoever runs it sees the mark within a second."""
+    lock = load_lock(table)
+    cells = _chosen(lock, only)
+    ledger = _ledger(lock)
+    for cell in cells:
+        if ledger.held(cell):
+            cancel_file(Path(lock.root), cell.id).touch()
+    return _status(lock, cells, fresh_run=False)
+
+
+def matrix_publish(
+    wheelhouse: Path, table: Path = TABLE, *, only: Sequence[str] = (), progress: Progress | None = None
+) -> Published:
+    """Put every built wheel into a wheelhouse, with its inspection and, where there is one, its proof."""
+    from rekindle.api.index import index_add, index_build
+
+    lock = load_lock(table)
+    added, unproven, missing = [], [], []
+    for cell in _chosen(lock, only):
+        folder = CellFolder(Path(lock.root), cell.id)
+        state = folder.state()
+        if state.stage not in ("built", "proven") or not state.wheel:
+            missing.append(cell.name)
+            continue
+        proofs = [str(folder.wheels / "verify.json")] if state.stage == "proven" else []
+        report = folder.wheels / "inspect.json"
+        index_add(
+            str(wheelhouse), [state.wheel], report=str(report) if report.is_file() else None, proofs=proofs,
+            progress=progress,
+        )  # fmt: skip
+        added.append(Path(state.wheel).name)
+        if state.stage != "proven":
+            unproven.append(Path(state.wheel).name)
+    if added:
+        index_build(str(wheelhouse), progress=progress)
+    return Published(wheelhouse=str(wheelhouse), added=tuple(added), unproven=tuple(unproven), missing=tuple(missing))
+
+
+def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8) -> MatrixScript:
+    """The matrix as a Slurm array script; the cells are written out so that ``matrix cell`` finds them."""
+    from rekindle.matrix.slurm import slurm_script
+
+    lock = load_lock(table)
+    cells = _chosen(lock, only)
+    for cell in cells:
+        CellFolder(Path(lock.root), cell.id).freeze(cell)
+    return slurm_script(cells, lock.root, cores=cores)
+
+
+def matrix_simulate(
+    table: Path = TABLE, *, workers: int = 200, copies: int = 1, failure_rate: float = 0.02, seed: int = 1
+) -> Simulation:
+    """The real scheduler against a model of ``workers``; ``copies`` multiplies the table's cells."""
+    import msgspec
+
+    from rekindle.matrix.simulate import simulate
+
+    cells = []
+    for number in range(copies):
+        for cell in load_lock(table).cells:
+            names = {"id": f"{number:04x}{cell.id[4:]}", "tree": f"{number:04x}{cell.tree[4:]}", "after": ()}
+            cells.append(msgspec.structs.replace(cell, **names) if copies > 1 else cell)
+    return simulate(cells, workers, failure_rate=failure_rate, seed=seed)
+
+
+def matrix_watch(table: Path = TABLE, *, every: float = 1.0) -> Iterator[MatrixStatus]:
+    """The status again and again, until nothing runs any more."""
+    while True:
+        status = matrix_status(table)
+        yield status
+        if not any(row.state.stage == "running" and not row.rebuild for row in status.rows):
+            return
+        time.sleep(every)

@@ -1,0 +1,205 @@
+"""One cell carried out on the machine it lands on: source, build, reading back, proof; its directory tells the rest."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rekindle.errors import BadInput, MissingTool, RekindleError, WorkspaceBusy
+from rekindle.host.files import write_atomically
+from rekindle.host.workspace import Workspace
+from rekindle.matrix.decide import classify
+from rekindle.matrix.folder import CellFolder, tree_place
+from rekindle.matrix.ledger import begun, failed, succeeded
+from rekindle.matrix.ownership import claimed
+from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.document import encode
+from rekindle.model.matrix import Cell, CellState
+
+if TYPE_CHECKING:
+    from rekindle.model.progress import Progress
+    from rekindle.model.source import SourceTree
+
+
+def carry_out_cell(
+    root: Path,
+    cell_id: str,
+    *,
+    jobs: int | None = None,
+    memory: str | None = None,
+    launcher: str | None = None,
+    progress: Progress,
+) -> CellState:
+    """Build, read back and prove one cell. Raises WorkspaceBusy where somebody else does."""
+    folder = CellFolder(root, cell_id)
+    cell = folder.cell()
+    with claimed(folder):
+        state = begun(folder.state(), jobs=jobs)
+        folder.save(state)
+        try:
+            state = _attempt(folder, cell, state, jobs=jobs, memory=memory, launcher=launcher, progress=progress)
+        except WorkspaceBusy:
+            raise
+        except (BadInput, MissingTool) as error:
+            state = failed(state, classify(error.message, default="setup"), error.message)
+        except RekindleError as error:
+            state = failed(state, classify(error.message, default="compile"), error.message)
+        except OSError as error:
+            state = failed(state, classify(str(error), default="setup"), str(error))
+        folder.save(state)
+    return state
+
+
+def _attempt(
+    folder: CellFolder,
+    cell: Cell,
+    state: CellState,
+    *,
+    jobs: int | None,
+    memory: str | None,
+    launcher: str | None,
+    progress: Progress,
+) -> CellState:
+    from rekindle.api.build import build_one
+
+    workspace = Workspace(tree_place(folder.root, cell.tree))
+    with workspace.lock("matrix", wait=6 * 3600.0, say=progress.note):
+        progress.stage("source", cell.identity)
+        folder.save(msgspec.structs.replace(state, phase="source"))
+        tree = _source(cell, folder, workspace, progress)
+        write_atomically(workspace.plan, encode(cell.plan))
+        folder.save(msgspec.structs.replace(state, phase="build"))
+        outcome = build_one(
+            cell.plan,
+            tree,
+            workspace,
+            python=cell.python,
+            jobs=jobs,
+            memory=memory,
+            launcher=launcher,
+            target=cell.target,
+            progress=progress,
+        )
+        if isinstance(outcome, BuildFailure):
+            names = tuple(match.id for match in outcome.diagnosis.matches[:2])
+            kind = classify(outcome.message, names)
+            return failed(state, kind, outcome.message, diagnosis=", ".join(names), log=outcome.log or "")
+        state = _kept(folder, state, outcome)
+    folder.save(msgspec.structs.replace(state, phase="proof"))
+    return _proven(folder, cell, state, progress)
+
+
+def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
+    """The cell's sources, patched, in the tree's own workspace. A directory is copied: builds write into trees."""
+    from rekindle.api.source import source_fetch, source_patch
+
+    root = workspace.source / cell.project
+    ready = root.with_name(f"{cell.project}.ready")
+    wanted = cell.identity
+    if not (root.is_dir() and ready.is_file() and ready.read_text(encoding="utf-8") == wanted):
+        ready.unlink(missing_ok=True)
+        if root.exists():
+            shutil.rmtree(root)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        if cell.source == "spark":
+            from rekindle.spark.unpack import unpack
+
+            unpack(root)
+        elif cell.source in ("git", "debian"):
+            source_fetch(root, project=cell.project, release=cell.plan.torch, place=cell.source, progress=progress)
+        else:
+            part = root.with_name(f"{cell.project}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            shutil.copytree(cell.source, part, symlinks=True, ignore=shutil.ignore_patterns("build", ".git"))
+            part.rename(root)
+        write_atomically(ready, wanted)
+    if cell.project == "spark":
+        from rekindle.api.spark import patch_spark
+
+        return patch_spark(root)
+    plan_file = folder.place / "plan.json"
+    write_atomically(plan_file, encode(cell.plan))
+    tree = source_patch(root, plan=plan_file)
+    if tree.conflicts:
+        raise BadInput(f"patches do not apply: {', '.join(patch.id for patch in tree.conflicts)}")
+    return tree
+
+
+def _kept(folder: CellFolder, state: CellState, result: BuildResult) -> CellState:
+    """The wheel and what lies beside it, copied into the cell's folder; the wheel last, so that it is never alone."""
+    wheel = None
+    if result.wheel:
+        made = Path(result.wheel)
+        folder.wheels.mkdir(parents=True, exist_ok=True)
+        for file in sorted(made.parent.glob(f"{made.name}*"), key=lambda each: each == made):
+            target = folder.wheels / file.name
+            part = target.with_name(f".{target.name}.part")
+            shutil.copy2(file, part)
+            part.replace(target)
+        wheel = folder.wheels / made.name
+    if result.report and Path(result.report).is_file():
+        shutil.copy2(result.report, folder.place / "report.html")
+    return msgspec.structs.replace(
+        state,
+        stage="built",
+        wheel=str(wheel) if wheel else None,
+        wheel_sha256=result.wheel_sha256 or None,
+        seconds=round(sum(phase.seconds for phase in result.phases), 2),
+        peak_memory_bytes=result.peak_memory_bytes,
+        cache=dict(result.launcher),
+        steps=result.steps,
+        log=result.log,
+    )
+
+
+def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
+    """Inspected always; verified where asked for. A wheel that cannot be tried here stays ``built`` and says why."""
+    from rekindle.api.inspect import inspect
+
+    if not state.wheel:
+        return succeeded(state)
+    progress.stage("inspect", Path(state.wheel).name)
+    report = inspect(state.wheel, cpu=False, progress=progress)
+    write_atomically(folder.wheels / "inspect.json", encode(report))
+    kernels = report.gpu.torch_kernels
+    state = msgspec.structs.replace(state, targets=tuple(map(str, (*kernels.sass, *kernels.gfx))))
+    if cell.prove == "none":
+        return succeeded(msgspec.structs.replace(state, proof="not asked for"))
+    lacking = _lacking(cell)
+    if lacking:
+        return succeeded(msgspec.structs.replace(state, proof=f"not proven: {lacking}"))
+    return _verified(folder, cell, state, progress)
+
+
+def _lacking(cell: Cell) -> str | None:
+    """Why this machine cannot run the wheel, where that is plain."""
+    from rekindle.api.plan import this_machine
+    from rekindle.facts import load_facts
+    from rekindle.facts.cpus import microarchitecture
+
+    row = microarchitecture(cell.axes.get("cpu", ""), load_facts())
+    if row is None:
+        return None
+    missing = sorted(set(row.features) - set(this_machine().cpu.features))
+    return f"this CPU lacks {', '.join(missing[:3])}" if missing else None
+
+
+def _verified(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:
+    from rekindle.api.verify import verify
+
+    assert state.wheel
+    progress.stage("verify", cell.prove)
+    report = verify(
+        wheel=Path(state.wheel),
+        level="full" if cell.prove == "full" else "smoke",
+        plan=tree_place(folder.root, cell.tree) / "plan.json",
+        save=folder.wheels / "verify.json",
+        progress=progress,
+    )
+    words = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped"
+    if report.good:
+        return succeeded(msgspec.structs.replace(state, stage="proven", proof=words))
+    return failed(msgspec.structs.replace(state, proof=words), "proof", f"its proof failed: {words}")

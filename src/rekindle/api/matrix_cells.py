@@ -1,0 +1,258 @@
+"""``matrix plan``: every combination of the table planned and frozen, or refused with its reason."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.matrix.identity import cell_id, cell_name, tree_id
+from rekindle.matrix.schedule import chain_costs
+from rekindle.matrix.table import combinations, defaults_of, read_table
+from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
+from rekindle.model.plan import Plan, Reason, Wish
+
+if TYPE_CHECKING:
+    from rekindle.model.machine import Machine
+    from rekindle.model.progress import Progress
+
+# What a build takes where the plan does not say.
+MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
+
+
+def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, progress: Progress) -> MatrixLock:
+    """Plan every cell. ``machine`` is what builds (default: this one)."""
+    from rekindle import __version__
+    from rekindle.api.plan import this_machine
+
+    table = read_table(table_file)
+    rows = combinations(table, table_file)
+    defaults = _resolved(defaults_of(table), table, table_file)
+    progress.stage("plan", f"{len(rows)} combinations")
+    planner = _Planner(table, defaults, machine or this_machine())
+    cells: dict[str, Cell] = {}
+    refused: list[RefusedCell] = []
+    for number, axes in enumerate(rows):
+        progress.step(number, len(rows), cell_name(axes, table.project))
+        made = planner.cell(axes)
+        if isinstance(made, RefusedCell):
+            refused.append(made)
+            continue
+        cells.setdefault(made.id, made)
+        for companion in table.companions:
+            extra = planner.companion(made, companion)
+            cells.setdefault(extra.id, extra)
+    found = tuple(cells.values())
+    return MatrixLock(
+        rekindle=__version__,
+        table=str(table_file),
+        table_sha256=hashlib.sha256(table_file.read_bytes()).hexdigest(),
+        root=str(root),
+        cells=found,
+        refused=tuple(refused),
+        cost=_cost(found),
+        defaults=defaults,
+    )
+
+
+def _resolved(defaults: Defaults, table: Table, file: Path) -> Defaults:
+    """Paths in a table are relative to the table."""
+    source = defaults.source or ("spark" if table.project == "spark" else "git")
+    if source not in ("spark", "git", "debian"):
+        place = (file.parent / source).absolute()
+        if not place.is_dir():
+            raise BadInput(f"{file}: there is no source tree at {place}", remedy="write git, debian or a directory")
+        source = str(place)
+    cache = str((file.parent / defaults.cache).absolute()) if defaults.cache else None
+    return msgspec.structs.replace(defaults, source=source, cache=cache)
+
+
+def _cost(cells: Sequence[Cell]) -> MatrixCost:
+    trees = {cell.tree: cell for cell in cells}
+    return MatrixCost(
+        serial_hours=round(sum(chain_costs(cells, ()).values()) / 60, 2),
+        cold_hours=round(sum(cell.minutes for cell in cells) / 60, 2),
+        disk_gib=round(sum(cell.disk_gib for cell in trees.values()), 1),
+        trees=len(trees),
+    )
+
+
+class _Planner:
+    """Plans one cell after another; what is the same for all of them is asked once."""
+
+    def __init__(self, table: Table, defaults: Defaults, machine: Machine) -> None:
+        self._table = table
+        self._defaults = defaults
+        self._machine = machine
+        self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
+        self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
+        self._cuda: object = None
+
+    def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
+        made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
+        if isinstance(made, tuple):
+            return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=made)
+        return self._frozen(made, axes, self._table.project)
+
+    def companion(self, torch: Cell, project: str) -> Cell:
+        """The companion of a torch cell is compiled against that cell's wheel."""
+        plan = msgspec.structs.replace(torch.plan, project=project)
+        made = self._frozen(plan, torch.axes, project)
+        return msgspec.structs.replace(made, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
+
+    def _frozen(self, plan: Plan, axes: dict[str, str], project: str) -> Cell:
+        recipe = plan.build
+        assert recipe is not None and plan.python is not None
+        system = axes.get("system", self._here)
+        identity = self._identity(plan, project)
+        toolchain = {"compiler": recipe.compiler or self._compiler}
+        decisive = {"identity": identity, "toolchain": toolchain, "system": system}
+        return Cell(
+            id=cell_id(plan, python=plan.python, target=self._defaults.target, **decisive),  # type: ignore[arg-type]
+            name=cell_name(axes, project),
+            project=project,
+            axes=axes,
+            plan=plan,
+            tree=tree_id(plan, **decisive),  # type: ignore[arg-type]
+            source=self._defaults.source or "git",
+            identity=identity,
+            system=system,
+            python=plan.python,
+            toolchain=toolchain,
+            target=self._defaults.target,
+            prove="none" if self._defaults.target else self._defaults.prove,
+            minutes=sum(recipe.minutes) / 2 if recipe.minutes else MINUTES,
+            memory_gib=recipe.memory_gib or MEMORY_GIB,
+            disk_gib=recipe.disk_gib or DISK_GIB,
+            cuda=plan.cuda,
+        )
+
+    def _identity(self, plan: Plan, project: str) -> str:
+        """Which sources: spark's own digest, a directory's commit or digest, a release."""
+        source = self._defaults.source or "git"
+        if source == "spark":
+            from rekindle.spark.unpack import tree_digest
+
+            return f"spark {tree_digest()}"
+        if source in ("git", "debian"):
+            return f"{source} {project} {plan.torch}"
+        from rekindle.api.source import source_status
+
+        tree = source_status(Path(source))
+        return f"{tree.project} {tree.version} {tree.commit or tree.digest or source}"
+
+    def _spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+        from rekindle.plan.spark import plan_spark
+        from rekindle.spark.unpack import tree_version
+
+        variant = axes.get("variant", "cpu")
+        found = self._usable_cuda() if variant != "cpu" else None
+        archs: tuple[str, ...] = ()
+        if variant != "cpu":
+            why = _spark_refusal(variant, axes.get("archs", ""), found)
+            if why:
+                return (Reason(code="spark-toolkit", text=why),)
+            archs = tuple(axes["archs"].split(";"))
+        plan = plan_spark(
+            self._machine,
+            version=tree_version(),
+            python=axes["python"],
+            cuda=found.toolkit if found and archs else None,  # type: ignore[attr-defined]
+            emits=found.emits if found and archs else (),  # type: ignore[attr-defined]
+        )
+        assert plan.build is not None
+        env = dict(plan.build.env)
+        if archs:
+            env["SPARK_CUDA_ARCH_LIST"] = ";".join(archs)
+        if "cpu" in axes:
+            env["SPARK_BASELINE_FLAGS"] = f"-march={axes['cpu']}"
+        recipe = msgspec.structs.replace(plan.build, env=env)
+        return msgspec.structs.replace(plan, build=recipe, arch_list=archs, variant=variant)
+
+    def _usable_cuda(self) -> object:
+        if self._cuda is None:
+            from rekindle.api.usable_cuda import find_usable_cuda
+
+            self._cuda = find_usable_cuda()
+        return self._cuda
+
+    def _torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+        from rekindle.api.plan import plan
+
+        try:
+            machine = self._target(axes)
+        except BadInput as error:
+            return (Reason(code="unknown-name", text=error.message),)
+        variant = axes.get("variant")
+        wish = Wish(torch=axes["torch"], variant=variant, python=axes["python"], build=True)
+        made = plan(machine, wish, wheelhouses=())
+        return made if not (why := _astray(made, axes)) else why
+
+    def _target(self, axes: Mapping[str, str]) -> Machine:
+        """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
+        from rekindle.api.plan import machine_from_flags
+
+        if "card" in axes:
+            cards = [axes["card"]]
+        else:
+            cards = [_as_card(arch) for arch in axes.get("archs", "").split(";") if arch]
+        system, _, arch = axes.get("system", self._here).partition("-")
+        cpu = axes.get("cpu")
+        made = machine_from_flags(gpu=cards or ["none"], cpu=cpu, os=system, arch=arch or None, python=axes["python"])
+        if axes.get("system", self._here) != self._here:
+            return made
+        here = self._machine
+        return msgspec.structs.replace(
+            made,
+            os=msgspec.structs.replace(here.os, distro=here.os.distro),
+            memory_gib=here.memory_gib,
+            toolkits=here.toolkits,
+            compilers=here.compilers,
+            pythons=here.pythons,
+            tools=here.tools,
+        )
+
+
+def _as_card(arch: str) -> str:
+    """``3.5`` → ``sm_35``; ``gfx906`` stays."""
+    return arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
+
+
+def _astray(made: Plan, axes: Mapping[str, str]) -> tuple[Reason, ...]:
+    """The reasons, where the planner would do something else than the table asks."""
+    if made.answer != "build" or made.build is None:
+        return made.because or (Reason(code="no-plan", text="No plan builds this."),)
+    wanted = (("torch", axes["torch"], made.torch), ("variant", axes.get("variant"), made.variant))
+    for what, want, got in (*wanted, ("python", axes["python"], made.python)):
+        if want is not None and not f"{got}.".startswith(f"{want}."):
+            told = [Reason(code=f"change-{c.what}", text=c.why) for c in made.changes]
+            text = f"The planner would take {what} {got} instead of {want}."
+            return (Reason(code="other-plan", text=text), *told)
+    return ()
+
+
+def _spark_refusal(variant: str, archs: str, found: object) -> str | None:
+    from rekindle.model.arch import parse_sm
+
+    toolkit = getattr(found, "toolkit", None)
+    if toolkit is None:
+        return getattr(found, "why_not", None) or "No CUDA toolkit with nvcc was found."
+    have = "cu" + "".join((toolkit.version or "").split(".")[:2])
+    if have != variant:
+        return f"This machine's toolkit is {have}, the table asks for {variant}."
+    if not archs:
+        return f"{variant} needs the axis 'archs'."
+    emits = getattr(found, "emits", ())
+    for arch in archs.split(";"):
+        try:
+            known = parse_sm(arch.removesuffix("+PTX")) in emits
+        except (BadInput, ValueError):
+            return f"{arch!r} is no architecture."
+        if not known:
+            return f"CUDA {toolkit.version} does not compile for {arch}."
+    return None

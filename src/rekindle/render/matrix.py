@@ -1,0 +1,191 @@
+"""A matrix for people: the frozen cells, their states, a live view, one HTML page."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TextIO
+
+from rekindle.model.matrix import (
+    CellRow,
+    CellState,
+    MatrixLock,
+    MatrixRun,
+    MatrixScript,
+    MatrixStatus,
+    Published,
+    Simulation,
+)
+from rekindle.render.build import duration, size
+from rekindle.render.screen import Screen
+
+_MARKS = {"proven": "ok", "built": "ok", "failed": "fail", "running": "warn", "waiting": "skip", "cancelled": "skip"}
+MAX_ROWS = 200
+
+
+def render_lock(lock: MatrixLock, screen: Screen) -> None:
+    count = len(lock.cells)
+    screen.verdict("ok" if count else "fail", f"{count} cells planned, {len(lock.refused)} refused")
+    cost = lock.cost
+    screen.rows(
+        [
+            ("compiled trees", str(cost.trees)),
+            ("one after another", _hours(cost.serial_hours)),
+            ("without sharing trees", _hours(cost.cold_hours)),
+            ("disk", f"{cost.disk_gib:.0f} GiB" if cost.disk_gib >= 1 else "less than 1 GiB"),
+        ]
+    )
+    screen.section("Cells")
+    screen.rows((cell.id, cell.name) for cell in lock.cells[:MAX_ROWS])
+    _more(len(lock.cells), screen)
+    if lock.refused:
+        screen.section("Refused")
+        for cell in lock.refused[:MAX_ROWS]:
+            screen.bullet(f"{cell.name}: {cell.because[0].text if cell.because else 'no reason given'}", status="fail")
+        _more(len(lock.refused), screen)
+    if count:
+        screen.section("Next")
+        screen.command(f"rekindle matrix run {lock.table}")
+
+
+def render_status(status: MatrixStatus, screen: Screen) -> None:
+    words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
+    screen.verdict("ok" if status.good else "warn", words)
+    for row in status.rows[:MAX_ROWS]:
+        screen.entry(row.name.ljust(_width(status)), _words(row), status=_MARKS[row.state.stage])
+    _more(len(status.rows), screen)
+    for cell in status.refused[:20]:
+        screen.bullet(f"refused: {cell.name}: {cell.because[0].text if cell.because else ''}")
+
+
+def _width(status: MatrixStatus) -> int:
+    return min(60, max((len(row.name) for row in status.rows), default=10))
+
+
+def _words(row: CellRow) -> str:
+    state = row.state
+    parts: list[str] = [state.stage]
+    if state.stage == "running" and state.phase:
+        parts.append(state.phase)
+    if state.seconds is not None:
+        parts.append(duration(state.seconds))
+    if state.peak_memory_bytes:
+        parts.append(size(state.peak_memory_bytes))
+    if "hit rate" in state.cache:
+        parts.append(f"cache {state.cache['hit rate']}")
+    if state.targets:
+        parts.append(" ".join(state.targets))
+    if state.proof:
+        parts.append(state.proof)
+    return f"{' · '.join(parts)}; rebuild: {'yes' if row.rebuild else 'no'}, because {row.because}"
+
+
+def render_run(run: MatrixRun, screen: Screen) -> None:
+    render_status(run.status, screen)
+    screen.section("This run")
+    screen.rows(
+        [
+            ("engine", run.engine),
+            ("took", duration(run.seconds)),
+            ("started", str(run.started)),
+            ("tried again", str(run.retried)),
+            ("left to other runs", str(run.adopted)),
+            *([("report", run.report)] if run.report else []),
+        ]
+    )
+
+
+def render_cell(state: CellState, screen: Screen) -> None:
+    good = state.stage in ("built", "proven")
+    screen.verdict("ok" if good else "fail", f"cell {state.id}: {state.stage}{'' if good else ': ' + state.message}")
+    if state.wheel:
+        screen.rows([("wheel", state.wheel), ("proof", state.proof or "none")])
+
+
+def render_published(published: Published, screen: Screen) -> None:
+    screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
+    for name in published.unproven:
+        screen.bullet(f"{name}: published as not proven", status="warn")
+    for name in published.missing:
+        screen.bullet(f"{name}: there is no wheel", status="skip")
+
+
+def render_script(script: MatrixScript, screen: Screen) -> None:
+    screen.stream.write(script.text)
+
+
+def render_simulation(found: Simulation, screen: Screen) -> None:
+    screen.verdict("ok" if not found.unbuilt else "warn", f"{found.built} of {found.cells} cells built")
+    screen.rows(
+        [
+            ("workers", str(found.workers)),
+            ("took", _hours(found.makespan_hours)),
+            ("at best", _hours(found.lower_bound_hours)),
+            ("ratio", f"{found.ratio:.2f}"),
+            ("workers that died", str(found.failures)),
+            ("work lost by that", _hours(found.lost_hours)),
+            ("the scheduler's own time", f"{found.scheduler_cpu_seconds:.2f} s"),
+        ]
+    )
+
+
+def write_report(status: MatrixStatus, out: Path) -> None:
+    """One page that needs no network."""
+    from rekindle.host.files import write_for_user
+    from rekindle.render.matrix_html import render_matrix_html
+
+    write_for_user(out, render_matrix_html(status))
+
+
+class Live:
+    """``watch``: the cells in place on a terminal; in a pipe a line for each change."""
+
+    def __init__(self, stream: TextIO, *, color: str = "auto", quiet: bool = False) -> None:
+        self._screen = Screen(stream, color=color)
+        self._stream = stream
+        self._live = stream.isatty() and not quiet
+        self._quiet = quiet
+        self._height = 0
+        self._before: dict[str, str] = {}
+
+    def show(self, status: MatrixStatus) -> None:
+        if self._live:
+            self._draw(status)
+        elif not self._quiet:
+            for row in status.rows:
+                now = f"{row.state.stage} {row.state.phase}".strip()
+                if self._before.get(row.cell) != now:
+                    self._before[row.cell] = now
+                    self._stream.write(f"{row.name}: {now}\n")
+            self._stream.flush()
+
+    def _draw(self, status: MatrixStatus) -> None:
+        import shutil
+
+        columns, lines = shutil.get_terminal_size()
+        order = {"running": 0, "failed": 1, "waiting": 2, "cancelled": 3, "built": 4, "proven": 5}
+        rows = sorted(status.rows, key=lambda row: order[row.state.stage])[: max(3, lines - 4)]
+        text = [", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items()))]
+        for row in rows:
+            state = row.state
+            begun = state.attempts[-1].started if state.attempts else 0.0
+            since = duration(time.time() - begun) if state.stage == "running" and begun else ""
+            words = " ".join(filter(None, (state.stage, state.phase if state.stage == "running" else "", since)))
+            text.append(f"{row.name[:50]:<50}  {words}")
+        up = f"\x1b[{self._height}A" if self._height else ""
+        body = "".join(f"\x1b[K{line[: columns - 1]}\n" for line in text)
+        self._stream.write(f"{up}{body}\x1b[J")
+        self._stream.flush()
+        self._height = len(text)
+
+    def close(self) -> None:
+        self._height = 0
+
+
+def _hours(hours: float) -> str:
+    return duration(hours * 3600)
+
+
+def _more(count: int, screen: Screen) -> None:
+    if count > MAX_ROWS:
+        screen.line(f"  … and {count - MAX_ROWS} more (--json lists all)")

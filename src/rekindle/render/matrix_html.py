@@ -1,0 +1,38 @@
+"""All cells on one HTML page that needs no network: a grid first, then a row per cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.model.matrix import CellRow, MatrixStatus
+from rekindle.render.build import duration, size
+
+TEMPLATES = Path(__file__).with_name("templates")
+
+
+def render_matrix_html(status: MatrixStatus) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("matrix.html.j2").render(
+        status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size
+    )
+
+
+def _python(row: CellRow) -> str:
+    return next((part[2:] for part in row.name.split("-") if part.startswith("py")), "")
+
+
+def _pythons(status: MatrixStatus) -> list[str]:
+    return sorted({_python(row) for row in status.rows}, key=lambda text: [int(p) for p in text.split(".") if p])
+
+
+def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:
+    """Everything but the Python down, Pythons across."""
+    grid: dict[str, dict[str, CellRow]] = {}
+    for row in status.rows:
+        python = _python(row)
+        grid.setdefault(row.name.replace(f"-py{python}", ""), {})[python] = row
+    return grid
