@@ -177,14 +177,15 @@ def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress
 def _lacking(cell: Cell) -> str | None:
     """Why this machine cannot run the wheel, where that is plain."""
     from rekindle.api.plan import this_machine
+    from rekindle.compat.processor import CHOOSING, features_of, missing
     from rekindle.facts import load_facts
-    from rekindle.facts.cpus import microarchitecture
+    from rekindle.model.machine import Cpu
 
-    row = microarchitecture(cell.axes.get("cpu", ""), load_facts())
-    if row is None:
+    wanted = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
+    if wanted is None:
         return None
-    missing = sorted(set(row.features) - set(this_machine().cpu.features))
-    return f"this CPU lacks {', '.join(missing[:3])}" if missing else None
+    lacking = [isa for isa in missing(CHOOSING, this_machine().cpu.features) if isa not in missing(CHOOSING, wanted)]
+    return f"this CPU lacks {', '.join(lacking[:3])}" if lacking else None
 
 
 def _verified(folder: CellFolder, cell: Cell, state: CellState, progress: Progress) -> CellState:

@@ -97,7 +97,12 @@ class _Planner:
         made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
         if isinstance(made, tuple):
             return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=made)
-        return self._frozen(made, axes, self._table.project)
+        return self._frozen(self._with_settings(made), axes, self._table.project)
+
+    def _with_settings(self, plan: Plan) -> Plan:
+        assert plan.build is not None
+        env = {**plan.build.env, **self._defaults.settings}
+        return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, env=env))
 
     def companion(self, torch: Cell, project: str) -> Cell:
         """The companion of a torch cell is compiled against that cell's wheel."""

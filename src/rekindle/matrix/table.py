@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from rekindle.model.matrix import AXES, Defaults, Table
 
 MAX_TABLE_BYTES = 1 << 20
 MAX_CELLS = 5000
-ALL_CELLS = "include"
+_SETTING = re.compile(r"(USE|BUILD|CMAKE|SPARK|TORCH|TORCHVISION)_[A-Z0-9_]{1,60}|BLAS|MAX_JOBS")
 
 
 def read_table(path: Path) -> Table:
@@ -65,6 +66,9 @@ def _check(table: Table, path: Path) -> None:
             raise BadInput(f"{path}: the axis {axis!r} names a value twice")
         for value in values:
             _check_value(axis, value, path)
+    for name, value in (table.defaults.settings if table.defaults else {}).items():
+        if not _SETTING.fullmatch(name) or not value.isprintable() or len(value) > 1000:
+            raise BadInput(f"{path}: {name!r} is no setting", remedy='write for example USE_DISTRIBUTED = "0"')
     for kind, rows in (("include", table.include), ("exclude", table.exclude)):
         for row in rows:
             for axis, value in row.items():

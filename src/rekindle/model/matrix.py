@@ -32,9 +32,11 @@ class Table(Part, frozen=True, kw_only=True):
 
 
 class Defaults(Part, frozen=True, kw_only=True):
-    """What holds for every cell. ``source`` is a directory, ``git``, ``debian`` or ``spark``."""
+    """What holds for every cell. ``source`` is a directory, ``git``, ``debian`` or ``spark``; ``settings`` are switches
+    of the tree (``USE_DISTRIBUTED = "0"``) on top of each plan's own."""
 
     source: str | None = None
+    settings: dict[str, str] = {}
     target: str | None = None
     memory: str | None = None
     jobs: int | None = None

@@ -61,7 +61,11 @@ def find_interpreter(host: Host, versions: set[tuple[int, int]]) -> Interpreter:
         name = f"{major}.{minor}"
         tried.append(name)
         for candidate in _candidates(host, name):
-            found = probe_interpreter(host, candidate)
+            try:
+                found = probe_interpreter(host, candidate)
+            except BadInput:
+                # A version manager's shim that has no such version behind it; the next place may have one.
+                continue
             if found.version[:2] == (major, minor):
                 return found
     wanted = " or ".join(tried)

@@ -1,0 +1,179 @@
+"""A cell's directory: truth that survives kills, strangers' copies and garbage; one owner at a time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from matrix_mini import cell
+
+from rekindle.errors import BadInput, WorkspaceBusy
+from rekindle.matrix.engine import Ending
+from rekindle.matrix.folder import CellFolder
+from rekindle.matrix.ledger import DirectoryLedger, begun, failed, succeeded, wheel_is_good
+from rekindle.matrix.ownership import DEAD_AFTER_SECONDS, Owner, claimed, is_held, read_owner
+from rekindle.model.document import encode
+from rekindle.model.matrix import CellState, Defaults
+
+CELL = cell(1)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> CellFolder:
+    made = CellFolder(tmp_path, CELL.id)
+    made.freeze(CELL)
+    return made
+
+
+def test_a_state_comes_back(folder: CellFolder) -> None:
+    state = failed(begun(CellState(id=CELL.id), jobs=3), "compile", "no")
+    folder.save(state)
+    assert folder.state() == state
+    assert folder.cell() == CELL
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{", b"\xff\x00", b'{"schema": 1, "id": "other"}'])
+def test_garbage_is_a_cell_nobody_touched(folder: CellFolder, garbage: bytes) -> None:
+    folder.state_file.write_bytes(garbage)
+    assert folder.state() == CellState(id=CELL.id)
+
+
+def test_a_cell_from_elsewhere_is_refused(folder: CellFolder, tmp_path: Path) -> None:
+    other = CellFolder(tmp_path, f"{2:016x}")
+    other.place.mkdir(parents=True)
+    (other.place / "cell.json").write_bytes(encode(CELL))
+    with pytest.raises(BadInput, match="copied from elsewhere"):
+        other.cell()
+
+
+@pytest.mark.parametrize("name", ["../../x", "", "ABCDEF0123456789", "0" * 15, "0" * 17])
+def test_only_ids_are_ids(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput):
+        CellFolder(tmp_path, name)
+
+
+def test_one_owner_at_a_time(folder: CellFolder) -> None:
+    with claimed(folder) as before:
+        assert before is None
+        assert is_held(folder)
+        owner = read_owner(folder)
+        assert owner is not None
+        assert owner.pid == os.getpid()
+        with pytest.raises(WorkspaceBusy), claimed(folder):
+            pass
+    assert not is_held(folder)
+    assert read_owner(folder) is None
+
+
+HOLD = "import sys,time;from pathlib import Path;from rekindle.matrix.folder import CellFolder as F;\
+from rekindle.matrix.ownership import claimed;\
+c=claimed(F(Path(sys.argv[1]),sys.argv[2]));c.__enter__();print('held',flush=True);time.sleep(60)"
+
+
+def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
+    child = subprocess.Popen([sys.executable, "-c", HOLD, str(folder.root), folder.id], stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline().strip() == b"held"
+        assert is_held(folder)
+        with pytest.raises(WorkspaceBusy, match=str(child.pid)), claimed(folder):
+            pass
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdout:
+            child.stdout.close()
+    assert not is_held(folder)
+    with claimed(folder) as before:
+        assert before is not None
+        assert before.pid == child.pid
+
+
+@pytest.mark.parametrize(
+    ("age", "held"), [(0.0, True), (DEAD_AFTER_SECONDS - 1, True), (DEAD_AFTER_SECONDS + 1, False)]
+)
+def test_an_owner_on_another_machine_lives_while_its_heart_beats(folder: CellFolder, age: float, held: bool) -> None:
+    folder.owner_file.write_bytes(encode(Owner(host="elsewhere", pid=1, boot="b", since=0.0)))
+    (folder.place / ".lock").touch()
+    now = folder.owner_file.stat().st_mtime + age
+    assert is_held(folder, clock=lambda: now) is held
+    if held:
+        with pytest.raises(WorkspaceBusy), claimed(folder, clock=lambda: now):
+            pass
+    else:
+        with claimed(folder, clock=lambda: now) as before:
+            assert before is not None
+            assert before.host == "elsewhere"
+
+
+def test_an_attempt_that_never_ended_was_lost() -> None:
+    twice = begun(begun(CellState(id=CELL.id), jobs=None), jobs=None)
+    assert [attempt.failure for attempt in twice.attempts] == ["lost", None]
+    assert [attempt.number for attempt in twice.attempts] == [1, 2]
+    done = succeeded(twice)
+    assert done.attempts[-1].ended is not None
+
+
+def ledger(root: Path, **more: object) -> DirectoryLedger:
+    return DirectoryLedger(root=root, defaults=Defaults(**more), cores=8)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("why", "stage", "failure"),
+    [("lost", "failed", "lost"), ("hang", "failed", "hang"), ("cancelled", "cancelled", None)],
+)
+def test_what_a_cell_could_not_write_is_written_for_it(
+    folder: CellFolder, why: str, stage: str, failure: str | None
+) -> None:
+    folder.save(begun(CellState(id=CELL.id), jobs=None))
+    ledger(folder.root).ended(CELL, Ending(cell=CELL.id, code=1, seconds=1.0, why=why))
+    state = folder.state()
+    assert (state.stage, state.failure) == (stage, failure)
+
+
+def test_a_finished_cell_is_not_overwritten(folder: CellFolder) -> None:
+    state = msgspec.structs.replace(succeeded(begun(CellState(id=CELL.id), jobs=None)), stage="proven")
+    folder.save(state)
+    ledger(folder.root).ended(CELL, Ending(cell=CELL.id, code=1, seconds=1.0, why="lost"))
+    assert folder.state() == state
+
+
+def test_a_changed_wheel_is_built_again(folder: CellFolder) -> None:
+    from rekindle.host.files import sha256_of
+
+    wheel = folder.wheels / "a.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"one")
+    state = msgspec.structs.replace(
+        succeeded(begun(CellState(id=CELL.id), jobs=None)),
+        stage="built",
+        wheel=str(wheel),
+        wheel_sha256=sha256_of(wheel),
+    )
+    folder.save(state)
+    assert wheel_is_good(state)
+    assert not ledger(folder.root).decide(CELL, fresh_run=True).build
+    wheel.write_bytes(b"two")
+    assert ledger(folder.root).decide(CELL, fresh_run=True).build
+
+
+def test_the_command_has_fewer_jobs_after_memory_ran_out(folder: CellFolder) -> None:
+    folder.save(failed(begun(CellState(id=CELL.id), jobs=None), "memory", "m"))
+    book = ledger(folder.root, memory="2G", launcher="ccache")
+    decision = book.decide(CELL, fresh_run=False)
+    argv = book.task(CELL, "w", decision).argv
+    assert argv[argv.index("--jobs") + 1] == "4"
+    assert argv[argv.index("--memory") + 1] == "2G"
+    assert argv[argv.index("--launcher") + 1] == "ccache"
+
+
+def test_a_stale_time_stamp_does_not_hide_a_live_owner_here(folder: CellFolder) -> None:
+    with claimed(folder):
+        old = time.time() - 10 * DEAD_AFTER_SECONDS
+        os.utime(folder.owner_file, (old, old))
+        assert is_held(folder)

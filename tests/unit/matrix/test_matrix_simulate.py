@@ -1,0 +1,36 @@
+"""The real loop in virtual time: everything is built, near the best possible, whatever dies."""
+
+from __future__ import annotations
+
+import pytest
+from matrix_mini import cell
+
+from rekindle.matrix.simulate import simulate
+
+
+def cells(count: int, pythons: int = 5) -> list:  # type: ignore[type-arg]
+    return [cell(n, tree=n // pythons, minutes=30 + (n * 37) % 90) for n in range(count)]
+
+
+@pytest.mark.parametrize("failures", [0.0, 0.05, 0.3])
+def test_everything_is_built_whatever_dies(failures: float) -> None:
+    found = simulate(cells(100), 10, failure_rate=failures)
+    assert found.built == 100
+    assert found.unbuilt == 0
+    assert found.makespan_hours >= found.lower_bound_hours * 0.999
+    assert (found.failures > 0) is (failures > 0)
+
+
+def test_without_failures_the_end_is_near_the_best() -> None:
+    assert simulate(cells(200), 10, failure_rate=0.0).ratio < 1.10
+
+
+def test_what_does_not_compile_is_left_and_counted() -> None:
+    found = simulate(cells(100), 10, broken=0.2)
+    assert 0 < found.unbuilt < 50
+    assert found.built + found.unbuilt == 100
+
+
+def test_one_worker_does_all_the_work_one_after_another() -> None:
+    found = simulate(cells(20), 1, failure_rate=0.0)
+    assert found.ratio == pytest.approx(1.0, abs=0.02)
