@@ -38,7 +38,7 @@ class DaskEngine:
 
     def __init__(self, address: str, *, describe: Callable[[], Worker], cancel_file: Callable[[str], str]) -> None:
         try:
-            from distributed import Client
+            import distributed
         except ImportError:
             raise MissingTool(
                 "the Dask engine needs the package 'distributed'", remedy="pip install 'rekindle-torch[matrix]'"
@@ -48,7 +48,8 @@ class DaskEngine:
         self._known: dict[str, Worker] = {}
         self._running: dict[str, tuple[Any, Task, float]] = {}
         try:
-            self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            connect: Any = distributed.Client
+            self._client: Any = connect(address, timeout=CONNECT_SECONDS, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise BadInput(
                 f"no Dask scheduler answers at {address}: {error}",
