@@ -115,12 +115,13 @@ def _with_patches(made: Plan, machine: Machine) -> Plan:
         return made
     import msgspec
 
+    from rekindle.plan.steps import with_patch_step
     from rekindle.source.context import forecast
 
     os = machine.os
     needed = forecast(made, system=os.system, arch=os.arch, glibc=os.glibc)
     patches = tuple(dict.fromkeys((*made.build.patches, *needed)))
-    return msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=patches))
+    return with_patch_step(msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=patches)))
 
 
 def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:

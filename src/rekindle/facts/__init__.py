@@ -22,6 +22,7 @@ from rekindle.facts.tables import (
     MachinesFile,
     NvidiaFile,
     RocmFile,
+    SourcesFile,
     SupplyFile,
     TorchFile,
     WheelsFile,
@@ -51,6 +52,10 @@ class Facts:
     @functools.cached_property
     def torch(self) -> TorchFile:
         return read_table("torch", TorchFile, self._overlay)
+
+    @functools.cached_property
+    def sources(self) -> SourcesFile:
+        return read_table("sources", SourcesFile, self._overlay)
 
     @functools.cached_property
     def wheels(self) -> WheelsFile:

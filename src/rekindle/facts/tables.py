@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rekindle.model.document import Part
 from rekindle.model.facts import (
+    ArchSyntax,
     BuildCost,
+    BuildEvidence,
     Chip,
     CompanionWheel,
     CpuName,
@@ -14,10 +16,12 @@ from rekindle.model.facts import (
     Distro,
     DriverEnd,
     Flavour,
+    FrontEnd,
     GenericTarget,
     GfxOverride,
     GfxSwitch,
     Hazard,
+    JetPack,
     Jetson,
     Manylinux,
     MathGap,
@@ -58,6 +62,12 @@ class TorchFile(FactsFile, frozen=True, kw_only=True):
     era: tuple[SourceEra, ...]
 
 
+class SourcesFile(FactsFile, frozen=True, kw_only=True):
+    syntax: tuple[ArchSyntax, ...]
+    front: tuple[FrontEnd, ...]
+    evidence: tuple[BuildEvidence, ...]
+
+
 class WheelsFile(FactsFile, frozen=True, kw_only=True):
     flavour: tuple[Flavour, ...]
 
@@ -78,6 +88,7 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):
     chip: dict[str, Chip]
     jetson: tuple[Jetson, ...]
+    jetpack: tuple[JetPack, ...]
 
 
 class AmdFile(FactsFile, frozen=True, kw_only=True):
@@ -119,6 +130,7 @@ FILES: dict[str, type[FactsFile]] = {
     "cuda": CudaFile,
     "cudnn": CudnnFile,
     "torch": TorchFile,
+    "sources": SourcesFile,
     "wheels": WheelsFile,
     "companions": CompanionsFile,
     "rocm": RocmFile,

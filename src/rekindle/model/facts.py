@@ -84,6 +84,43 @@ class SourceEra(Row, frozen=True, kw_only=True):
     setuptools: str | None = None
 
 
+class ArchSyntax(Row, frozen=True, kw_only=True):
+    """How the build's own CMake reads an entry of ``TORCH_CUDA_ARCH_LIST`` from release ``since`` on: a pattern."""
+
+    since: str
+    pattern: str
+
+
+class FrontEnd(Row, frozen=True, kw_only=True):
+    """How a wheel is made from the tree from release ``since`` on, and what must be installed for it."""
+
+    since: str
+    command: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+class BuildEvidence(Row, frozen=True, kw_only=True):
+    """Somebody built these releases with these toolkits for these architectures. No row means untried."""
+
+    torch: str
+    cuda: str
+    sm: tuple[Sm, ...]
+    grade: Literal["proven", "compiled", "reported"]
+    os: tuple[str, ...] = ()
+
+
+class JetPack(Row, frozen=True, kw_only=True):
+    """What a JetPack brings to its boards; ``torch`` are the releases NVIDIA published wheels of for it."""
+
+    name: str
+    cuda: str
+    cudnn: str
+    python: str
+    sm: tuple[Sm, ...]
+    torch: str
+    wheels: str
+
+
 class Flavour(Row, frozen=True, kw_only=True):
     """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform.
 
@@ -169,6 +206,7 @@ class Jetson(Row, frozen=True, kw_only=True):
     arch: Sm
     chip: str
     cuda: tuple[str, ...] = ()
+    memory_gib: float | None = None
     device_tree: str | None = None
     aliases: tuple[str, ...] = ()
 

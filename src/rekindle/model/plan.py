@@ -55,12 +55,15 @@ def pip_arguments(requests: Iterable[Request]) -> tuple[tuple[str, ...], ...]:
     )
 
 
-StepKind = Literal["run", "set", "keep", "cd", "activate", "call"]
+StepKind = Literal["run", "set", "keep", "cd", "activate", "vcvars", "write", "install-built"]
+# In the value of a variable: the folder the steps have gone to.
+HERE = "@here@"
 
 
 class Step(Part, frozen=True, kw_only=True):
     """One step by hand, before any shell's spelling: a command, variables to set (or to keep set for good), a
-    folder to go to, a virtual environment to activate, or a script to call for its variables (vcvars)."""
+    folder to go to, a virtual environment to activate, the compiler of Visual Studio (``argv``: toolset), lines to
+    write into a file, or the wheel in a folder to install."""
 
     kind: StepKind
     argv: tuple[str, ...] = ()
@@ -106,7 +109,8 @@ class Refusal(Part, frozen=True, kw_only=True):
     """A "no" as a value: what was refused, why, and what would mend it.
 
     ``change`` is the change of machine or wish under which the candidate would do; without one it is out.
-    ``certain`` is False for "cannot tell".
+    ``certain`` is False for "cannot tell"; ``departure`` marks those that say only that something differs from the
+    wish, and not why.
     """
 
     code: str
@@ -117,6 +121,7 @@ class Refusal(Part, frozen=True, kw_only=True):
     rule: str | None = None
     change: Change | None = None
     certain: bool = True
+    departure: bool = False
 
 
 class BuildRecipe(Part, frozen=True, kw_only=True):
@@ -151,7 +156,8 @@ class Alternative(Part, frozen=True, kw_only=True):
 
 class Plan(Document, frozen=True, kw_only=True):
     """The finished plan. ``requests`` is what gets installed, ``env`` what must be set whenever torch is used,
-    ``steps`` the way by hand; ``commands`` is only their spelling for people.
+    ``steps`` the way by hand; ``commands`` is only their spelling for people (bash, or cmd on Windows, where
+    ``powershell`` has the other). ``asked`` names what the wish asked for.
     """
 
     answer: Answer
@@ -175,6 +181,8 @@ class Plan(Document, frozen=True, kw_only=True):
     alternatives: tuple[Alternative, ...] = ()
     warnings: tuple[Reason, ...] = ()
     project: str = "torch"
+    asked: tuple[str, ...] = ()
+    powershell: tuple[str, ...] = ()
 
 
 class Considered(Part, frozen=True, kw_only=True):
@@ -187,9 +195,10 @@ class Considered(Part, frozen=True, kw_only=True):
 
 
 class WhyNot(Document, frozen=True, kw_only=True):
-    """``plan --why-not torch=2.15``: what was judged about that value."""
+    """``plan --why-not torch=2.15``: what was judged about that value; ``way`` is how it can be had, if at all."""
 
     asked: str
     possible: bool
+    way: Answer = "none"
     instead: str | None = None
     considered: tuple[Considered, ...] = ()

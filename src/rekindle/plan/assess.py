@@ -19,6 +19,7 @@ from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.candidates import builds
 from rekindle.plan.compilers import choose
 from rekindle.plan.cost import cost
+from rekindle.plan.evidence import evidence, weakest
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
@@ -43,6 +44,10 @@ def assess(candidate: Candidate, question: Question) -> Assessed:
         for gpu in question.gpus:
             coverage = backend.covers(candidate.flavour, question.platform, gpu, question.facts)
             assessed.covered.append((gpu, coverage))
+    if candidate.answer == "build" and candidate.cuda:
+        system = question.machine.os.system
+        found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in question.sms]
+        assessed.evidence = weakest(found)
     assessed.cost = cost(assessed, question)
     return assessed
 

@@ -8,6 +8,7 @@ from rekindle.compat import Coverage, Name
 from rekindle.model.facts import Flavour, Hazard
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Answer, Change, Refusal
+from rekindle.plan.evidence import Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class Assessed:
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    feasible: bool = False  # nothing is in the way that no change could mend
+    evidence: Found | None = None  # of a CUDA build: who compiled it before
+    feasible: bool = False  # nothing is in the way that no change could fix
     cost: float = 0.0
 
     def settle(self) -> None:

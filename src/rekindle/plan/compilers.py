@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.model.plan import Refusal
 from rekindle.model.version import at_least, compare, key
 from rekindle.plan.candidate import Candidate
-from rekindle.plan.hazards import met
+from rekindle.plan.hazards import cured, met
 from rekindle.plan.question import Question
 
 # Proposed in this order. The last toolset of each Visual Studio, so that a link to it can be found.
@@ -53,7 +53,7 @@ def problems(compiler: str, candidate: Candidate, question: Question) -> Iterato
             source=era.source[0],
         )
     for hazard in met(replace(candidate, compiler=compiler), question):
-        if hazard.compiler is not None and hazard.effect == "breaks":
+        if hazard.compiler is not None and hazard.effect == "breaks" and not cured(hazard):
             yield Refusal(
                 rule="R204",
                 code=hazard.id,
@@ -81,18 +81,20 @@ def _spoken(compiler: str) -> str:
 
 
 def choose(candidate: Candidate, question: Question) -> str | None:
-    """The compiler to build with: the asked one, one the machine has, or the first proposal without a problem."""
+    """The compiler to build with: the asked one, one the machine has, or the first proposal without a problem.
+
+    Among equals one that takes the sources as they are comes before one that needs a patch.
+    """
     wish = question.wish.compiler
     if wish and not list(problems(wish, candidate, question)):
         return wish
-    for found in question.machine.compilers:
-        spelling = f"{found.kind}-{found.version}"
-        if wish is None and not list(problems(spelling, candidate, question)):
-            return spelling
+    found = [f"{one.kind}-{one.version}" for one in question.machine.compilers] if wish is None else []
+    if fitting := _fitting(found, candidate, question):
+        return fitting[0]
     proposals = MSVC if question.machine.os.system == "windows" else GCC
     if wish and wish.startswith("clang"):
         proposals = (*CLANG, *proposals)
-    fitting = [name for name in proposals if not list(problems(name, candidate, question))]
+    fitting = _fitting(proposals, candidate, question)
     if wish and fitting and wish.partition("-")[0] == fitting[0].partition("-")[0]:
         # The nearest to what was asked for: usually the distribution has that one too.
         number = wish.partition("-")[2]
@@ -100,3 +102,9 @@ def choose(candidate: Candidate, question: Question) -> str | None:
         if older:
             return max(older, key=lambda name: key(name.partition("-")[2]))
     return fitting[0] if fitting else None
+
+
+def _fitting(names: Iterable[str], candidate: Candidate, question: Question) -> list[str]:
+    """Those without a problem, as given, but those that need no patch first."""
+    good = [name for name in names if not list(problems(name, candidate, question))]
+    return sorted(good, key=lambda name: any(map(cured, met(replace(candidate, compiler=name), question))))

@@ -6,7 +6,7 @@ everything asked < a wheel with larger changes < a build with changes. A doubt w
 
 from __future__ import annotations
 
-from rekindle.compat.driver import driver_side, reaches, toolkit_driver
+from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.hazards import met
@@ -21,6 +21,9 @@ TORCH_UP = 1.5
 TORCH_DOWN = 3.0
 TORCH_FAR = 3.0
 DOUBT = 0.8
+ONLY_PTX = 2.5  # the driver may compile the kernels, but the math libraries of that age do not know the card
+UNTRIED = 0.9  # nobody is known to have compiled it
+PATCH = 0.5  # a patch of ours, applied and reversible
 OVERRIDE = 0.4
 ANCIENT = 3.0
 ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0, in 2026
@@ -36,10 +39,13 @@ def cost(assessed: Assessed, question: Question) -> float:
             # Within a JetPack it is another toolkit; across major versions the board is flashed anew.
             total += SMALL if key(candidate.cuda)[0] == key(question.board_cuda)[0] else 6 * SMALL
     for what in changes - {"variant", "cuda", "rocm", "torch"}:
-        total += DRIVER if what == "driver" else SMALL
+        total += {"driver": DRIVER, "sources": PATCH}.get(what, SMALL)
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
-    total += DOUBT * min(len(assessed.doubts), 2)
+    only_ptx = any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
+    total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
+    if assessed.evidence is not None and assessed.evidence.grade == "untried" and not assessed.evidence.near:
+        total += UNTRIED
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
@@ -86,9 +92,7 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
         official = 0 if (candidate.cuda or candidate.rocm) in used else 1
         return (assessed.cost, *rank, exact, official, *toolkit_order(candidate.cuda or candidate.rocm))
     native = 0 if _driver_is_native(assessed, question) else 1
-    default = (
-        0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform, candidate.python) else 1
-    )
+    default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
     stable = 0 if flavour.status == "stable" else 1
     publisher = 0 if flavour.publisher == "pytorch" else 1
     kit = toolkit_order(flavour.cuda or flavour.rocm)
@@ -106,5 +110,5 @@ def _driver_is_native(assessed: Assessed, question: Question) -> bool:
     cuda = assessed.candidate.cuda
     if cuda is None or question.driver is None:
         return True
-    own = toolkit_driver(cuda, driver_side(question.machine.os), question.facts).own
+    own = toolkit_driver(cuda, question.side, question.facts).own
     return own is None or reaches(question.driver, own)

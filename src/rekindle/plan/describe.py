@@ -10,9 +10,11 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_cpu, microarchitecture
 from rekindle.facts.gpus import find_gpu
+from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
 from rekindle.model.plan import Wish
 from rekindle.model.version import is_version
+from rekindle.plan.obstacles import OTHER_ARCHS
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
 _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
@@ -43,15 +45,17 @@ def machine_from_flags(
     for name, value in (("--glibc", glibc), ("--driver", driver), ("--python", python)):
         if value is not None and not is_version(value):
             raise BadInput(f"{name} wants a version number, not {value!r}")
-    if system == "windows" and (distro or glibc):
+    if system == "windows" and (glibc or (distro and not distro.lower().startswith("windows"))):
         raise BadInput("--distro and --glibc belong to Linux, and --os says windows")
+    if cpu is not None and cpu.lower() in OTHER_ARCHS and arch is None:
+        cpu, arch = None, cpu.lower()  # a kind of machine rather than a CPU: it decides alone
     processor = _cpu(cpu, facts)
     family = microarchitecture(processor.microarchitecture or "", facts)
     if arch is None and family is not None and family.family == "aarch64":
         arch = "aarch64"
     if arch and family and family.family != {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch):
         raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and --arch says {arch}")
-    if arch not in (None, "x86_64", "amd64", "aarch64", "arm64"):
+    if arch and arch.lower() not in ("x86_64", "amd64", "aarch64", "arm64", *OTHER_ARCHS):
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
     return Machine(
@@ -75,8 +79,23 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
     for name in names:
         found = find_gpu(name, facts)
         arch = found.archs[0] if found.archs else None
+        _check_arch(arch, facts)
         gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:]))
     return tuple(gpus)
+
+
+def _check_arch(arch: GpuArch | None, facts: Facts) -> None:
+    """A number that no chip ever had is a slip of the pen, or newer than the tables."""
+    if isinstance(arch, Sm):
+        known = {Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass}
+        known |= {row.first for row in facts.cuda.driver_end} | {row.last for row in facts.cuda.driver_end}
+        plain = Sm(arch.major, arch.minor)
+        if plain not in known:
+            near = sorted(known, key=lambda sm: abs(sm.major * 10 + sm.minor - plain.major * 10 - plain.minor))[:2]
+            raise BadInput(
+                f"no GPU is known whose architecture is {plain} (known: {min(known)} to {max(known)})",
+                remedy=f"the nearest are {near[0]} and {near[1]}; a newer card needs a newer rekindle",
+            )
 
 
 def _cpu(name: str | None, facts: Facts) -> Cpu:

@@ -19,6 +19,11 @@ def met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
             yield hazard
 
 
+def cured(hazard: Hazard) -> bool:
+    """A patch of ours takes it away: no reason to refuse a compiler, but the sources change."""
+    return hazard.effect == "breaks" and hazard.patch is not None
+
+
 @functools.lru_cache(maxsize=64)
 def _possible(question: Question) -> tuple[Hazard, ...]:
     """Those whose conditions on the machine hold; the rest is up to the candidate."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from rekindle.compat import Name, backend_of
-from rekindle.compat.driver import is_board
-from rekindle.compat.libc import libc_of
+from rekindle.compat.driver import Side, driver_side, is_board
+from rekindle.compat.libc import Libc, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import microarchitecture
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.facts import Platform
+from rekindle.model.facts import JetPack, Platform
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Wish
 from rekindle.model.version import key, matches, same_prefix
@@ -24,6 +24,7 @@ _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 # Cards that no torch ever had kernels for; they are named and set aside.
 _OLDEST_SM = Sm(3, 0)
 _OLDEST_GFX = Gfx("gfx803")
+_SAME_ARCH = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class Question:
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
             board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
             return "aarch64" if board else "x86_64"
-        return "aarch64" if given in ("aarch64", "arm64") else given
+        return _SAME_ARCH.get(given.lower(), given.lower())
 
     # --- the wish, taken apart
 
@@ -102,7 +103,9 @@ class Question:
             asked = "cuda"
         elif flavour.startswith(("rocm", "amd")) or self.wish.rocm:
             asked = "rocm"
-        if asked and (not vendors or any(backend_of(vendor) == asked for vendor in vendors)):
+        if self.machine.os.system == "macos":
+            return "cpu"  # neither CUDA nor ROCm exists there
+        if asked and (not self.machine.gpus or any(backend_of(vendor) == asked for vendor in vendors)):
             return asked
         for vendor in ("nvidia", "amd"):
             if vendor in vendors:
@@ -171,15 +174,48 @@ class Question:
     def driver(self) -> str | None:
         return self.machine.drivers.nvidia if self.backend == "cuda" else None
 
+    @property
+    def side(self) -> Side:
+        """Whose driver numbers count."""
+        return driver_side(self.machine.os)
+
     @functools.cached_property
+    def libc(self) -> Libc | None:
+        return libc_of(self.machine.os, self.facts)
+
+    @property
     def glibc(self) -> str | None:
-        found = libc_of(self.machine.os, self.facts)
-        return found.version if found is not None and found.kind == "glibc" else None
+        return self.libc.version if self.libc and self.libc.kind == "glibc" else None
+
+    @functools.cached_property
+    def memory_gib(self) -> float | None:
+        """What the machine has; a board that is only named is known by its maker's table."""
+        if self.machine.memory_gib is not None or not self.tegra:
+            return self.machine.memory_gib
+        names = {gpu.name for gpu in self.gpus}
+        return next((row.memory_gib for row in self.facts.nvidia.jetson if row.name in names), None)
+
+    @functools.cached_property
+    def jetpack(self) -> JetPack | None:
+        """The JetPack that brings the board's CUDA; without one named, the newest for the board."""
+        if not self.tegra:
+            return None
+        rows = [row for row in self.facts.nvidia.jetpack if all(sm in row.sm for sm in self.sms)]
+        if self.board_cuda:
+            rows = [row for row in rows if same_prefix(self.board_cuda, row.cuda)]
+        return max(rows, key=lambda row: key(row.cuda), default=None)
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:
-        """What the CPU can do; None if nobody knows."""
+        """What an x86 CPU can do; None if nobody knows, and for other CPUs: what is asked here is x86's."""
         return features_of(self.machine.cpu, self.facts) if self.arch == "x86_64" else None
+
+    @functools.cached_property
+    def asked(self) -> tuple[str, ...]:
+        """The names of what was asked for."""
+        wish = self.wish
+        fields = ("torch", "variant", "cuda", "rocm", "cudnn", "compiler", "python", "build")
+        return tuple(name for name in fields if getattr(wish, name))
 
     def cpu_lacks(self, features: tuple[str, ...]) -> bool:
         """True only if it is known that one of them is missing."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from rekindle.compat.cudnn import last_cudnn
-from rekindle.compat.driver import card_drivers, driver_runs, driver_side, toolkit_driver, wanted_driver
+from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
 from rekindle.compat.features import lost_features
-from rekindle.compat.libc import flavour_libc, libc_of, libc_runs
+from rekindle.compat.libc import flavour_libc, libc_runs
+from rekindle.compat.processor import wheel_starts
+from rekindle.compat.toolkit import toolkits_for
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
+from rekindle.model.version import compare
 from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.rules_gpu import card, source_end
+from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.rules_system import pythons_of, span
-
-if TYPE_CHECKING:
-    from rekindle.plan.solve import Outcome
 
 _PLATFORMS = {
     "linux_x86_64": "Linux",
@@ -34,6 +34,9 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if candidate.answer == "install":
         yield from _wheel_reasons(assessed, question)
     else:
+        if assessed.evidence is not None:
+            found = assessed.evidence
+            yield Reason(code=f"evidence-{found.grade}", text=f"Evidence: {found.text}", source=found.source)
         yield from _build_reasons(candidate, question)
     yield from _cpu_reasons(candidate, question)
 
@@ -65,33 +68,36 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
             " download.pytorch.org has no ROCm wheels for Windows and fewer targets."
         )
         yield Reason(code="amd-index", text=text, source=flavour.source[0])
-    if candidate.cuda and question.driver:
-        side = driver_side(question.machine.os)
-        found = driver_runs(question.driver, candidate.cuda, question.sms, side, question.facts)
-        if found.kind == "yes":
-            text = f"{found.text[0].upper()}{found.text[1:]}."
-            yield Reason(code="driver-fits", text=text, source=found.source)
-    if question.wish.cuda and candidate.cuda and all(change.what != "cuda" for change in assessed.changes):
-        text = f"The wheel brings its own CUDA {candidate.cuda} runtime; the CUDA {question.wish.cuda} toolkit is only"
-        yield Reason(code="wheel-brings-cuda", text=text + " needed to compile extensions.")
-    need = flavour_libc(flavour, candidate.torch, question.platform, question.facts)
-    have = libc_of(question.machine.os, question.facts)
-    if need and need.version and have and libc_runs(need, have).kind == "yes":
-        tag = f"manylinux_{need.version.replace('.', '_')}"
-        text = f"glibc {have.version} is new enough: the wheel ({tag}) needs {need.version}."
-        yield Reason(code="glibc-fits", text=text, source="tags of the wheels on PyPI")
+    if candidate.cuda and question.driver and not question.tegra:
+        ptx = needs_ptx(candidate, question)
+        drives = driver_runs(question.driver, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        if drives.kind == "yes":
+            text = f"{drives.text[0].upper()}{drives.text[1:]}."
+            yield Reason(code="driver-fits", text=text, source=drives.source)
+    if question.wish.cuda and candidate.cuda:
+        yield _brings_cuda(candidate, question)
+    libc = libc_runs(flavour_libc(flavour, candidate.torch, question.platform, question.facts), question.libc)
+    if libc.kind == "yes" and libc.reasons:
+        yield Reason(code="glibc-fits", text=f"The C library is new enough: the wheel {libc.text}.", source=libc.source)
+
+
+def _brings_cuda(candidate: Candidate, question: Question) -> Reason:
+    """A wheel needs no toolkit; what the asked one is still good for."""
+    asked = question.wish.cuda
+    text = (
+        f"A wheel needs no CUDA toolkit: it brings its own CUDA {candidate.cuda} runtime. The installed CUDA {asked}"
+        " may stay as it is; it is only used to compile extensions"
+    )
+    newest = max(question.sms, default=None)
+    able = toolkits_for(newest, question.facts) if newest else ()
+    if able and asked and compare(asked, able[0]) < 0:
+        text += f", and for {newest} those take CUDA {able[0]} or newer"
+    return Reason(code="wheel-brings-cuda", text=text + ".", source="https://pytorch.org/get-started/locally")
 
 
 def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    listed = ", ".join(card(gpu) for gpu in question.gpus)
     if candidate.backend == "cuda":
         row = question.facts.toolkit(candidate.cuda or "")
-        if listed and not question.wish.build:
-            yield Reason(
-                code="no-wheel-serves",
-                text=f"No official wheel that keeps the wish has code for {listed}: it takes a source build.",
-                source="wheels table (rekindle facts show wheels)",
-            )
         targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms)
         if row is not None and targets:
             text = f"CUDA {candidate.cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
@@ -102,43 +108,63 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
             yield Reason(code="cuda-targets-arch", text=f"{text} ({reach}).", source=row.source[0])
     elif candidate.backend == "rocm":
         targets = ", ".join(str(gfx) for gfx in question.gfxs) or "the cards present"
-        text = f"No official ROCm wheel that keeps the wish has code for {targets}: build from source with"
-        yield Reason(code="no-wheel-serves", text=f"{text} PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}.")
+        text = f"Built from source for {targets}: PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}."
+        yield Reason(code="rocm-targets-arch", text=text)
     else:
         yield Reason(code="build-asked", text=f"torch {candidate.torch} is built from source for the CPU.")
 
 
+def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
+    """For a build nobody insisted on: what stands against the wheels nearest to the wish."""
+    question = outcome.question
+    wanted = [one for one in outcome.wheels if question.wants_torch(one.candidate.torch)] or outcome.wheels
+    refused = [(one, [r for r in one.refusals if r.change is None and r.certain]) for one in wanted]
+    refused = [(one, why) for one, why in refused if why]
+    if not refused:
+        text = "No official wheel keeps what was asked for, so it takes a source build."
+        if not outcome.wheels:
+            text = (
+                f"No official wheel of this kind exists for {_PLATFORMS[question.platform]}: it takes a source build."
+            )
+        yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
+        return
+    fewest = min(len(why) for _, why in refused)
+    nearest, why = next((one, why) for one, why in refused if len(why) == fewest)
+    listed = ", ".join(card(gpu) for gpu in question.gpus)
+    if all(any(r.code == "gpu-not-in-wheel" for r in reasons) for _, reasons in refused) and listed:
+        text = f"No official wheel that keeps the wish has code for {listed}: it takes a source build."
+        yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
+        return
+    text = (
+        f"No official wheel will do, so it takes a source build. The nearest, {nearest.candidate.name}: {why[0].reason}"
+    )
+    yield Reason(code=why[0].code, text=text, source=why[0].source)
+
+
 def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     name = question.machine.cpu.microarchitecture or question.machine.cpu.name or "this CPU"
-    if question.arch != "x86_64" or question.cpu_features is None or not question.cpu_lacks(("avx2", "fma")):
+    if question.cpu_features is None or not question.cpu_lacks(("avx2", "fma")):
         return
     missing = [f.upper() for f in ("avx", "avx2", "fma") if question.cpu_lacks((f,))]
-    runs = [row for row in question.facts.cpu.run if row.cpu in _as_old_as(name, question)]
-    seen = f" Seen running on an emulated {runs[0].cpu}: torch {', '.join(row.torch for row in runs)}." if runs else ""
-    if candidate.answer == "install":
-        text = (
-            f"{name} has no {', '.join(missing)}, and needs no build for that: wheels hold default kernels beside"
-            f" the AVX2 ones and choose at run time (dispatch; ATEN_CPU_CAPABILITY).{seen}"
-        )
-    else:
+    if candidate.answer == "build":
         text = (
             f"{name} has no {', '.join(missing)}: the kernels are compiled for it and the AVX2 and AVX512 sets are left"
             f" out (CXX_AVX2_FOUND=OFF); -mfma or -mavx2 would crash. Official wheels dispatch at run time anyway."
         )
-    yield Reason(code="cpu-dispatch", text=text, source=runs[0].source[0] if runs else "ATen/native/DispatchStub.cpp")
-
-
-def _as_old_as(name: str, question: Question) -> set[str]:
-    """The emulated CPUs that have no more features than this one."""
-    features = question.cpu_features or frozenset()
-    table = question.facts.cpu.microarchitecture
-    fitting = {row.cpu for row in question.facts.cpu.run if set(table[row.cpu].features) <= features}
-    return {name} if name in fitting else fitting
+        yield Reason(code="cpu-dispatch", text=text, source="ATen/native/DispatchStub.cpp")
+        return
+    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    said = {"yes": f" It was {seen.text}.", "partly": f" It {seen.text}.", "unknown": f" But {seen.text}."}
+    text = (
+        f"{name} has no {', '.join(missing)}, and needs no build for that: wheels hold default kernels beside"
+        f" the AVX2 ones and choose at run time (dispatch; ATEN_CPU_CAPABILITY).{said.get(seen.kind, '')}"
+    )
+    yield Reason(code="cpu-dispatch", text=text, source=seen.source or "ATen/native/DispatchStub.cpp")
 
 
 def cpu_plan_reasons(question: Question) -> Iterator[Reason]:
     """For a "no": what is the matter with each card."""
-    for gpu in question.hopeless_gpus:
+    for gpu in question.hopeless_gpus or (question.machine.gpus if question.platform.startswith("macos") else ()):
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
 
 
@@ -159,8 +185,9 @@ def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
 def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     question, candidate = outcome.question, assessed.candidate
     for gpu in outcome.unserved:
-        text = f"{card(gpu)} is not served by this plan: no torch, or only a much older one, serves all cards."
-        yield Reason(code="gpu-not-served", text=text)
+        why = outcome.apart.text if outcome.apart else "no torch, or only a much older one, serves all cards"
+        text = f"{card(gpu)} is not served by this plan: {why}."
+        yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
     for gpu in question.hopeless_gpus:
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
     for gpu in question.usable_gpus:
@@ -192,14 +219,15 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
     if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
         yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
+    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    if candidate.answer == "install" and seen.kind == "partly":
+        yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
     if candidate.cuda and not question.driver and not question.tegra:
-        side = driver_side(question.machine.os)
-        need = toolkit_driver(candidate.cuda, side, question.facts)
-        want = wanted_driver(candidate.cuda, question.sms, side, question.facts)
-        if want:
-            yield Reason(
-                code="driver-needed", text=f"Needs NVIDIA driver {want} ({need.own} came with it).", source=need.source
-            )
+        ptx = needs_ptx(candidate, question)
+        want = wanted_driver(candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        needs = driver_runs(None, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        if want and needs.kind == "unknown":
+            yield Reason(code="driver-needed", text=f"Needs NVIDIA driver {want}.", source=needs.source)
 
 
 def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -208,19 +236,28 @@ def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
         lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
         yield from (reason for reason in lost if reason.code not in seen)
         seen |= {reason.code for reason in lost}
-    if question.tegra and candidate.answer == "install" and candidate.cuda:
-        text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
-        yield Reason(code="jetpack", text=text, source="https://developer.nvidia.com/embedded/jetpack-archive")
+    yield from _jetson(candidate, question)
     kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
     if kepler and isinstance(kepler[0].arch, Sm):
         last = last_cudnn(kepler[0].arch, question.facts)
-        proof = (
-            "Nobody is known to have proven this wheel on the card"
-            if candidate.answer == "install"
-            else "Few have built for it"
-        )
-        end = card_drivers(kepler[0].arch, driver_side(question.machine.os), question.facts).last
-        text = (
-            f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R{end} the last driver. {proof}."
-        )
+        branch = card_drivers(kepler[0].arch, question.side, question.facts).last
+        text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R{branch} the last driver."
+        if candidate.answer == "install":
+            text += " The wheel has code for it; no run of this wheel on such a card is on record."
         yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")
+
+
+def _jetson(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    if not question.tegra or candidate.cuda is None:
+        return
+    source = "https://developer.nvidia.com/embedded/jetpack-archive"
+    pack = question.jetpack
+    if candidate.answer == "install":
+        text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
+        yield Reason(code="jetpack", text=text, source=source)
+    if pack is not None:
+        text = (
+            f"NVIDIA publishes its own wheels for {pack.name} (CUDA {pack.cuda}, cuDNN {pack.cudnn}, Python"
+            f" {pack.python}): torch {pack.torch}. Where one of them will do, nothing has to be built: {pack.wheels}"
+        )
+        yield Reason(code="jetson-wheels", text=text, source=pack.source[-1])

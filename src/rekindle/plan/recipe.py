@@ -9,10 +9,12 @@ from rekindle.facts.cpus import microarchitecture
 from rekindle.model.arch import Sm
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare, key, minor
+from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.compilers import visual_studio
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
+from rekindle.plan.steps import front_end
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -23,6 +25,8 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
         return None
     if candidate.flavour is not None:
         return candidate.flavour.cudnn
+    if question.jetpack is not None and minor(question.jetpack.cuda) == minor(candidate.cuda):
+        return question.jetpack.cudnn  # it is on the board already
     majors = question.facts.era(candidate.torch).cudnn_major
     oldest = min(question.sms, default=None)
     asked = question.wish.cudnn if question.wish.cudnn and key(question.wish.cudnn)[0] in majors else None
@@ -56,16 +60,21 @@ def make_recipe(assessed: Assessed, question: Question) -> BuildRecipe:
     losses: list[str] = []
     patches: list[str] = []
     for hazard in met(candidate, question):
-        env |= hazard.env
+        _join(env, hazard.env)
         cmake |= hazard.cmake
         if hazard.patch:
             patches.append(hazard.patch)
     _compiler_settings(candidate, question, env)
     _cpu_settings(candidate, question, env, cmake)
     _losses(candidate, question, env, losses)
+    blas = plan_blas(question)
+    env |= blas.env
+    jobs = _jobs(candidate, question)
+    if question.memory_gib is not None:
+        env["MAX_JOBS"] = str(jobs)
     cudnn = planned_cudnn(candidate, question)
-    toolchain = _toolchain(candidate, question, cudnn)
-    disk, memory, minutes = _resources(candidate, question, len(arch_list))
+    toolchain = {**_toolchain(candidate, question, cudnn), "blas": blas.where}
+    disk, memory, minutes = _resources(candidate, question, len(arch_list), jobs)
     return BuildRecipe(
         source=SOURCE,
         env=env,
@@ -73,14 +82,20 @@ def make_recipe(assessed: Assessed, question: Question) -> BuildRecipe:
         patches=tuple(patches),
         compiler=candidate.compiler,
         toolchain=toolchain,
-        pins=_pins(candidate, question),
-        asserts={**backend.build_asserts(arch_list), **_asserts(candidate, cmake)},
+        pins={**_pins(candidate, question), **blas.pins},
+        asserts={**backend.build_asserts(arch_list), **_asserts(candidate, cmake), **blas.asserts},
         losses=tuple(losses),
         disk_gib=disk,
         memory_gib=memory,
         minutes=minutes,
         arch_list=arch_list,
     )
+
+
+def _join(env: dict[str, str], more: dict[str, str]) -> None:
+    """Flags of several origins add up; any other variable has one value."""
+    for name, value in more.items():
+        env[name] = f"{env[name]} {value}" if name.endswith("FLAGS") and name in env else value
 
 
 def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
@@ -127,7 +142,7 @@ def _cpu_settings(candidate: Candidate, question: Question, env: dict[str, str],
         flags = row.flags.get(kind, "")
         march = next((flag for flag in flags.split() if flag.startswith("-march=")), None)
         if march and question.cpu_lacks(("avx2",)):
-            env |= {"CFLAGS": march, "CXXFLAGS": march}
+            _join(env, {"CFLAGS": march, "CXXFLAGS": march})
 
 
 def _losses(candidate: Candidate, question: Question, env: dict[str, str], losses: list[str]) -> None:
@@ -152,7 +167,7 @@ def _losses(candidate: Candidate, question: Question, env: dict[str, str], losse
     if question.cpu_lacks(("avx2", "fma")):
         env["USE_FBGEMM"] = "0"
         losses.append("FBGEMM (quantised operators): it needs AVX2")
-        losses.append("NNPACK: it needs AVX2 and steps aside by itself")
+        losses.append("NNPACK: on x86 it needs AVX2 and steps aside by itself")
 
 
 def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
@@ -168,6 +183,7 @@ def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
         "setuptools": era.setuptools or "<60",
         "typing_extensions": "",
         "wheel": "",
+        **{name: "" for name in front_end(candidate.torch, question.facts).needs},
     }
 
 
@@ -208,12 +224,20 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
     return kit
 
 
-def _resources(candidate: Candidate, question: Question, archs: int) -> tuple[float, float, tuple[int, int]]:
-    """Disk, memory, and minutes on this machine: as many jobs as have cores and room for large compilers."""
-    gpu = candidate.backend != "cpu"
+def _jobs(candidate: Candidate, question: Question) -> int:
+    """As many as have cores and room for large compilers."""
     row = build_cost(candidate.torch, candidate.backend, question.facts)
     threads = question.machine.cpu.threads or question.machine.cpu.cores or 8
+    return jobs_for(question.memory_gib, threads, row, question.machine.swap_gib)
+
+
+def _resources(candidate: Candidate, question: Question, archs: int, jobs: int) -> tuple[float, float, tuple[int, int]]:
+    """Disk, memory (no more than that many jobs need), and minutes on this machine."""
+    gpu = candidate.backend != "cpu"
+    row = build_cost(candidate.torch, candidate.backend, question.facts)
     cpu_minutes = row.cpu_minutes + row.arch_minutes * (max(archs, 1) if gpu else 0)
-    jobs = jobs_for(question.machine.memory_gib, threads, row, question.machine.swap_gib)
     low = max(5, round(cpu_minutes / jobs))
-    return row.disk_gib, row.memory_gib, (low, low * 2)
+    memory = (
+        row.memory_gib if question.memory_gib is None else max(row.largest_gib, min(row.memory_gib, jobs * row.job_gib))
+    )
+    return row.disk_gib, memory, (low, low * 2)

@@ -1,4 +1,4 @@
-"""R1xx: does it run on the cards, with this driver and these math libraries?"""
+"""R1xx: does it run on the cards, with this driver and these math libraries? Judged in :mod:`rekindle.compat`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Iterator
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_covers
-from rekindle.compat.driver import driver_runs, driver_side
+from rekindle.compat.driver import driver_runs
 from rekindle.compat.toolkit import compiles_for
 from rekindle.facts import Facts
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import compare
 from rekindle.plan.candidate import Candidate
+from rekindle.plan.evidence import arch_syntax, sources_parse
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
+
+# A driver may be installed or replaced; these say that none could do.
+_NO_DRIVER = ("driver-none-for-all", "driver-branch-ended")
 
 
 def card(gpu: Gpu) -> str:
@@ -46,63 +50,68 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
             )
 
 
-@rule("R102")
-def driver_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The driver runs this CUDA and still drives the cards; another one is proposed where that would do."""
-    if candidate.cuda is None or question.tegra:
-        return
-    named = [(gpu.arch, card(gpu)) for gpu in question.gpus if isinstance(gpu.arch, Sm)]
-    found = driver_runs(
-        question.driver,
-        candidate.cuda,
-        [sm for sm, _ in named],
-        driver_side(question.machine.os),
-        question.facts,
-        ptx=_only_ptx(candidate, question),
-        names=[name for _, name in named],
-    )
-    if found.kind != "no":
-        return
-    change = None
-    if question.driver and found.want:
-        change = Change(what="driver", from_=question.driver, to=found.want, why=found.text)
-    yield Refusal(
-        rule="R102",
-        code=found.code,
-        what=f"driver {question.driver}" if change else f"CUDA {candidate.cuda}",
-        reason=f"{found.text[0].upper()}{found.text[1:]}.",
-        remedy=f"install driver {found.want}" if change else None,
-        source=found.source,
-        change=change,
-    )
-
-
-def _only_ptx(candidate: Candidate, question: Question) -> bool:
-    """Does some card run this wheel only if the driver compiles it?"""
+def needs_ptx(candidate: Candidate, question: Question) -> bool:
+    """Does the driver have to compile PTX for a card, because the wheel has no machine code for it?"""
     if candidate.flavour is None:
         return False
     backend = BACKENDS[candidate.backend]
-    return any(
-        backend.covers(candidate.flavour, question.platform, gpu, question.facts).kind == "jit" for gpu in question.gpus
+    found = (backend.covers(candidate.flavour, question.platform, gpu, question.facts) for gpu in question.gpus)
+    return any(coverage.kind == "jit" for coverage in found)
+
+
+@rule("R102")
+def driver_serves(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """One driver drives every card and runs this CUDA: neither too old for it nor newer than a card's last branch."""
+    if candidate.cuda is None or question.tegra:
+        return
+    driver = question.driver
+    cards = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm)]
+    answer = driver_runs(
+        driver,
+        candidate.cuda,
+        question.sms,
+        question.side,
+        question.facts,
+        ptx=needs_ptx(candidate, question),
+        names=[card(gpu) for gpu in cards],
+    )
+    if answer.kind != "no":
+        return
+    reason = f"{answer.text[0].upper()}{answer.text[1:]}."
+    change = None
+    if answer.code not in _NO_DRIVER:
+        change = Change(what="driver", from_=driver, to=answer.want, why=answer.text)
+    elif answer.code == "driver-none-for-all" and question.wish.build:
+        # One wheel for several machines is a fair wish: each card runs it, only not in one box.
+        names = ", ".join(card(gpu) for gpu in cards)
+        change = Change(
+            what="machine", from_=f"{names} in one", to="each card in a machine of its own", why=answer.text
+        )
+    yield Refusal(
+        rule="R102",
+        code=answer.code,
+        what=f"driver {driver}" if driver else f"CUDA {candidate.cuda}",
+        reason=reason,
+        remedy=f"install NVIDIA driver {answer.want}" if answer.want else "use each card in a machine of its own",
+        source=answer.source,
+        change=change,
     )
 
 
 @rule("R103", "install")
 def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The cuDNN that comes with the wheel still has code for the cards."""
-    flavour = candidate.flavour
-    if flavour is None or flavour.cudnn is None or candidate.cuda is None:
-        return
+    assert candidate.flavour is not None
     for gpu in question.gpus:
-        found = cudnn_covers(flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
-        if found.kind == "partly":
+        answer = cudnn_covers(candidate.flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
+        if answer.kind == "partly":
             yield Refusal(
                 rule="R103",
-                code=found.code,
+                code=answer.code,
                 what=candidate.name,
-                reason=f"{candidate.name} does not serve {card(gpu)} well: {found.text}.",
-                remedy=f"a wheel with an older cuDNN, for {gpu.arch} at most {found.want}",
-                source=found.source,
+                reason=f"{candidate.name} brings cuDNN {candidate.flavour.cudnn}. For {card(gpu)}: {answer.text}.",
+                remedy=f"a wheel with an older cuDNN, for {gpu.arch} at most {answer.want}",
+                source=answer.source,
             )
 
 
@@ -114,40 +123,37 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
     for gpu in question.gpus:
         if not isinstance(gpu.arch, Sm):
             continue
-        found = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
-        if found.kind in ("no", "partly"):
+        answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
+        if answer.kind in ("no", "partly"):
             yield Refusal(
                 rule="R111",
-                code=found.code,
+                code=answer.code,
                 what=f"CUDA {candidate.cuda}",
-                reason=f"{found.text}.",
-                remedy=f"use CUDA {found.want}" if found.want else None,
-                source=found.source,
+                reason=f"{answer.text}.",
+                remedy=f"to compile, use CUDA {answer.want}" if answer.want else None,
+                source=answer.source,
             )
 
 
 @rule("R112", "build")
 def sources_take_arch(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The release's own arch list knows the cards: older sources do not parse newer numbers."""
+    """The build's own CMake understands the cards' numbers: before 2.6 it reads one digit before the point."""
     if candidate.backend != "cuda":
         return
-    era = question.facts.era(candidate.torch)
-    accepted = {parse_sm(arch) for arch in era.accepts}
     for gpu in question.gpus:
         sm = gpu.arch
-        if not isinstance(sm, Sm) or sm in accepted or not accepted:
-            continue
-        newest = max(accepted)
-        # A sibling of a known generation passes through CMake; a new generation does not.
-        if sm < min(accepted) or (sm.major <= newest.major and any(sm.major == known.major for known in accepted)):
-            continue
-        yield Refusal(
-            rule="R112",
-            code="source-does-not-know-arch",
-            what=f"torch {candidate.torch}",
-            reason=f"the sources of torch {candidate.torch} end at {newest} and do not know {sm} ({sm.dotted}).",
-            source=era.source[0],
-        )
+        if isinstance(sm, Sm) and not sources_parse(candidate.torch, sm, question.facts):
+            row = arch_syntax(candidate.torch, question.facts)
+            able = next((v for v in reversed(question.facts.releases) if sources_parse(v, sm, question.facts)), None)
+            yield Refusal(
+                rule="R112",
+                code="source-does-not-know-arch",
+                what=f"torch {candidate.torch}",
+                reason=f"the sources of torch {candidate.torch} do not understand {sm.dotted} ({card(gpu)}) in"
+                " TORCH_CUDA_ARCH_LIST.",
+                remedy=f"build torch {able} or newer" if able else None,
+                source=row.source[0],
+            )
 
 
 @functools.lru_cache(maxsize=256)
@@ -168,7 +174,8 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
             rule="R113",
             code="source-ended-for-arch",
             what=f"torch {candidate.torch}",
-            reason=f"torch {end.torch_last} is the last that is known to compile for {card(gpu)}"
+            reason=f"torch {end.torch_last} is the last that can be expected to compile for {card(gpu)}"
             f"{f', with CUDA {end.cuda_last} at most' if end.cuda_last else ''}.",
+            remedy=f"torch {end.torch_last} or older",
             source=end.source[0],
         )

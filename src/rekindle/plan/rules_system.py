@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.compat.libc import flavour_libc, libc_of, libc_runs
+from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import key
 from rekindle.plan.candidate import Candidate
@@ -80,20 +80,16 @@ def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[
 
 @rule("R401", "install")
 def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """The C library is of the wheel's kind, and as new as its tag wants."""
+    """The C library is as new as the wheel's manylinux tag wants."""
     assert candidate.flavour is not None
     need = flavour_libc(candidate.flavour, candidate.torch, question.platform, question.facts)
-    have = libc_of(question.machine.os, question.facts)
-    found = libc_runs(need, have)
-    if need is None or have is None or found.kind != "no":
-        return
-    if have.kind == "musl":
-        reason = f"{candidate.name} is made for glibc, and this system uses musl; no torch wheel is published for musl."
-        remedy = "a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
-    else:
-        tag = f"manylinux_{(need.version or '').replace('.', '_')}"
-        reason = (
-            f"{candidate.name} is a {tag} wheel: it needs glibc {need.version}, and this system has {have.version}."
+    answer = libc_runs(need, question.libc)
+    if answer.kind == "no":
+        yield Refusal(
+            rule="R401",
+            code=answer.code,
+            what=candidate.name,
+            reason=f"The wheel {candidate.name.removeprefix('torch ')} {answer.text}.",
+            remedy="an older torch, a container, or a newer distribution",
+            source=answer.source,
         )
-        remedy = "an older torch (2.6 is the last for glibc 2.17), a container, or a newer distribution"
-    yield Refusal(rule="R401", code=found.code, what=candidate.name, reason=reason, remedy=remedy, source=found.source)

@@ -9,7 +9,7 @@ from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.compilers import problems
-from rekindle.plan.hazards import met
+from rekindle.plan.hazards import cured, met
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
 
@@ -82,7 +82,7 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
     """Nobody reported that this very combination breaks."""
     for hazard in met(candidate, question):
         # A compiler's hazard is a matter of choosing another one: R202.
-        if hazard.effect == "breaks" and hazard.compiler is None:
+        if hazard.effect == "breaks" and hazard.compiler is None and not cured(hazard):
             yield Refusal(
                 rule="R204",
                 code=hazard.id,
@@ -90,6 +90,23 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
                 reason=hazard.text,
                 remedy=hazard.remedy,
                 source=hazard.source[0],
+            )
+
+
+@rule("R207", "build")
+def sources_need_no_patch(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The sources build as they were released; a known defect that a patch of ours cures is a change of them."""
+    for hazard in met(candidate, question):
+        if cured(hazard):
+            why = f"{hazard.text} The patch {hazard.patch} cures it"
+            yield Refusal(
+                rule="R207",
+                code=hazard.id,
+                what=candidate.name,
+                reason=f"{why}.",
+                remedy=hazard.remedy,
+                source=hazard.source[0],
+                change=Change(what="sources", from_="as released", to=f"with the patch {hazard.patch}", why=why),
             )
 
 

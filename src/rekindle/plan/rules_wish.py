@@ -14,12 +14,7 @@ from rekindle.model.version import key, same_prefix
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
-from rekindle.plan.rules_gpu import (
-    card,
-    driver_is_new_enough,
-    sources_take_arch,
-    toolkit_targets_cards,
-)
+from rekindle.plan.rules_gpu import card, driver_serves, sources_take_arch, toolkit_targets_cards
 from rekindle.plan.rules_jetson import jetpack_offers_cuda
 from rekindle.plan.rules_rocm import rocm_knows_target
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
@@ -32,6 +27,7 @@ def _departure(number: str, what: str, asked: str, got: str | None, why: str) ->
         what=f"{what} {asked}",
         reason=why,
         change=Change(what=what, from_=asked, to=got, why=why),
+        departure=True,
     )
 
 
@@ -42,7 +38,7 @@ def _wrong_vendor(number: str, what: str, asked: str, question: Question) -> Ref
     needs = {"cuda": "which needs CUDA", "rocm": "which needs ROCm", "cpu": "which runs torch on the CPU"}
     why = f"{kinds[what]}, and this is {names}, {needs[question.backend]}."
     refusal = _departure(number, what, asked, None, why)
-    return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally")
+    return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally", departure=False)
 
 
 @rule("R001")
@@ -68,7 +64,7 @@ def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> boo
         toolkit_targets_cards,
         sources_take_arch,
         toolkit_is_new_enough,
-        driver_is_new_enough,
+        driver_serves,
         jetpack_offers_cuda,
     )
     return not any(True for check in checks for _ in check(built, question))

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Literal
 
-from rekindle.model.plan import Step
+from rekindle.model.plan import HERE, Step
 
 Shell = Literal["sh", "cmd", "powershell"]
 _CMD_SPECIAL = set(" &|<>^()%!,;=")
@@ -26,27 +26,58 @@ def _lines(step: Step, shell: Shell) -> list[str]:
         return [f"cd {_word(step.folder or '.', shell)}"]
     if step.kind == "activate":
         folder = step.folder or ".venv"
-        if shell == "sh":
-            return [f". {_word(folder, shell)}/bin/activate"]
-        script = "activate.bat" if shell == "cmd" else "Activate.ps1"
-        return [f"{'call ' if shell == 'cmd' else ''}{folder}\\Scripts\\{script}"]
-    words = " ".join(_word(word, shell) for word in step.argv)
-    if step.kind == "call":
-        return [_call(words, shell)]
-    return [words]
+        scripts = {"sh": f". {folder}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
+        return [scripts.get(shell, f"{folder}\\Scripts\\Activate.ps1")]
+    if step.kind == "vcvars":
+        return _vcvars(step.argv[0], shell)
+    if step.kind == "write":
+        return _write(step.folder or "", step.argv, shell)
+    if step.kind == "install-built":
+        return [_install_built(step.folder or "dist", shell)]
+    return [" ".join(_word(word, shell) for word in step.argv)]
 
 
-def _call(words: str, shell: Shell) -> str:
-    """A batch file for its variables. PowerShell cannot take them over by itself: cmd prints them, it reads them."""
-    if shell == "cmd":
-        return f"call {words}"
+def _vcvars(toolset: str, shell: Shell) -> list[str]:
+    """Visual Studio is found by its own tool, whatever edition it is. PowerShell cannot take over a batch file's
+    variables by itself: cmd prints them and it reads them."""
+    ask = "-products * -latest -property installationPath"
+    version = f" -vcvars_ver={toolset}" if toolset else ""
+    script = "VC\\Auxiliary\\Build\\vcvarsall.bat"
     if shell == "sh":
-        return f". {words}"
+        return []
+    if shell == "cmd":
+        where = '"%ProgramFiles(x86)%\\Microsoft Visual Studio\\Installer\\vswhere.exe"'
+        return [f'for /f "usebackq delims=" %i in (`{where} {ask}`) do call "%i\\{script}" x64{version}']
     taken = "if ($_ -match '^([^=]+)=(.*)$') { Set-Item \"env:$($matches[1])\" $matches[2] }"
-    return f"cmd /c '{words.replace(chr(39), chr(34))} >nul && set' | ForEach-Object {{ {taken} }}"
+    return [
+        f'$vs = & "${{env:ProgramFiles(x86)}}\\Microsoft Visual Studio\\Installer\\vswhere.exe" {ask}',
+        f'cmd /c "`"$vs\\{script}`" x64{version} >nul && set" | ForEach-Object {{ {taken} }}',
+    ]
+
+
+def _write(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
+    if shell == "sh":
+        return [f"printf '%s\\n' {' '.join(shlex.quote(line) for line in lines)} > {_word(name, shell)}"]
+    if shell == "cmd":
+        return [f"{'>' if number == 0 else '>>'}{name} echo {line}" for number, line in enumerate(lines)]
+    quoted = ", ".join(f"'{line.replace(chr(39), chr(39) * 2)}'" for line in lines)
+    return [f"Set-Content -Encoding ascii {name} {quoted}"]
+
+
+def _install_built(folder: str, shell: Shell) -> str:
+    """The wheel just made; its name is not known beforehand, and cmd expands no stars."""
+    if shell == "sh":
+        return f"python -m pip install --force-reinstall {folder}/*.whl"
+    if shell == "cmd":
+        return f'for %i in ({folder}\\*.whl) do python -m pip install --force-reinstall "%i"'
+    return f"python -m pip install --force-reinstall (Get-Item {folder}\\*.whl).FullName"
 
 
 def _set(name: str, value: str, shell: Shell) -> str:
+    rest = value.removeprefix(HERE)
+    if rest != value:
+        spelled = {"sh": f'export {name}="$PWD{rest}"', "cmd": f'set "{name}=%CD:\\=/%{rest}"'}
+        return spelled.get(shell, f"$env:{name} = $PWD.Path.Replace('\\', '/') + '{rest}'")
     if shell == "sh":
         return f"export {name}={shlex.quote(value)}"
     if shell == "cmd":

@@ -6,23 +6,25 @@ and named, never silently dropped.
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from rekindle.compat.driver import driver_runs, wanted_driver
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
-from rekindle.model.machine import Gpu, Machine
-from rekindle.model.plan import Plan, Wish
-from rekindle.model.version import minor
+from rekindle.model.machine import Drivers, Gpu, Machine
+from rekindle.model.plan import Plan, Reason, Wish
+from rekindle.model.version import compare, minor
 from rekindle.plan.assess import assess, assessed_builds, with_hazards
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import buildable_releases, official
-from rekindle.plan.cost import BUILD_AS_ASKED, preference
+from rekindle.plan.cost import BUILD_AS_ASKED
+from rekindle.plan.obstacles import find_obstacle
+from rekindle.plan.outcome import Alone, Near, Outcome
 from rekindle.plan.question import Question
+from rekindle.plan.rules_gpu import card
 from rekindle.plan.wheelhouse import HouseWheel, house_candidates
 from rekindle.plan.wish import check_wish
 from rekindle.plan.words import compose
@@ -30,27 +32,7 @@ from rekindle.plan.words import compose
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
 _HELD_BACK = 5  # minor releases
-
-
-@dataclass
-class Outcome:
-    """All that was assessed; ``best`` is None where nothing is feasible."""
-
-    question: Question
-    wheels: list[Assessed] = field(default_factory=list)
-    builds: list[Assessed] = field(default_factory=list)
-    unserved: tuple[Gpu, ...] = ()
-    partial: list[tuple[tuple[Gpu, ...], Assessed]] = field(default_factory=list)  # ways that serve only some cards
-
-    @functools.cached_property
-    def feasible(self) -> list[Assessed]:
-        """Best first. Read only when all is assessed."""
-        both = [assessed for assessed in (*self.wheels, *self.builds) if assessed.feasible]
-        return sorted(both, key=lambda assessed: preference(assessed, self.question))
-
-    @property
-    def best(self) -> Assessed | None:
-        return next(iter(self.feasible), None)
+_NEAR = 2
 
 
 def make_plan(
@@ -60,34 +42,103 @@ def make_plan(
     question = Question(machine, wish or Wish(), facts or load_facts())
     check_wish(question)
     outcome = solve(question, wheelhouse)
+    if outcome.best is None:
+        outcome.nearest = find_nearest(question)
     for assessed in outcome.feasible[:1]:
         with_hazards(assessed, outcome.question)
     return compose(outcome)
 
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
-    """Judge for all cards; where nothing serves them all, for as many as possible."""
-    if question.cards_are_hopeless:
-        return Outcome(question)
+    """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have."""
+    obstacle = find_obstacle(question)
+    if obstacle is not None or question.cards_are_hopeless:
+        return Outcome(question, obstacle=obstacle)
     outcome = _assess_all(question, wheelhouse)
-    best = outcome.best
-    if len(question.gpus) < 2 or (best is not None and best.candidate.answer == "install"):
+    if len(question.gpus) < 2:
         return outcome
+    best = outcome.best
+    chosen = outcome
+    groups: list[tuple[tuple[Gpu, ...], Outcome]] = []
     for kept in _subsets(question.gpus):
-        dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
-        others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
-        machine = msgspec.structs.replace(question.machine, gpus=others)
-        smaller = _assess_all(Question(machine, question.wish, question.facts), wheelhouse)
+        if best is not None and len(kept) < len(question.gpus) - 1:
+            break
+        smaller = _assess_all(_with_only(kept, question), wheelhouse)
         if smaller.best is None:
             continue
-        if best is None or _much_newer(smaller.best, best, question):
+        groups.append((kept, smaller))
+        if chosen is outcome and (best is None or _much_newer(smaller.best, best, question)):
             smaller.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
-            return smaller
-        if len(kept) == len(question.gpus) - 1:
-            outcome.partial.append((kept, smaller.best))
-        else:
-            break
-    return outcome
+            chosen = smaller
+        if best is None and {gpu.arch for group, _ in groups for gpu in group} == {gpu.arch for gpu in question.gpus}:
+            break  # every card has a plan by now
+    for kept, smaller in groups:
+        if smaller is not chosen and smaller.best is not None and _is_worth_telling(kept, smaller.best, chosen):
+            chosen.alone.append(Alone(kept, smaller.best, _driver_for(smaller)))
+    if chosen is not outcome:
+        chosen.apart = _apart(question)
+    return chosen
+
+
+def find_nearest(question: Question) -> list[Near]:
+    """The nearest things that work: with less asked for, another driver or C library, or without the GPU."""
+    found: list[Near] = []
+    for why, machine, wish in _easier(question):
+        other = Question(machine, wish, question.facts)
+        if find_obstacle(other) is None and (best := _assess_all(other, ()).best) is not None:
+            found.append(Near(why, best))
+            if len(found) == _NEAR:
+                break
+    return found
+
+
+def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
+    machine, wish = question.machine, question.wish
+    glibc = msgspec.structs.replace(machine, os=msgspec.structs.replace(machine.os, distro=None, libc=None))
+    if question.libc is not None and question.libc.kind == "musl":
+        yield "on a system with glibc", glibc, wish
+    if not question.cards_are_hopeless:
+        if wish.build:
+            yield "without insisting on a build", machine, msgspec.structs.replace(wish, build=False)
+        if question.asked:
+            yield "with nothing asked for but the machine", machine, Wish()
+        if machine.drivers.nvidia:
+            yield "with another driver", msgspec.structs.replace(machine, drivers=Drivers()), Wish()
+    if machine.gpus:
+        yield "on the CPU alone", msgspec.structs.replace(machine, gpus=()), Wish(python=wish.python, variant="cpu")
+
+
+def _with_only(kept: tuple[Gpu, ...], question: Question) -> Question:
+    dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
+    others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
+    machine = msgspec.structs.replace(question.machine, gpus=others)
+    return Question(machine, question.wish, question.facts)
+
+
+def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: Outcome) -> bool:
+    """A group of cards that the plan leaves out, or one that could have a better torch without the others."""
+    if chosen.unserved:
+        return any(gpu in chosen.unserved for gpu in kept)
+    best = chosen.best
+    if best is None:
+        return True
+    newer = compare(own.candidate.torch, best.candidate.torch) > 0
+    return newer or (own.candidate.answer == "install" and best.candidate.answer == "build")
+
+
+def _driver_for(outcome: Outcome) -> str | None:
+    best, question = outcome.best, outcome.question
+    if best is None or best.candidate.cuda is None:
+        return None
+    return wanted_driver(best.candidate.cuda, question.sms, question.side, question.facts)
+
+
+def _apart(question: Question) -> Reason | None:
+    """Why the cards cannot share a driver, where that is the matter."""
+    answer = driver_runs(
+        None, None, question.sms, question.side, question.facts, names=[card(gpu) for gpu in question.gpus]
+    )
+    return answer.reasons[0] if answer.kind == "no" else None
 
 
 def _much_newer(smaller: Assessed, whole: Assessed, question: Question) -> bool:
@@ -163,11 +214,17 @@ def _find_builds(question: Question) -> list[Assessed]:
             if not assessed.feasible:
                 continue
             here += 1
-            if not assessed.changes and not assessed.doubts:
+            if not assessed.changes and not assessed.doubts and _is_supported(assessed, question):
                 return found
             if here >= _ENOUGH_BUILDS:
                 break
         feasible += here
-        if feasible >= 3 * _ENOUGH_BUILDS:
+        if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(one, question) for one in found if one.feasible):
             break
     return found
+
+
+def _is_supported(assessed: Assessed, question: Question) -> bool:
+    """Somebody compiled it, or it is the very release that was asked for."""
+    known = assessed.evidence is None or assessed.evidence.grade != "untried" or assessed.evidence.near
+    return known or question.torch is not None

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from rekindle.model.facts import Flavour
-from rekindle.model.plan import BuildRecipe, Request, Step, pip_arguments
-from rekindle.model.version import compare
+import functools
+
+import msgspec
+
+from rekindle.facts import Facts
+from rekindle.facts.companions import companions
+from rekindle.model.facts import Flavour, FrontEnd
+from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, pip_arguments
+from rekindle.model.version import compare, key
+from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
+from rekindle.plan.shell import spell
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
 FIRST_OWN_INDEX = "1.11"
 _STABLE = "https://download.pytorch.org/whl/torch_stable.html"
 
 
-def install_requests(assessed: Assessed, question: Question) -> tuple[Request, ...]:
-    """What gets installed: torch, its companions, and a NumPy that this torch was made for."""
+def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Request, ...], tuple[Reason, ...]]:
+    """What gets installed: torch, the companions that exist, and a NumPy this torch was made for; and what is left
+    out, with the reason."""
     candidate = assessed.candidate
     flavour = candidate.flavour
     assert flavour is not None
     requests = [_torch(candidate, flavour, question)]
+    left_out: list[Reason] = []
     if requests[0].url is None and requests[0].links is None and flavour.publisher == "pytorch":
-        requests += _companions(candidate, requests[0].index, question)
+        beside, left_out = _companions(candidate, flavour, requests[0].index, question)
+        requests += beside
     if numpy := numpy_limit(candidate, question):
         why = f"torch {candidate.torch} was compiled for NumPy 1"
         requests.append(Request(name="numpy", specifier=numpy, why=why))
-    return tuple(requests)
+    return tuple(requests), tuple(left_out)
 
 
 def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Request:
@@ -42,13 +53,22 @@ def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Reques
     return Request(name="torch", version=candidate.torch + local, index=index, why=why)
 
 
-def _companions(candidate: Candidate, index: str | None, question: Question) -> list[Request]:
-    row = question.facts.release(candidate.torch)
-    assert row is not None
-    local = f"+{candidate.flavour.name}" if index and candidate.flavour else ""
-    pairs = (("torchvision", row.torchvision), ("torchaudio", row.torchaudio))
-    why = f"the one made for torch {candidate.torch}"
-    return [Request(name=name, version=version + local, index=index, why=why) for name, version in pairs if version]
+def _companions(
+    candidate: Candidate, flavour: Flavour, index: str | None, question: Question
+) -> tuple[list[Request], list[Reason]]:
+    """Only what exists for this index, platform and Python is asked for; one missing package would stop the line."""
+    local = f"+{flavour.name}" if index else ""
+    found, missing = [], []
+    for one in companions(
+        question.facts, candidate.torch, flavour.name, question.platform, candidate.python or "", pypi=index is None
+    ):
+        if one.exists and one.version:
+            why = f"the one made for torch {candidate.torch}"
+            found.append(Request(name=one.package, version=one.version + local, index=index, why=why))
+        elif one.why:
+            text = f"{one.package} is left out of the line to paste. {one.why}"
+            missing.append(Reason(code="companion-left-out", text=text, source=one.source[0] if one.source else None))
+    return found, missing
 
 
 def lasting_env(assessed: Assessed) -> dict[str, str]:
@@ -86,20 +106,65 @@ def _is_default(candidate: Candidate, question: Question) -> bool:
     )
 
 
+@functools.lru_cache(maxsize=64)
+def front_end(torch: str, facts: Facts) -> FrontEnd:
+    """How a wheel of this release is made from its tree."""
+    rows = [row for row in facts.sources.front if compare(row.since, torch) <= 0]
+    return max(rows or facts.sources.front[:1], key=lambda row: key(row.since))
+
+
 def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -> list[Step]:
-    """Clone, environment, requirements, variables, build."""
-    interpreter = interpreter_words(candidate.python, question.machine.os.system)
+    """Clone, environment, requirements, variables, build: nothing is left to folklore."""
+    system = question.machine.os.system
+    interpreter = interpreter_words(candidate.python, system)
     clone = ("git", "clone", "--branch", f"v{candidate.torch}", "--depth", "1")
-    return [
+    steps = [
         Step(kind="run", argv=(*clone, "--recurse-submodules", "--shallow-submodules", recipe.source)),
         Step(kind="cd", folder="pytorch"),
         Step(kind="run", argv=(*interpreter, "-m", "venv", ".venv")),
         Step(kind="activate", folder=".venv"),
         _pip(*(f"{name}{spec}" for name, spec in recipe.pins.items())),
         _pip("-r", "requirements.txt"),
-        Step(kind="set", env=recipe.env),
-        Step(kind="run", argv=("python", "setup.py", "bdist_wheel")),
     ]
+    if system == "windows":
+        steps.insert(0, Step(kind="run", argv=("git", "config", "--global", "core.longpaths", "true")))
+    if recipe.patches:
+        steps.insert(2 + (system == "windows"), _PATCH)
+    kind, _, version = (candidate.compiler or "").partition("-")
+    if kind == "msvc":
+        steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
+    prefix = plan_blas(question).prefix
+    if prefix is not None:
+        folder = ".venv" if prefix == "." else f".venv/{prefix}"
+        steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/{folder}"}))
+    if recipe.cmake:
+        lines = tuple(f'set({name} {value} CACHE STRING "from the plan" FORCE)' for name, value in recipe.cmake.items())
+        steps.append(Step(kind="write", folder="rekindle-settings.cmake", argv=lines))
+        steps.append(Step(kind="set", env={"CMAKE_PROJECT_INCLUDE": f"{HERE}/rekindle-settings.cmake"}))
+    steps.append(Step(kind="set", env=recipe.env))
+    steps.append(Step(kind="run", argv=front_end(candidate.torch, question.facts).command))
+    steps.append(Step(kind="install-built", folder="dist"))
+    return steps
+
+
+def with_patch_step(plan: Plan) -> Plan:
+    """The same plan with the step that applies its patches, where it has patches and no such step yet."""
+    if plan.build is None or not plan.build.patches or _PATCH in plan.steps:
+        return plan
+    at = next((number for number, step in enumerate(plan.steps) if step.kind == "cd"), -1) + 1
+    if not at:
+        return plan
+    steps = (*plan.steps[:at], _PATCH, *plan.steps[at:])
+    windows = bool(plan.powershell)
+    return msgspec.structs.replace(
+        plan,
+        steps=steps,
+        commands=spell(steps, "cmd" if windows else "sh"),
+        powershell=spell(steps, "powershell") if windows else (),
+    )
+
+
+_PATCH = Step(kind="run", argv=("rekindle", "source", "patch", "."))
 
 
 def _pip(*words: str) -> Step:

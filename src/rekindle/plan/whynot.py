@@ -13,6 +13,7 @@ from rekindle.model.plan import Considered, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import official
+from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.solve import make_plan
 from rekindle.plan.wish import check_wish
@@ -33,9 +34,13 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     assessed = [each for each in _all(asked, with_builds=axis != "variant") if _keeps(each, axis)]
     assessed.sort(key=lambda each: (not each.feasible, each.cost, len(each.refusals)))
     proposed = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "") if plan.torch else None
+    ways = {each.candidate.answer for each in assessed if each.feasible and not each.changes}
+    if find_obstacle(asked) is not None or asked.cards_are_hopeless:
+        ways = set()
     return WhyNot(
         asked=f"{axis}={value}",
-        possible=any(each.feasible and not each.changes for each in assessed),
+        possible=bool(ways),
+        way="install" if "install" in ways else "build" if ways else "none",
         instead=proposed and f"{plan.answer} {proposed}",
         considered=tuple(_considered(each) for each in assessed[:_MOST]),
     )
@@ -58,7 +63,7 @@ def _keeps(assessed: Assessed, axis: str) -> bool:
 
 
 def _considered(assessed: Assessed) -> Considered:
-    told = [refusal for refusal in assessed.refusals if not (refusal.rule or "").startswith("R00") or refusal.source]
+    told = [refusal for refusal in assessed.refusals if not refusal.departure]
     return Considered(
         name=assessed.candidate.name,
         answer=assessed.candidate.answer,

@@ -7,7 +7,6 @@ from rekindle.render.screen import Screen
 
 _SHOWN_REASONS = 5
 _SHOWN_WARNINGS = 4
-_ROUTINE = ("cd ", "-m venv", "activate", "-r requirements")
 _HINT = "  -v shows everything, with sources; --why-not torch=… tells why something is not proposed"
 
 
@@ -46,16 +45,26 @@ def _verdict(plan: Plan) -> tuple[str, str]:
     name = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "")
     python = f" for Python {plan.python}" if plan.python else ""
     if plan.answer == "none":
-        return "fail", "No torch can use this GPU"
+        return "fail", "No torch runs on this machine as it is" if not plan.asked else "Nothing fits as asked"
     if plan.answer == "build":
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
-        asked = "as asked" if plan.as_asked else "with changes"
-        return ("ok" if plan.as_asked else "warn"), f"Build {name} from source{kit}{python}, {asked}"
+        asked = ", as asked" if plan.as_asked and plan.asked else "" if plan.as_asked else ", with changes"
+        grade = f" (evidence: {plan.evidence})" if plan.evidence else ""
+        good = plan.as_asked and plan.evidence != "untried"
+        return ("ok" if good else "warn"), f"Build {name} from source{kit}{python}{asked}{grade}"
     if any(warning.code == "gpu-only-ptx" for warning in plan.warnings):
         return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
+    partly = any(warning.code == "cpu-seen-crashing" for warning in plan.warnings)
+    if plan.as_asked and partly:
+        return "warn", f"Install {name}{python}: it starts, but not all of it works on this CPU"
     if plan.as_asked:
-        return "ok", f"Install {name}{python}: a published wheel runs there"
-    return "warn", f"Install {name}{python}; not quite as asked"
+        fits = "a published wheel with code for this GPU" if _has_gpu(plan) else "a published wheel for this system"
+        return "ok", f"Install {name}{python}: {fits}"
+    return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"
+
+
+def _has_gpu(plan: Plan) -> bool:
+    return any(reason.code == "wheel-has-code" for reason in plan.because)
 
 
 def _commands(plan: Plan, screen: Screen) -> None:
@@ -66,16 +75,13 @@ def _commands(plan: Plan, screen: Screen) -> None:
         for command in plan.commands:
             screen.command(command)
         return
-    screen.section("The way by hand (rekindle up goes it for you)")
-    settings = [command for command in plan.commands if command.startswith(("set ", "export "))]
+    screen.section("The way by hand (rekindle up does it for you)")
     for command in plan.commands:
-        if not screen.verbosity and any(word in command for word in _ROUTINE):
-            continue
-        if screen.verbosity or command not in settings:
+        screen.command(command)
+    if plan.powershell:
+        screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
+        for command in plan.powershell if screen.verbosity else ():
             screen.command(command)
-        elif command == settings[0]:
-            pairs = " ".join(text.partition(" ")[2] for text in settings)
-            screen.paragraph(f"(with these set: {pairs})")
 
 
 def _recipe(plan: Plan, screen: Screen) -> None:
@@ -110,7 +116,9 @@ def _alternatives(plan: Plan, screen: Screen) -> None:
 
 
 def why_not_view(answer: WhyNot, screen: Screen) -> None:
-    if answer.possible:
+    if answer.way == "build":
+        screen.verdict("warn", f"{answer.asked} works only as a source build; no published wheel of it will do")
+    elif answer.possible:
         screen.verdict("ok", f"{answer.asked} works; it was not asked for, and something else came first")
     else:
         screen.verdict("fail", f"{answer.asked} does not work here as it stands")

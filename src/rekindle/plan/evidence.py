@@ -1,0 +1,88 @@
+"""What is known of building a release for a card: proven, compiled, reported, or untried.
+
+``proven``: we built it and ran it on such a card. ``compiled``: we, or those who publish wheels, compiled it.
+``reported``: people say that it works. The grade of several cards is that of the weakest.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+from rekindle.facts import Facts
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.facts import ArchSyntax
+from rekindle.model.plan import Evidence
+from rekindle.model.version import compare, key, matches
+
+ORDER: tuple[Evidence, ...] = ("proven", "compiled", "reported", "untried")
+
+
+class Found(NamedTuple):
+    """``near``: no evidence for this very architecture, but official builds compile a sibling of it."""
+
+    grade: Evidence
+    text: str
+    source: str | None = None
+    near: bool = False
+
+
+@functools.lru_cache(maxsize=64)
+def arch_syntax(torch: str, facts: Facts) -> ArchSyntax:
+    """How the CMake of this release reads an entry of the architecture list."""
+    rows = [row for row in facts.sources.syntax if compare(row.since, torch) <= 0]
+    return max(rows or facts.sources.syntax[:1], key=lambda row: key(row.since))
+
+
+def sources_parse(torch: str, sm: Sm, facts: Facts) -> bool:
+    """Does the release's own CMake understand this architecture's number?"""
+    return re.fullmatch(arch_syntax(torch, facts).pattern, sm.dotted) is not None
+
+
+@functools.lru_cache(maxsize=4096)
+def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
+    """The best that is known of this release, toolkit and architecture."""
+    what = f"torch {torch} for {sm}"
+    rows = [
+        row
+        for row in facts.sources.evidence
+        if sm in row.sm and matches(torch, row.torch) and (not row.os or system in row.os)
+    ]
+    exact = [row for row in rows if matches(cuda, row.cuda)]
+    if exact:
+        best = min(exact, key=lambda row: ORDER.index(row.grade))
+        words = {
+            "proven": f"{what} was built with CUDA {cuda} and run by us.",
+            "compiled": f"{what} was compiled with CUDA {cuda} before.",
+            "reported": f"People report builds of {what} with CUDA {cuda}.",
+        }
+        return Found(best.grade, words[best.grade], best.source[0])
+    near: Sm | None = None
+    for flavour in facts.flavours(torch):
+        if flavour.cuda is None or key(flavour.cuda)[0] != key(cuda)[0]:
+            continue
+        for archs in flavour.sm.values():
+            for made in map(parse_sm, archs):
+                if made == sm:
+                    text = f"{what} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
+                    return Found("compiled", text, flavour.source[0])
+                if made.major == sm.major:
+                    near = made
+    kin = [row for row in rows if _same_major(row.cuda, cuda)]
+    if kin:
+        text = f"{what} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
+        return Found("reported", text, kin[0].source[0])
+    if near is not None:
+        text = f"{what} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
+        return Found("untried", text, near=True)
+    return Found("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
+
+
+def _same_major(spec: str, cuda: str) -> bool:
+    return any(key(part.strip("<>=!~ "))[0] == key(cuda)[0] for part in spec.split(","))
+
+
+def weakest(found: list[Found]) -> Found | None:
+    """Of several cards, the one that is known least."""
+    return max(found, key=lambda one: (ORDER.index(one.grade), not one.near), default=None)
