@@ -34,7 +34,8 @@ def answer(ask: dict[str, Any], *, by_name: bool = False) -> Plan:
     names = names or ask.get("gpu_arch") or ask.get("gpu") or []
     gpu = [names] if isinstance(names, str) else names
     keys = ("cpu", "os", "distro", "glibc", "driver", "cuda", "rocm", "cudnn", "compiler", "python")
-    machine = machine_from_flags(facts, gpu=gpu, **{name: ask[name] for name in keys if name in ask})
+    given = {name: ask[name] for name in keys if name in ask}
+    machine = machine_from_flags(facts, gpu=gpu, memory=ask.get("memory_gib"), **given)
     wish = Wish(**{name: ask[name] for name in ("torch", "cuda", "rocm", "cudnn", "compiler", "python") if name in ask})
     return make_plan(machine, Wish(**{**_fields(wish), "build": ask.get("build", False)}), facts)
 

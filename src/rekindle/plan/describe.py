@@ -48,7 +48,8 @@ def machine_from_flags(
     if system == "windows" and (glibc or (distro and not distro.lower().startswith("windows"))):
         raise BadInput("--distro and --glibc belong to Linux, and --os says windows")
     if cpu is not None and cpu.lower() in OTHER_ARCHS and arch is None:
-        cpu, arch = None, cpu.lower()  # a kind of machine rather than a CPU: it decides alone
+        arch = cpu.lower()  # a kind of machine rather than a CPU: it decides alone
+        cpu = None
     processor = _cpu(cpu, facts)
     family = microarchitecture(processor.microarchitecture or "", facts)
     if arch is None and family is not None and family.family == "aarch64":
@@ -85,16 +86,16 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
 
 
 def _check_arch(arch: GpuArch | None, facts: Facts) -> None:
-    """A number that no chip ever had is a slip of the pen, or newer than the tables."""
+    """A number between those of known chips that none has is a slip of the pen; a higher one may be a new chip."""
     if isinstance(arch, Sm):
         known = {Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass}
         known |= {row.first for row in facts.cuda.driver_end} | {row.last for row in facts.cuda.driver_end}
         plain = Sm(arch.major, arch.minor)
-        if plain not in known:
+        if plain not in known and plain < max(known):
             near = sorted(known, key=lambda sm: abs(sm.major * 10 + sm.minor - plain.major * 10 - plain.minor))[:2]
             raise BadInput(
                 f"no GPU is known whose architecture is {plain} (known: {min(known)} to {max(known)})",
-                remedy=f"the nearest are {near[0]} and {near[1]}; a newer card needs a newer rekindle",
+                remedy=f"the nearest are {near[0]} and {near[1]}",
             )
 
 

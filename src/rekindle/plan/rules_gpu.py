@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs
-from rekindle.compat.toolkit import compiles_for
+from rekindle.compat.toolkit import compiles_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd
@@ -130,9 +130,15 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
                 code=answer.code,
                 what=f"CUDA {candidate.cuda}",
                 reason=f"{answer.text}.",
-                remedy=f"to compile, use CUDA {answer.want}" if answer.want else None,
+                remedy=_other_toolkit(gpu.arch, answer.want, question.facts),
                 source=answer.source,
             )
+
+
+def _other_toolkit(sm: Sm, want: str | None, facts: Facts) -> str | None:
+    if want is None:
+        return None
+    return f"to compile for it, use CUDA {want} or {'newer' if want == toolkits_for(sm, facts)[0] else 'older'}"
 
 
 @rule("R112", "build")
