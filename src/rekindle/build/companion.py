@@ -17,6 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.model.build import Fact
+from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -79,7 +80,7 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter) -> str
     assert plan.build is not None
     pin = plan.build.pins.get("torch")
     if pin:
-        return f"torch=={pin}" if pin[:1].isdigit() else f"torch{pin}"
+        return pin_requirement("torch", pin)
     tag = interpreter.tag.removesuffix("t")
     found = sorted(
         wheels.glob(f"torch-{plan.torch or '*'}*-{tag}-{interpreter.tag}-*.whl"),

@@ -19,6 +19,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
+from rekindle.model.pins import pin_requirement
 
 _PROBE = (
     "import json,platform,sys,sysconfig;print(json.dumps({'version':platform.python_version(),"
@@ -98,8 +99,7 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
             name = name.split(sign)[0]
         wanted[name.lower().replace("_", "-")] = requirement
     for name, pin in pins.items():
-        exact = pin[:1].isdigit()
-        wanted[name.lower().replace("_", "-")] = f"{name}=={pin}" if exact else f"{name}{pin}"
+        wanted[name.lower().replace("_", "-")] = pin_requirement(name, pin)
     return tuple(wanted[name] for name in sorted(wanted) if name not in ("python", "ninja"))
 
 

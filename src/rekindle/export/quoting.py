@@ -1,16 +1,18 @@
 """One value into one word, for each language we export to; what a language cannot say is refused.
 
-Every function takes text and gives the source text of a single word that means exactly it. Control
-characters are refused everywhere: no sensible path, flag or version has them, and in a batch file or a
-workflow they end the line.
+Every function takes text and gives the source text of a single word that means exactly it, as :class:`Quoted`; the
+templates write nothing else (:func:`only_quoted`), so a value cannot be forgotten. Control characters are refused
+everywhere: no sensible path, flag or version has them, and in a batch file or a workflow they end the line.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import unicodedata
+from collections.abc import Iterable
 
 from rekindle.errors import BadInput
 
@@ -18,72 +20,101 @@ from rekindle.errors import BadInput
 _BATCH_SPECIAL = set('&|<>^()"')
 
 
-def sh_word(text: str) -> str:
+class Quoted(str):
+    """Text that may stand in a script as it is."""
+
+    __slots__ = ()
+
+
+def only_quoted(value: object) -> object:
+    """What a template is about to write; text that no quoting function made is our mistake, not the plan's."""
+    if isinstance(value, (Quoted, int)):
+        return value
+    raise TypeError(f"a template would write {str(value)[:40]!r} unquoted")
+
+
+def plain_word(text: str) -> Quoted:
+    """A word that means the same in every language we write: letters, digits and ``._+-``, not first a dash."""
+    if not re.fullmatch(r"[A-Za-z0-9._+][A-Za-z0-9._+-]*", text):
+        raise BadInput(f"{ascii(text)[:80]} cannot stand in a script; a name or version was expected there")
+    return Quoted(text)
+
+
+def sh_word(text: str) -> Quoted:
     """For a POSIX shell."""
-    return shlex.quote(_plain(text))
+    return Quoted(shlex.quote(plain_text(text)))
 
 
-def batch_set(name: str, value: str) -> str:
+def sh_words(texts: Iterable[str]) -> Quoted:
+    return Quoted(" ".join(map(sh_word, texts)))
+
+
+def batch_words(texts: Iterable[str]) -> Quoted:
+    return Quoted(" ".join(map(batch_word, texts)))
+
+
+def batch_set(name: str, value: str) -> Quoted:
     """A whole ``set`` line for cmd, with delayed expansion off.
 
     ``set "NAME=value"`` keeps everything literally but percent signs, which are doubled. A value with a
     double quote in it would end that quoting, so it is written with carets instead.
     """
-    value = _plain(value).replace("%", "%%")
+    value = plain_text(value).replace("%", "%%")
     if '"' not in value:
-        return f'set "{batch_name(name)}={value}"'
+        return Quoted(f'set "{batch_name(name)}={value}"')
     if value != value.rstrip():
         raise BadInput(f"{name} ends in a space and has a quote in it, which a batch file cannot say")
-    return f"set {batch_name(name)}=" + "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in value)
+    return Quoted(f"set {batch_name(name)}=" + "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in value))
 
 
-def batch_word(text: str) -> str:
+def batch_word(text: str) -> Quoted:
     """One argument on a command line in a batch file, as the C runtime of the called program reads it."""
-    text = _plain(text)
+    text = plain_text(text)
     if '"' in text:
         raise BadInput(f"{text!r} has a double quote in it, which cmd and programs read differently")
     word = subprocess.list2cmdline([text])
     # list2cmdline quotes for spaces only; cmd also needs quotes around its own special characters.
     if word == text and set(text) & (_BATCH_SPECIAL | set(",;=!'`")):
         word = f'"{text}"' if not text.endswith("\\") else f'"{text}\\"'
-    return word.replace("%", "%%")
+    return Quoted(word.replace("%", "%%"))
 
 
-def batch_echo(text: str) -> str:
+def batch_echo(text: str) -> Quoted:
     """Text after ``echo`` outside of any block."""
-    return "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in _plain(text)).replace("%", "%%")
+    return Quoted("".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in plain_text(text)).replace("%", "%%"))
 
 
-def batch_remark(text: str) -> str:
-    """Text after ``rem``: cmd looks for percent signs and carets even there."""
-    return _plain(text).replace("%", "%%").replace("^", "^^").rstrip("^")
+def batch_remark(text: str) -> Quoted:
+    """Text after ``rem``: one line, whatever was in it; cmd looks for percent signs and carets even there."""
+    return Quoted(comment(text).replace("%", "%%").replace("^", "^^").rstrip("^"))
 
 
-def batch_name(name: str) -> str:
+def batch_name(name: str) -> Quoted:
     return _variable(name)
 
 
-def sh_name(name: str) -> str:
+def sh_name(name: str) -> Quoted:
     return _variable(name)
 
 
-def docker_word(text: str) -> str:
+def docker_word(text: str) -> Quoted:
     """A value after ``ENV NAME=`` or ``ARG NAME=`` in a Dockerfile."""
-    escaped = _plain(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
-    return f'"{escaped}"'
+    escaped = plain_text(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return Quoted(f'"{escaped}"')
 
 
-def yaml_word(text: str) -> str:
+def yaml_word(text: str) -> Quoted:
     """A YAML scalar in a GitHub workflow: JSON is YAML, and ``${{`` must not start an expression."""
-    return json.dumps(_plain(text).replace("${{", "${{ '${{' }}"), ensure_ascii=True)
+    return Quoted(json.dumps(plain_text(text).replace("${{", "${{ '${{' }}"), ensure_ascii=True))
 
 
-def comment(text: str) -> str:
+def comment(text: str) -> Quoted:
     """Text after ``#``: one line, whatever was in it."""
-    return " ".join("".join(c if _harmless(c) else " " for c in text).split())
+    return Quoted(" ".join("".join(c if _harmless(c) else " " for c in text).split()))
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """Text as it is, if it has no control characters."""
     bad = next((c for c in text if not _harmless(c)), None)
     if bad is not None:
         raise BadInput(f"{ascii(text)[:80]} has a control character in it, which no script can carry safely")
@@ -95,7 +126,7 @@ def _harmless(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
 
 
-def _variable(name: str) -> str:
+def _variable(name: str) -> Quoted:
     if not name.isascii() or not name.replace("_", "a").isalnum() or name[:1].isdigit():
         raise BadInput(f"{name!r} is no name for an environment variable")
-    return name
+    return Quoted(name)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from rekindle.compat import Name
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
-from rekindle.export.quoting import comment
+from rekindle.export.quoting import comment, plain_text
 from rekindle.facts import load_facts
+from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan, pip_arguments
 
 REPOSITORIES = {
@@ -152,7 +153,7 @@ def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
     wanted = {"setuptools": "setuptools", "wheel": "wheel", "cmake": "cmake", "ninja": "ninja"}
     for name, pin in pins.items():
         if name != "python":
-            wanted[name.lower()] = f"{name}=={pin}" if pin[:1].isdigit() else f"{name}{pin}"
+            wanted[name.lower()] = pin_requirement(name, pin)
     return tuple(wanted.values())
 
 
@@ -160,6 +161,7 @@ def _cmake_set(name: str, value: str) -> str:
     """A bracket argument longer than any bracket in the value: nothing in it is special."""
     if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
         raise BadInput(f"{name!r} is no name for a CMake setting")
+    value = plain_text(value)
     fence = "=" * next(n for n in range(1, len(value) + 3) if f"]{'=' * n}]" not in value)
     return f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)'
 

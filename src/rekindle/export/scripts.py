@@ -11,6 +11,7 @@ from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.export import quoting
 from rekindle.export.images import choose_images
+from rekindle.export.quoting import Quoted, plain_word
 from rekindle.export.recipe import Recipe
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
 
@@ -28,8 +29,8 @@ def render(recipe: Recipe, kind: str, *, system: str = "linux", image: str | Non
     compiler = recipe.plan.build.compiler if recipe.plan.build else None
     shared: dict[str, Any] = {
         "r": recipe,
-        "version": __version__,
-        "name": NAMES[kind].format(recipe.folder),
+        "version": Quoted(__version__),
+        "name": plain_word(NAMES[kind].format(recipe.folder)),
         "compiler": cxx_command(compiler),
         "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
     }
@@ -38,7 +39,11 @@ def render(recipe: Recipe, kind: str, *, system: str = "linux", image: str | Non
     if kind == "bat":
         versions, toolset, words = visual_studio(compiler)
         return _template("build.bat.j2").render(
-            shared, batch_set=quoting.batch_set, vs_range=versions, vcvars_ver=toolset, vs_words=words
+            shared,
+            batch_set=quoting.batch_set,
+            vs_range=Quoted(versions),
+            vcvars_ver=Quoted(toolset),
+            vs_words=words,
         )
     if kind == "dockerfile":
         if system == "windows":
@@ -56,17 +61,18 @@ def encode(text: str, kind: str) -> bytes:
 
 def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> str:
     plan = recipe.plan
-    question = (
-        f", {recipe.package}.cuda.is_available()" if recipe.package == "torch" and (plan.cuda or plan.rocm) else ""
+    package = plain_word(recipe.package)
+    question = Quoted(
+        f", {package}.cuda.is_available()" if recipe.package == "torch" and (plan.cuda or plan.rocm) else ""
     )
-    flags = " --gpus all" if plan.cuda else " --device /dev/kfd --device /dev/dri" if plan.rocm else ""
+    flags = Quoted(" --gpus all" if plan.cuda else " --device /dev/kfd --device /dev/dri" if plan.rocm else "")
     if not recipe.builds:
         return _template("install.Dockerfile.j2").render(shared, cuda_question=question, gpu_flags=flags)
     return _template("Dockerfile.j2").render(
         shared,
         images=choose_images(plan, image),
         packages=_packages(recipe),
-        script=render(recipe, "sh"),
+        script=Quoted(render(recipe, "sh")),
         cuda_question=question,
         gpu_flags=flags,
         numpy=f"numpy{plan.numpy}" if plan.numpy and not plan.numpy[:1].isdigit() else "numpy",
@@ -81,8 +87,8 @@ def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, wind
         shared,
         windows=windows,
         runner=RUNNER,
-        script=script,
-        script_name="build.bat" if windows else "build.sh",
+        script=Quoted(script),
+        script_name=plain_word("build.bat" if windows else "build.sh"),
         images=choose_images(recipe.plan, image) if recipe.builds and not windows else None,
         packages=_packages(recipe),
     )
@@ -105,9 +111,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=quoting.only_quoted,
     )
     environment.filters.update(
+        plain=plain_word,
         sh=quoting.sh_word,
+        sh_words=quoting.sh_words,
+        bat_words=quoting.batch_words,
         sh_name=quoting.sh_name,
         bat=quoting.batch_word,
         remark=quoting.batch_remark,
@@ -116,12 +126,14 @@ def _environment() -> Environment:
         yaml_expression=_yaml_expression,
         comment=quoting.comment,
         cc=c_command,
-        minor=lambda version: ".".join(version.split(".")[:2]),
+        minor=lambda version: plain_word(".".join(version.split(".")[:2])),
         delimiter=delimiter,
-        base64=lambda content: "\n".join(_base64_lines(content)),
+        base64=lambda content: Quoted("\n".join(_base64_lines(content))),
         base64_lines=_base64_lines,
-        unpercent=lambda text: text.replace("%%", "%"),
-        workflow_block=lambda text: "\n".join(f"          {line}".rstrip() for line in text.rstrip("\n").split("\n")),
+        # Between quoted delimiters a shell reads nothing; the delimiter is made from the text.
+        here_text=Quoted,
+        unpercent=lambda text: Quoted(text.replace("%%", "%")),
+        workflow_block=_workflow_block,
     )
     return environment
 
@@ -130,18 +142,22 @@ def _template(name: str) -> Template:
     return _environment().get_template(name)
 
 
-def delimiter(text: str) -> str:
+def delimiter(text: str) -> Quoted:
     """A here-document's end that cannot occur in the text: it is made from the text's own hash."""
-    return f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}"
+    return Quoted(f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}")
 
 
-def _base64_lines(content: bytes) -> list[str]:
+def _workflow_block(text: str) -> Quoted:
+    return Quoted("\n".join(f"          {line}".rstrip() for line in text.rstrip("\n").split("\n")))
+
+
+def _base64_lines(content: bytes) -> list[Quoted]:
     text = base64.b64encode(content).decode("ascii")
-    return [text[at : at + 76] for at in range(0, len(text), 76)]
+    return [Quoted(text[at : at + 76]) for at in range(0, len(text), 76)]
 
 
-def _yaml_expression(text: str) -> str:
+def _yaml_expression(text: str) -> Quoted:
     """A scalar in which ``${{ … }}`` is meant."""
     import json
 
-    return json.dumps(text)
+    return Quoted(json.dumps(text))

@@ -13,6 +13,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.arch import GpuArch, parse_gpu_arch
+from rekindle.model.text import in_words
 
 SCHEMA = 1
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -56,7 +57,7 @@ def decode(raw: bytes, kind: type[D], *, origin: str = "input") -> D:
     try:
         return msgspec.json.decode(raw, type=kind, dec_hook=_from_json)
     except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
-        raise BadInput(f"{origin} is not a valid {kind.__name__.lower()} document: {error}") from error
+        raise BadInput(f"{origin} is not a valid {kind.__name__.lower()} document: {in_words(str(error))}") from error
 
 
 def load(path: Path, kind: type[D]) -> D:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from rekindle.model.document import Document, Part
+from rekindle.model.text import Address, CMakeName, EnvName, Line, Name, Place, Specifier, Tag, VersionText
 
 Answer = Literal["install", "build", "none"]
 
@@ -21,14 +22,14 @@ class Request(Part, frozen=True, kw_only=True):
     ``links`` is a page of files (pip's ``-f``); ``url`` a wheel by its place.
     """
 
-    name: str
-    version: str | None = None
-    specifier: str | None = None
-    extras: tuple[str, ...] = ()
-    index: str | None = None
-    links: str | None = None
-    url: str | None = None
-    why: str = ""
+    name: Name
+    version: VersionText | None = None
+    specifier: Specifier | None = None
+    extras: tuple[Name, ...] = ()
+    index: Address | None = None
+    links: Place | None = None
+    url: Place | None = None
+    why: Line = ""
 
     @property
     def requirement(self) -> str:
@@ -66,17 +67,17 @@ class Step(Part, frozen=True, kw_only=True):
     write into a file, or the wheel in a folder to install."""
 
     kind: StepKind
-    argv: tuple[str, ...] = ()
-    env: dict[str, str] = {}
-    folder: str | None = None
+    argv: tuple[Line, ...] = ()
+    env: dict[EnvName, Line] = {}
+    folder: Line | None = None
 
 
 class Reason(Part, frozen=True, kw_only=True):
     """One sourced reason; ``code`` is stable, ``text`` is for people."""
 
-    code: str
-    text: str
-    source: str | None = None
+    code: Line
+    text: Line
+    source: Line | None = None
 
 
 class Wish(Part, frozen=True, kw_only=True):
@@ -99,10 +100,10 @@ class Wish(Part, frozen=True, kw_only=True):
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
     """What the plan does differently from the wish. (JSON says "from"; Python cannot.)"""
 
-    what: str
-    from_: str | None = None
-    to: str | None = None
-    why: str
+    what: Line
+    from_: Line | None = None
+    to: Line | None = None
+    why: Line
 
 
 class Refusal(Part, frozen=True, kw_only=True):
@@ -127,31 +128,31 @@ class Refusal(Part, frozen=True, kw_only=True):
 class BuildRecipe(Part, frozen=True, kw_only=True):
     """Everything a source build needs, complete: nothing is left to folklore."""
 
-    source: str
-    env: dict[str, str] = {}
-    cmake: dict[str, str] = {}
-    patches: tuple[str, ...] = ()
-    compiler: str | None = None
-    toolchain: dict[str, str] = {}
-    pins: dict[str, str] = {}
-    asserts: dict[str, str] = {}
-    losses: tuple[str, ...] = ()
+    source: Line
+    env: dict[EnvName, Line] = {}
+    cmake: dict[CMakeName, Line] = {}
+    patches: tuple[Name, ...] = ()
+    compiler: Tag | None = None
+    toolchain: dict[Line, Line] = {}
+    pins: dict[Name, Specifier] = {}
+    asserts: dict[CMakeName, Line] = {}
+    losses: tuple[Line, ...] = ()
     disk_gib: float | None = None
     memory_gib: float | None = None
     minutes: tuple[int, int] | None = None
-    arch_list: tuple[str, ...] = ()
+    arch_list: tuple[Tag, ...] = ()
 
 
 class Alternative(Part, frozen=True, kw_only=True):
     answer: Answer
-    torch: str | None = None
-    variant: str | None = None
-    cuda: str | None = None
-    rocm: str | None = None
-    python: str | None = None
-    compiler: str | None = None
-    driver: str | None = None
-    why: str
+    torch: VersionText | None = None
+    variant: Tag | None = None
+    cuda: VersionText | None = None
+    rocm: VersionText | None = None
+    python: VersionText | None = None
+    compiler: Tag | None = None
+    driver: Line | None = None
+    why: Line
 
 
 class Plan(Document, frozen=True, kw_only=True):
@@ -162,27 +163,27 @@ class Plan(Document, frozen=True, kw_only=True):
 
     answer: Answer
     as_asked: bool = False
-    torch: str | None = None
-    variant: str | None = None
-    cuda: str | None = None
-    rocm: str | None = None
-    cudnn: str | None = None
-    python: str | None = None
-    numpy: str | None = None
-    arch_list: tuple[str, ...] = ()
+    torch: VersionText | None = None
+    variant: Tag | None = None
+    cuda: VersionText | None = None
+    rocm: VersionText | None = None
+    cudnn: VersionText | None = None
+    python: VersionText | None = None
+    numpy: Specifier | None = None
+    arch_list: tuple[Tag, ...] = ()
     requests: tuple[Request, ...] = ()
     evidence: Evidence | None = None
-    env: dict[str, str] = {}
+    env: dict[EnvName, Line] = {}
     steps: tuple[Step, ...] = ()
-    commands: tuple[str, ...] = ()
+    commands: tuple[Line, ...] = ()
     because: tuple[Reason, ...] = ()
     changes: tuple[Change, ...] = ()
     build: BuildRecipe | None = None
     alternatives: tuple[Alternative, ...] = ()
     warnings: tuple[Reason, ...] = ()
-    project: str = "torch"
-    asked: tuple[str, ...] = ()
-    powershell: tuple[str, ...] = ()
+    project: Name = "torch"
+    asked: tuple[Line, ...] = ()
+    powershell: tuple[Line, ...] = ()
 
 
 class Considered(Part, frozen=True, kw_only=True):
