@@ -26,11 +26,11 @@ with map_file(Path(sys.argv[1])) as data:
     survey = survey_cpu(binary, sys.argv[1], lambda done, total: None)
     code = sum(part.size for part in code_of(binary))
 wall, used = time.perf_counter() - start, time.process_time() - cpu
-judged = survey.judged
+exposure = survey.exposure
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(f"  rekindle   {wall:7.1f} s wall {used:7.1f} s CPU {peak:6.0f} MB "
-      f"{code / 1e6 / used:6.1f} MB/s  {judged.functions} functions, {len(judged.unconditional)} unguarded, "
-      f"{len(judged.suspects)} suspect, {sum(judged.guards.values())} dispatched")
+      f"{code / 1e6 / used:6.1f} MB/s  {exposure.functions} functions, {len(exposure.unconditional)} unguarded, "
+      f"{len(exposure.suspects)} suspect, {sum(exposure.guards.values())} dispatched")
 """
 
 

@@ -47,7 +47,7 @@ def fitting(tree: Path, version: str) -> list[Patch]:
     return [
         patch
         for patch in load_patches("torch")
-        if any(all(one.judge(context) for one in block if one.key in ("version", "file")) for block in patch.applies)
+        if any(all(one.holds(context) for one in block if one.key in ("version", "file")) for block in patch.applies)
     ]
 
 

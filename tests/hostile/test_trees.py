@@ -19,7 +19,7 @@ from rekindle.source.archive import unpack
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.history import open_history
 from rekindle.source.patches import status
-from rekindle.source.paths import check_relative
+from rekindle.source.paths import check_relative, inside
 
 HOOKS = (
     "post-index-change",
@@ -221,8 +221,9 @@ def test_patches_may_not_name_what_git_refuses(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["setup.py", "a/.gitignore", ".gitmodules", "git/x", "auxiliary.c", "com.py"])
-def test_ordinary_names_pass(name: str) -> None:
+def test_ordinary_names_pass(name: str, tmp_path: Path) -> None:
     check_relative(name, origin="a patch")
+    assert inside(tmp_path, name, origin="a patch") == tmp_path / name
 
 
 def bomb(path: Path, size: int) -> Path:

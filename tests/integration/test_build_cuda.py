@@ -14,12 +14,11 @@ import needs
 import rekindle.spark
 from rekindle import api
 from rekindle.api.build import read_back
-from rekindle.build import BuildOptions, BuildRequest, build
+from rekindle.build import BuildOptions, build
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.facts import load_facts
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResults
-from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -71,13 +70,9 @@ def test_the_wheel_holds_what_was_planned(
     release: str, archs: tuple[str, str], workspace: Workspace, tmp_path: Path
 ) -> None:
     wanted = plan(release, archs, archs)
-    (tmp_path / "plan.json").write_bytes(encode(wanted))
     done = api.build(
-        BuildRequest(
-            plan=tmp_path / "plan.json", source=Path(tree(tmp_path).root), workspace=workspace.root, jobs=2,
-            pythons=(sys.executable,),
-        )
-    )  # fmt: skip
+        plan=wanted, source=Path(tree(tmp_path).root), workspace=workspace.root, jobs=2, pythons=(sys.executable,)
+    )
     assert isinstance(done, BuildResults), done
     (result,) = done.results
     facts = {fact.name: fact for fact in result.facts}

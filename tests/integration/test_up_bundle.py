@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import needs
+from rekindle.api.journey.from_source import bundle_wheel, fat_is_there
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import bundle_wheel, fat_is_there
-from rekindle.journey.summary import summarise_bundle
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Silent
+from rekindle.render.summary import summarise_bundle
 from tiny_wheels import make_wheel
 
 pytestmark = [pytest.mark.integration, needs.tool("gcc", "patchelf")]

@@ -41,7 +41,7 @@ def decode(code: bytes) -> tuple[np.ndarray, np.ndarray]:
     return x86.decode(np.frombuffer(code, np.uint8))
 
 
-@pytest.mark.parametrize(("text", "mnemonic", "name"), KNOWN, ids=[f"{m}-{n}" for _, m, n in KNOWN])
+@pytest.mark.parametrize(("text", "mnemonic", "name"), KNOWN, ids=[f"{m}-{n}-{t}" for t, m, n in KNOWN])
 def test_known(text: str, mnemonic: str, name: str) -> None:
     code = bytes.fromhex(text)
     [(_, size, said, _)] = list(ENGINE.disasm_lite(code, 0))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from rekindle.api.build import build, build_script, save_bug_report
 from rekindle.api.bundle import bundle
+from rekindle.api.demo import demo
 from rekindle.api.doctor import doctor
 from rekindle.api.explain import explain, explain_list, explain_report, explain_rule, installed_torch
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_show, facts_sources
 from rekindle.api.index import index_add, index_build, index_search, index_serve, index_yank
-from rekindle.api.inspect import inspect, inspect_diff, inspect_machine
+from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
 from rekindle.api.matrix import (
     matrix_cancel,
     matrix_cell,
@@ -34,6 +35,7 @@ from rekindle.api.source import (
     source_status,
     source_unpatch,
 )
+from rekindle.api.up import up
 from rekindle.api.verify import compare_verifications, verify
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "build_script",
     "bundle",
     "compare_verifications",
+    "demo",
     "doctor",
     "explain",
     "explain_list",
@@ -61,6 +64,7 @@ __all__ = [
     "inspect",
     "inspect_diff",
     "inspect_machine",
+    "inspect_page",
     "installed_torch",
     "machine_from_flags",
     "machine_profile",
@@ -84,6 +88,7 @@ __all__ = [
     "source_status",
     "source_unpatch",
     "this_machine",
+    "up",
     "verify",
     "why_not",
 ]

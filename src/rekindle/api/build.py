@@ -1,15 +1,15 @@
-"""``build`` joined: the engine, then the wheel read back (configured = built), and causes for what failed."""
+"""``build``: the engine, then the wheel read back (configured = built), and causes for what failed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from rekindle.api.causes import with_cause
 from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
-    from rekindle.build.request import BuildRequest
+    from rekindle.build.request import Order
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
     from rekindle.model.plan import Plan
@@ -17,28 +17,69 @@ if TYPE_CHECKING:
     from rekindle.model.source import SourceTree
 
 
-def build(request: BuildRequest, *, progress: Progress | None = None) -> BuildResults | BuildFailure:
-    """A plan and a tree into a wheel per target Python; a failure is an account with its diagnosis."""
-    from rekindle.build import build as carry_out
-    from rekindle.build import make_order
+class BuildChoices(TypedDict, total=False):
+    """What a build can be told; everything has a default.
+
+    plan        a plan or its file (default: ``plan.json`` of the workspace)
+    source      a tree or its folder (default: the workspace's)
+    project     torch, torchvision, torchaudio or spark (default: as the tree says)
+    pythons     paths or versions, one wheel each (default: the plan's)
+    workspace   where everything is kept (default: the user's data directory)
+    target      build only this CMake target, make no wheel
+    memory      what all compilers together may use, such as ``12G``
+    jobs        never more than so many at once
+    launcher    ccache, sccache, distcc or icecc
+    cmake       the CMake to use
+    clean       remove the build tree first
+    as_is       use the given Python with the packages it has instead of an environment made for the build
+    """
+
+    plan: Plan | Path | None
+    source: SourceTree | Path | None
+    project: str | None
+    pythons: tuple[str, ...]
+    workspace: Path | None
+    target: str | None
+    memory: str | None
+    jobs: int | None
+    launcher: str | None
+    cmake: str | None
+    clean: bool
+    as_is: bool
+
+
+def build(*, progress: Progress | None = None, **choices: Unpack[BuildChoices]) -> BuildResults | BuildFailure:
+    """A plan and a tree into a wheel per target Python; see :class:`BuildChoices` for what can be chosen.
+
+    A build that fails is a value, :class:`~rekindle.model.build.BuildFailure`: the first real error, the command that
+    made it, and the diagnosis. Interrupted, killed or out of disk: the same call continues.
+
+    >>> outcome = build(plan=spark_plan, source=spark_tree, workspace=folder, target="no_such_target")
+    >>> type(outcome).__name__, outcome.phase
+    ('BuildFailure', 'compile')
+    """
+    order = _order(choices)
+    with order.workspace.lock("build"):
+        return carry_out(order, progress)
+
+
+def carry_out(order: Order, progress: Progress | None) -> BuildResults | BuildFailure:
+    """The build itself, in a workspace that the caller holds."""
+    from rekindle.build import build as run
     from rekindle.errors import BuildFailed
     from rekindle.model.build import BuildFailure, BuildResults
 
-    order = make_order(request)
     results = []
-    with order.workspace.lock("build"):
-        for number, python in enumerate(order.pythons):
-            options = order.options if number == 0 else order.options.continued()
-            try:
-                result = carry_out(
-                    order.plan, order.tree, order.workspace, python=python, options=options, progress=progress
-                )
-            except BuildFailed as error:
-                assert isinstance(error.failure, BuildFailure)
-                return with_cause(error.failure, order.plan)
-            results.append(result)
-            if failure := read_back(result, order.plan, progress):
-                return failure
+    for number, python in enumerate(order.pythons):
+        options = order.options if number == 0 else order.options.continued()
+        try:
+            result = run(order.plan, order.tree, order.workspace, python=python, options=options, progress=progress)
+        except BuildFailed as error:
+            assert isinstance(error.failure, BuildFailure)
+            return with_cause(error.failure, order.plan)
+        results.append(result)
+        if failure := read_back(result, order.plan, progress):
+            return failure
     return BuildResults(results=tuple(results))
 
 
@@ -52,23 +93,21 @@ def build_one(
     memory: str | None = None,
     launcher: str | None = None,
     target: str | None = None,
+    cmake: str | None = None,
+    as_is: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult | BuildFailure:
     """One wheel for one Python in a workspace that the caller has locked, read back against its plan."""
-    from rekindle.build import BuildOptions
-    from rekindle.build import build as carry_out
-    from rekindle.build.options import parse_size
-    from rekindle.errors import BuildFailed
     from rekindle.model.build import BuildFailure
 
-    size = parse_size(memory) if memory else None
-    options = BuildOptions(jobs=jobs, memory_bytes=size, launcher=launcher, target=target)
-    try:
-        result = carry_out(plan, tree, workspace, python=python, options=options, progress=progress)
-    except BuildFailed as error:
-        assert isinstance(error.failure, BuildFailure)
-        return with_cause(error.failure, plan)
-    return read_back(result, plan, progress) or result
+    order = _order(
+        {
+            "plan": plan, "source": tree, "workspace": workspace.root, "pythons": (python,), "jobs": jobs,
+            "memory": memory, "launcher": launcher, "target": target, "cmake": cmake, "as_is": as_is,
+        }
+    )  # fmt: skip
+    built = carry_out(order, progress)
+    return built if isinstance(built, BuildFailure) else built.results[0]
 
 
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:
@@ -92,18 +131,28 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
     )
 
 
-def build_script(request: BuildRequest) -> BuildScript:
-    """What ``build`` would do, as a script that runs without Rekindle."""
-    from rekindle.build import make_order
+def build_script(**choices: Unpack[BuildChoices]) -> BuildScript:
+    """What ``build`` would do, as a script that runs without Rekindle.
+
+    >>> script = build_script(plan=spark_plan, source=spark_tree, workspace=folder)
+    >>> "setup.py" in script.text
+    True
+    """
     from rekindle.build.script import render_script
 
-    return render_script(make_order(request))
+    return render_script(_order(choices))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
     """The account of a failed build as text to post, with names, hosts and secrets left out."""
     from rekindle.build.bugreport import render_bug_report
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
 
-    write_atomically(path, render_bug_report(failure, LiveHost()))
+    write_for_user(path, render_bug_report(failure, LiveHost()))
+
+
+def _order(choices: BuildChoices) -> Order:
+    from rekindle.build import BuildRequest, make_order
+
+    return make_order(BuildRequest(**choices))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Catalogue, Diagnosis
@@ -13,19 +13,28 @@ if TYPE_CHECKING:
     from rekindle.model.progress import Progress
     from rekindle.model.wheel import WheelReport
 
-Source = Path | str | bytes | Iterable[bytes]
+Source = Path | str | bytes | BinaryIO | Iterable[bytes]
 
 
 def explain(
     source: Source, *, machine: Machine | None = None, plan: Plan | None = None, wheel: WheelReport | None = None
 ) -> Diagnosis:
-    """A log (a path), a text, or a stream of bytes into causes and fixes, best first."""
+    """A log (a path), a text, an open file or a stream of bytes into causes and fixes, best first.
+
+    >>> found = explain("nvcc fatal   : Unsupported gpu architecture 'compute_120'")
+    >>> found.matches[0].id, found.matches[0].confidence
+    ('unsupported-gpu-architecture-new', 'high')
+    >>> explain("all is well").matches
+    ()
+    """
     from rekindle.explain.engine import diagnose
     from rekindle.explain.reading import open_log, read_chunks
 
     if isinstance(source, Path):
         with open_log(source) as file:
             return diagnose(read_chunks(file), machine=machine, plan=plan, wheel=wheel)
+    if hasattr(source, "read"):
+        return diagnose(read_chunks(cast(BinaryIO, source)), machine=machine, plan=plan, wheel=wheel)
     return diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel)
 
 
@@ -72,7 +81,7 @@ def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Pat
 
     from rekindle.explain.reading import open_log, read_chunks
     from rekindle.explain.report import make_report
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.host.redact import Redactor
 
     redactor = Redactor(user=getpass.getuser(), home=str(Path.home()), host=platform.node())
@@ -82,4 +91,4 @@ def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Pat
             text = make_report(read_chunks(file), diagnosis, redactor, machine=about)
     else:
         text = make_report(_chunks(source), diagnosis, redactor, machine=about)
-    write_atomically(target, text)
+    write_for_user(target, text)

@@ -71,6 +71,14 @@ def inspect_diff(
     return compare(*reports)
 
 
+def inspect_page(report: WheelReport, path: Path) -> None:
+    """Save the report as one HTML page that needs no network."""
+    from rekindle.host.files import write_for_user
+    from rekindle.render.wheel_html import wheel_page
+
+    write_for_user(path, wheel_page(report))
+
+
 def inspect_machine(where: str) -> Machine:
     """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``)."""
     from pathlib import Path

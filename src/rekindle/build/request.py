@@ -21,8 +21,10 @@ TREE_FILE = "source.json"
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    plan: Path | None = None
-    source: Path | None = None
+    """What can be asked of a build; ``plan`` and ``source`` are files, or what was read from them."""
+
+    plan: Plan | Path | None = None
+    source: SourceTree | Path | None = None
     project: str | None = None
     pythons: tuple[str, ...] = ()
     workspace: Path | None = None
@@ -32,6 +34,7 @@ class BuildRequest:
     launcher: str | None = None
     cmake: str | None = None
     clean: bool = False
+    as_is: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +50,7 @@ class Order:
 
 def make_order(request: BuildRequest) -> Order:
     workspace = Workspace(request.workspace) if request.workspace else default_workspace()
-    plan_file = request.plan or workspace.plan
-    if not plan_file.is_file():
-        raise BadInput(
-            f"there is no plan at {plan_file}",
-            remedy="'rekindle plan --build --json > plan.json', then --plan plan.json",
-        )
-    plan = load(plan_file, Plan)
+    plan = request.plan if isinstance(request.plan, Plan) else read_plan(request.plan or workspace.plan)
     tree = find_tree(request, workspace, plan)
     if request.launcher and request.launcher not in LAUNCHERS:
         raise BadInput(f"{request.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")
@@ -66,12 +63,24 @@ def make_order(request: BuildRequest) -> Order:
         clean=request.clean,
         target=request.target,
         cmake=request.cmake,
+        as_is=request.as_is,
     )
     pythons = request.pythons or ((plan.python,) if plan.python else (sys.executable,))
     return Order(plan=plan, tree=tree, workspace=workspace, pythons=pythons, options=options)
 
 
+def read_plan(path: Path) -> Plan:
+    if not path.is_file():
+        raise BadInput(
+            f"there is no plan at {path}",
+            remedy="'rekindle plan --build --json > plan.json', then --plan plan.json",
+        )
+    return load(path, Plan)
+
+
 def find_tree(request: BuildRequest, workspace: Workspace, plan: Plan) -> SourceTree:
+    if isinstance(request.source, SourceTree):
+        return request.source
     root = (request.source or workspace.source / plan.project).absolute()
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}", remedy="'rekindle source fetch', or give --source DIR")

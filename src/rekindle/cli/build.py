@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.build.request import BuildRequest
+    from rekindle.api.build import BuildChoices
     from rekindle.model.build import BuildFailure
     from rekindle.render import build as view
 
-    request = BuildRequest(
+    choices = BuildChoices(
         plan=Path(args.plan) if args.plan else None,
         source=Path(args.source) if args.source else None,
         project=args.project,
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         clean=args.clean,
     )
     if args.dry_run:
-        return Answer(document=api.build_script(request), view=view.render_script)
-    outcome = api.build(request, progress=session.progress)
+        return Answer(document=api.build_script(**choices), view=view.render_script)
+    outcome = api.build(**choices, progress=session.progress)
     if sys.stderr.isatty() and not session.quiet:
         # Hours have passed: call whoever waits.
         sys.stderr.write("\a")

@@ -30,13 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
-    from rekindle.host.workspace import Workspace, default_workspace
-    from rekindle.journey.demo import DemoOptions, run_demo
-    from rekindle.journey.report import write_report
+    from rekindle import api
     from rekindle.render.journey import show_journey
 
-    workspace = Workspace(Path(args.workspace).absolute()) if args.workspace else default_workspace("demo")
-    options = DemoOptions(cmake=args.cmake, use_cuda=not args.no_cuda, clean=args.clean)
-    journey = run_demo(workspace, options, session.progress)
-    write_report(journey)
+    journey = api.demo(
+        workspace=Path(args.workspace) if args.workspace else None,
+        cmake=args.cmake,
+        use_cuda=not args.no_cuda,
+        clean=args.clean,
+        progress=session.progress,
+    )
     return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)

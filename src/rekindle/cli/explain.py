@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
@@ -63,14 +62,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
 
 
-def _source(words: list[str], *, twice: bool) -> Path | str | bytes | Iterator[bytes]:
+def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:
     """What was named. A pipe streams, unless it is needed twice."""
     text = " ".join(words)
     if text == "-":
-        from rekindle.explain.reading import read_chunks
-
         if not twice:
-            return read_chunks(sys.stdin.buffer)
+            return sys.stdin.buffer
         raw = sys.stdin.buffer.read(MAX_PIPE_BYTES + 1)
         if len(raw) > MAX_PIPE_BYTES:
             remedy = "save it to a file and name the file"

@@ -72,10 +72,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.html:
         from pathlib import Path
 
-        from rekindle.host.files import write_atomically
-        from rekindle.render.wheel_html import wheel_page
-
-        write_atomically(Path(args.html), wheel_page(report))
+        api.inspect_page(report, Path(args.html))
     refused = report.verdict is not None and report.verdict.runs is False
     return Answer(document=report, view=render_wheel, exit_code=Exit.NO if refused else Exit.YES)
 

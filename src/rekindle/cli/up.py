@@ -42,20 +42,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
-    from rekindle.host.workspace import Workspace, default_workspace
-    from rekindle.journey.report import write_report
-    from rekindle.journey.summary import summarise_plan
-    from rekindle.journey.up import UpOptions, run_up
+    from rekindle import api
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.journey import show_journey
+    from rekindle.render.summary import summarise_plan
 
     def confirm(plan: Plan) -> bool:
         session.close()
         return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 
-    workspace = Workspace(Path(args.workspace).absolute()) if args.workspace else default_workspace()
-    options = UpOptions(
-        wish=Wish(torch=args.torch, variant=args.variant, build=args.build),
+    journey = api.up(
+        Wish(torch=args.torch, variant=args.variant, build=args.build),
+        workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
         index=args.index,
         torch_only=args.torch_only,
@@ -64,7 +62,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         memory=args.memory,
         bundle=not args.no_bundle,
         dry_run=args.dry_run,
+        confirm=confirm,
+        progress=session.progress,
     )
-    journey = run_up(workspace, options, session.progress, confirm)
-    write_report(journey)
     return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
+from rekindle.inspect.cpu_survey import CpuSurvey
 from rekindle.inspect.cpus import oldest, runs_from
 from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
-
-if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import Exposure
 
 MOST_EVIDENCE = 40
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
@@ -25,15 +21,6 @@ _NAMELESS = (
     "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
 )
 _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, where the operand is not zero"
-
-
-@dataclass
-class CpuSurvey:
-    """One library's audit, without the bytes it came from."""
-
-    file: str
-    machine: str
-    judged: Exposure
 
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
@@ -58,7 +45,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     needed: set[str] = set()
     for survey in surveys:
         for kind in ("unconditional", "suspects", "silent"):
-            for exposed in getattr(survey.judged, kind):
+            for exposed in getattr(survey.exposure, kind):
                 lists[kind].append(
                     Evidence(
                         function=readable(exposed.name),
@@ -76,10 +63,10 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     dispatched: Counter[str] = Counter()
     guards: Counter[str] = Counter()
     for survey in surveys:
-        dispatched.update(survey.judged.dispatched)
-        guards.update(survey.judged.guards)
+        dispatched.update(survey.exposure.dispatched)
+        guards.update(survey.exposure.guards)
     notes = [_JIT, _TZCNT] if machine != "aarch64" else [_JIT]
-    if any(not survey.judged.named for survey in surveys):
+    if any(not survey.exposure.named for survey in surveys):
         notes.append(_NAMELESS)
     return WheelCpu(
         arch=machine,
@@ -92,7 +79,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         required=tuple(sorted(needed)),
         runs_from=runs_from(needed, machine) if machine else None,
         oldest=oldest(needed, machine) if machine else (),
-        functions=sum(survey.judged.functions for survey in surveys),
+        functions=sum(survey.exposure.functions for survey in surveys),
         notes=tuple(notes),
     )
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rekindle.inspect.cpu_survey import CpuSurvey
+
 if TYPE_CHECKING:
-    from rekindle.inspect.cpu import CpuSurvey
     from rekindle.inspect.isa_exposure import Offer, Taking
 
 
@@ -19,11 +20,11 @@ def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
     """Move what turns out to be reached from another library from *dispatched* to where it belongs."""
     takings: dict[str, list[tuple[str, Taking]]] = {}
     for survey in surveys:
-        for taking in survey.judged.takings:
+        for taking in survey.exposure.takings:
             takings.setdefault(taking.symbol, []).append((survey.file, taking))
     for survey in surveys:
         best: dict[int, tuple[Offer, str, Taking]] = {}
-        for offer in survey.judged.offers:
+        for offer in survey.exposure.offers:
             for file, taking in takings.get(offer.symbol, ()):
                 # A function in between is where the library would ask; without symbols that is not seen.
                 if offer.exposed.chain and not taking.certain:
@@ -36,10 +37,10 @@ def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
 
 
 def _expose(survey: CpuSurvey, offer: Offer, file: str, taking: Taking) -> None:
-    judged, exposed = survey.judged, offer.exposed
-    judged.dispatched.subtract(exposed.isa)
+    exposure, exposed = survey.exposure, offer.exposed
+    exposure.dispatched.subtract(exposed.isa)
     if exposed.guard:
-        judged.guards[exposed.guard] -= 1
+        exposure.guards[exposed.guard] -= 1
     where = file.rsplit("/", 1)[-1]
     if taking.certain:
         why = f"called by {taking.chain[0]} in {where}, which asks nothing of the CPU"
@@ -47,4 +48,4 @@ def _expose(survey: CpuSurvey, offer: Offer, file: str, taking: Taking) -> None:
         why = f"called by {taking.chain[0]} in {where}; whether the CPU is asked on the way there cannot be told"
     found = replace(exposed, chain=(*exposed.chain, *taking.chain), why=why)
     certain = taking.certain and not offer.named and not exposed.chain
-    (judged.unconditional if certain else judged.suspects).append(found)
+    (exposure.unconditional if certain else exposure.suspects).append(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rekindle.model.build import BuildFailure
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Plan
 from rekindle.model.verify import VerifyReport
@@ -23,7 +24,7 @@ class Leg(Part, frozen=True, kw_only=True):
 
 
 class Journey(Document, frozen=True, kw_only=True):
-    """``goal`` is what the way leads to: the demo's spark or a torch."""
+    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it."""
 
     goal: str
     arrived: bool
@@ -36,6 +37,7 @@ class Journey(Document, frozen=True, kw_only=True):
     wheel_sha256: str | None = None
     inspection: WheelReport | None = None
     verification: VerifyReport | None = None
+    failure: BuildFailure | None = None
     python: str | None = None
     report: str | None = None
     next: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import History, Learnt
-from rekindle.build.report import WIDTH, duration, memory_lines, time_line, write_report
+from rekindle.build.report import LANE, WIDTH, duration, memory_lines, time_line, write_report
 from rekindle.formats.ninja_log import Edge
 from rekindle.model.build import BuildResult, Fact, Phase
 from rekindle.model.plan import BuildRecipe, Plan
@@ -25,12 +25,26 @@ def test_bars_of_one_lane_never_overlap(raw: list[tuple[int, int, int]]) -> None
     bars, lanes, total, _ = time_line(edges)
     assert len(bars) == len(edges)
     assert all(0 <= bar.x <= WIDTH for bar in bars)
-    assert lanes <= max(1, len(edges)) or not edges
-    assert total >= 0
+    assert {bar.y for bar in bars} == {lane * LANE for lane in range(lanes)}
+    # Runs stand one after another; within a lane one job ends before the next begins, in time and on paper.
+    ends = {run: max(edge.end for edge in edges if edge.run == run) for run in {edge.run for edge in edges}}
+    begins = {run: sum(ends[earlier] for earlier in ends if earlier < run) for run in ends}
+    assert total == max(1, sum(ends.values())) / 1000
+    spans = {edge.outputs[0]: (begins[edge.run] + edge.start, begins[edge.run] + edge.end) for edge in edges}
     for lane in {bar.y for bar in bars}:
-        row = sorted((bar for bar in bars if bar.y == lane), key=lambda bar: bar.x)
+        row = [bar for bar in bars if bar.y == lane]
         for left, right in itertools.pairwise(row):
-            assert left.x <= right.x + 0.01
+            assert spans[left.title.split(":")[0]][1] <= spans[right.title.split(":")[0]][0]
+            assert left.x + max(0, left.width - 0.3) <= right.x + 0.01
+
+
+def test_lanes_are_as_few_as_can_be() -> None:
+    def lanes(*spans: tuple[int, int]) -> int:
+        return time_line([Edge(start=a, end=b, outputs=(f"{a}.o",), hash="x", run=0) for a, b in spans])[1]
+
+    assert lanes((0, 10), (10, 20)) == 1  # one ends where the next begins
+    assert lanes((0, 11), (10, 20)) == 2
+    assert lanes((0, 100), (0, 5), (5, 9)) == 2
 
 
 def test_memory_needs_two_points() -> None:

@@ -37,8 +37,8 @@ def test_a_log_cut_anywhere_is_read_as_far_as_it_is_whole(at: int) -> None:
 
 @given(st.text())
 def test_any_text_is_survived(text: str) -> None:
-    parse_ninja_log(text.splitlines(keepends=True))
-    list(parse_build_ninja(text.splitlines(keepends=True)))
+    assert all(edge.outputs and edge.end >= edge.start for edge in parse_ninja_log(text.splitlines(keepends=True)))
+    assert all(edge.outputs for edge in parse_build_ninja(text.splitlines(keepends=True)))
 
 
 NINJA = """include CMakeFiles/rules.ninja

@@ -72,6 +72,7 @@ def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
     server.set_level(2)
     # One token is with the client, one must be free to take; whichever waiter took the other.
     until(lambda: server.circulating == 2 and lying(path) == 1)
+    assert server.level == 2
     os.close(client)
 
 

@@ -57,12 +57,16 @@ def test_pause_and_go_on(family) -> None:
         mine = {process.pid: process for process in processes.tree_of(os.getpid())}
         return mine[family.pid].stopped
 
+    def becomes(wanted: bool) -> bool:
+        end = time.monotonic() + 30
+        while stopped() is not wanted and time.monotonic() < end:
+            time.sleep(0.01)
+        return stopped() is wanted
+
     processes.pause([family.pid])
-    while not stopped():
-        time.sleep(0.01)
+    assert becomes(True)
     processes.go_on([family.pid])
-    while stopped():
-        time.sleep(0.01)
+    assert becomes(False)
 
 
 def test_peaks_and_command_lines(family) -> None:

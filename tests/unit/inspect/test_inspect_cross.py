@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.inspect.cpu import CpuSurvey
+from rekindle.inspect.cpu_survey import CpuSurvey
 from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.isa_exposure import Exposed, Exposure, Offer, Taking
 from rekindle.inspect.names import readable
@@ -26,20 +26,20 @@ def names(found: list[Exposed]) -> list[str]:
 def test_reached_for_certain() -> None:
     surveys = wheel(Taking(MIN_MAX, ("apply", "entry"), True))
     follow_calls(surveys)
-    judged = surveys[0].judged
-    assert names(judged.unconditional) == ["fbgemm::FindMinMax"]
-    assert judged.unconditional[0].why == "called by apply in torch_cpu.dll, which asks nothing of the CPU"
-    assert judged.unconditional[0].guard == "FBGEMM"  # a corner of a library that dispatches otherwise
-    assert judged.dispatched == {"avx": 2, "avx2": 1}
-    assert judged.guards["FBGEMM"] == 2
+    exposure = surveys[0].exposure
+    assert names(exposure.unconditional) == ["fbgemm::FindMinMax"]
+    assert exposure.unconditional[0].why == "called by apply in torch_cpu.dll, which asks nothing of the CPU"
+    assert exposure.unconditional[0].guard == "FBGEMM"  # a corner of a library that dispatches otherwise
+    assert exposure.dispatched == {"avx": 2, "avx2": 1}
+    assert exposure.guards["FBGEMM"] == 2
 
 
 def test_what_cannot_be_told_is_a_suspect() -> None:
     surveys = wheel(Taking(MIN_MAX, ("function at 0x10",), False))
     follow_calls(surveys)
-    assert names(surveys[0].judged.suspects) == ["fbgemm::FindMinMax"]
-    assert "cannot be told" in surveys[0].judged.suspects[0].why
-    assert not surveys[0].judged.unconditional
+    assert names(surveys[0].exposure.suspects) == ["fbgemm::FindMinMax"]
+    assert "cannot be told" in surveys[0].exposure.suspects[0].why
+    assert not surveys[0].exposure.unconditional
 
 
 def test_a_function_in_between_may_have_asked() -> None:
@@ -47,26 +47,26 @@ def test_a_function_in_between_may_have_asked() -> None:
     certain = wheel(Taking("wrapper", ("entry",), True), through=("wrapper",))
     for surveys in (uncertain, certain):
         follow_calls(surveys)
-        assert not surveys[0].judged.unconditional
-    assert not uncertain[0].judged.suspects
-    assert certain[0].judged.suspects[0].chain == ("wrapper", "entry")
+        assert not surveys[0].exposure.unconditional
+    assert not uncertain[0].exposure.suspects
+    assert certain[0].exposure.suspects[0].chain == ("wrapper", "entry")
 
 
 def test_a_name_that_says_avx2_is_a_suspect_only() -> None:
     surveys = wheel(Taking(MIN_MAX, ("entry",), True), named=True)
     follow_calls(surveys)
-    assert not surveys[0].judged.unconditional
-    assert surveys[0].judged.suspects
+    assert not surveys[0].exposure.unconditional
+    assert surveys[0].exposure.suspects
 
 
 def test_nobody_calls_it_and_the_certain_caller_wins() -> None:
     surveys = wheel()
     follow_calls(surveys)
-    assert not surveys[0].judged.unconditional + surveys[0].judged.suspects
+    assert not surveys[0].exposure.unconditional + surveys[0].exposure.suspects
     surveys = wheel(Taking(MIN_MAX, ("maybe",), False), Taking(MIN_MAX, ("sure",), True))
     follow_calls(surveys)
-    assert [one.chain for one in surveys[0].judged.unconditional] == [("sure",)]
-    assert not surveys[0].judged.suspects
+    assert [one.chain for one in surveys[0].exposure.unconditional] == [("sure",)]
+    assert not surveys[0].exposure.suspects
 
 
 def test_microsofts_names() -> None:

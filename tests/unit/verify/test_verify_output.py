@@ -98,4 +98,4 @@ def test_what_is_no_wheel_is_one_line(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(CHECKS.glob("*.py")), ids=lambda p: p.name)
 def test_the_checks_speak_the_python_of_old_targets(path: Path) -> None:
-    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6))
+    assert ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 6)).body

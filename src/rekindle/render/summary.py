@@ -1,4 +1,4 @@
-"""One line about each leg's document, for the walk's list."""
+"""One line about a document: what ``up`` and ``demo`` say of each leg."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rekindle.model.build import BuildResult
 from rekindle.model.bundle import BundleReport
+from rekindle.model.journey import Installation
 from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -79,3 +80,8 @@ def summarise_proof(proof: VerifyReport) -> str:
         return f"{proof.verdict}: {count}"
     way = [one.why for one in proof.missing if one.why != "did not run"] or ["required checks did not run"]
     return f"not proven: {count}; {way[0]}"
+
+
+def summarise_installation(done: Installation) -> str:
+    torch = done.packages.get("torch", "?")
+    return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"

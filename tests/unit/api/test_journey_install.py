@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from rekindle.api.journey.install import find_python, to_install
 from rekindle.errors import BadInput, MissingTool
-from rekindle.journey.install import find_python, to_install
 from rekindle.model.machine import Machine, Os, Python
 from rekindle.model.plan import Request
 

@@ -5,28 +5,23 @@ from __future__ import annotations
 import platform
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from rekindle import api
+from rekindle.api.build import build_one
+from rekindle.api.doctor import doctor
+from rekindle.api.inspect import inspect
+from rekindle.api.journey.from_source import wheel_is_there
+from rekindle.api.journey.options import DemoOptions
+from rekindle.api.journey.report import reported
+from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.spark import patch_spark
 from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
-from rekindle.errors import StageFailed
+from rekindle.api.verify import verify
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import wheel_is_there
-from rekindle.journey.summary import (
-    summarise_build,
-    summarise_inspection,
-    summarise_machine,
-    summarise_patches,
-    summarise_plan,
-    summarise_proof,
-)
-from rekindle.journey.walk import Walk, Within, digest
-from rekindle.model.build import BuildResult
+from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 from rekindle.model.machine import Examination
@@ -35,22 +30,20 @@ from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
+from rekindle.render.summary import (
+    summarise_build,
+    summarise_inspection,
+    summarise_machine,
+    summarise_patches,
+    summarise_plan,
+    summarise_proof,
+)
 from rekindle.spark import unpack as spark
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoOptions:
-    """``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out;
-    ``clean`` forgets what earlier runs left."""
-
-    cmake: str | None = None
-    use_cuda: bool = True
-    clean: bool = False
 
 
 def run_demo(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
     with workspace.lock("demo", wait=3600.0, say=progress.note):
-        return _walk(workspace, options, progress)
+        return reported(_walk(workspace, options, progress))
 
 
 def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
@@ -58,7 +51,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         _forget(workspace)
     walk = Walk(workspace, progress)
     examined = walk.leg(
-        "probe", "what this machine is", lambda: api.doctor(workspace=str(workspace.root)), summarise_machine
+        "probe", "what this machine is", lambda: doctor(workspace=str(workspace.root)), summarise_machine
     )
     write_atomically(workspace.machine, encode(examined.machine))
     plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), summarise_plan)
@@ -70,19 +63,34 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
     )
     tree = walk.leg(
-        "patch", "mends for today's tools", lambda: patch_spark(root, cmake=options.cmake), summarise_patches
+        "patch", "fixes for today's tools", lambda: patch_spark(root, cmake=options.cmake), summarise_patches
     )
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
-    built = walk.kept_leg(
+    built = walk.tried_leg(
         "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
-        lambda: _build(plan, tree, workspace, options, Within(progress)), summarise_build, still_good=wheel_is_there,
+        lambda: build_one(
+            plan, tree, workspace, python=sys.executable, cmake=options.cmake, as_is=True, progress=Within(progress)
+        ),
+        summarise_build, still_good=wheel_is_there,
     )  # fmt: skip
+    if isinstance(built, BuildFailure):
+        return Journey(
+            goal=f"spark {spark.tree_version()}",
+            arrived=False,
+            verdict=f"spark was not built: {built.message}",
+            workspace=str(workspace.root),
+            legs=tuple(walk.legs),
+            machine=summarise_machine(examined),
+            plan=plan,
+            failure=built,
+            report=str(workspace.reports / "report.html"),
+        )
     wheel = Path(built.wheel)
     report = walk.kept_leg(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: api.inspect(str(wheel)), summarise_inspection,
+        lambda: inspect(str(wheel)), summarise_inspection,
     )  # fmt: skip
     proof = walk.kept_leg(
         "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
@@ -150,24 +158,7 @@ def _with_patches(plan: Plan, tree: SourceTree) -> Plan:
     return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, patches=ids))
 
 
-def _build(plan: Plan, tree: SourceTree, workspace: Workspace, options: DemoOptions, progress: Progress) -> BuildResult:
-    from rekindle.build import BuildOptions, build
-    from rekindle.errors import BuildFailed
-
-    try:
-        return build(
-            plan,
-            tree,
-            workspace,
-            python=sys.executable,
-            options=BuildOptions(cmake=options.cmake, as_is=True),
-            progress=progress,
-        )
-    except BuildFailed as failed:
-        raise StageFailed(failed.message, remedy=failed.remedy) from failed
-
-
 def _verify(wheel: Path, workspace: Workspace, gpu: bool, progress: Progress) -> VerifyReport:
     # Where the machine has no GPU the demo claims none: its CUDA part is compiled and read, not run.
     owed = None if gpu else False
-    return api.verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=progress)
+    return verify(wheel=wheel, python=sys.executable, plan=workspace.plan, gpu=owed, progress=progress)

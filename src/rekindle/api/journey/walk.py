@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
+from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode, load
 from rekindle.model.journey import Leg, LegStatus
 from rekindle.model.progress import Progress
@@ -38,7 +39,9 @@ class Walk:
 
     def leg(self, name: str, announce: str, make: Callable[[], D], tell: Callable[[D], str]) -> D:
         """A leg that is always walked."""
-        return self._timed(name, announce, make, tell, "done", None)
+        made = self._timed(name, announce, make, tell, "done", None)
+        assert not isinstance(made, BuildFailure)
+        return made
 
     def kept_leg(
         self,
@@ -52,15 +55,33 @@ class Walk:
         still_good: Callable[[D], bool] = lambda _: True,
     ) -> D:
         """A leg whose document is kept in the workspace; walked again only if something changed."""
+        made = self.tried_leg(name, announce, kind, inputs, make, tell, still_good=still_good)
+        assert not isinstance(made, BuildFailure)
+        return made
+
+    def tried_leg(
+        self,
+        name: str,
+        announce: str,
+        kind: type[D],
+        inputs: str,
+        make: Callable[[], D | BuildFailure],
+        tell: Callable[[D], str],
+        *,
+        still_good: Callable[[D], bool] = lambda _: True,
+    ) -> D | BuildFailure:
+        """A kept leg that may end with a failure, which is not kept."""
         document = self.workspace.reports / f"{name}.json"
         key = self.workspace.reports / f"{name}.key"
         kept = _load_kept(document, key, kind, inputs)
         if kept is not None and still_good(kept):
             return self._timed(name, announce, lambda: kept, tell, "kept", document)
 
-        def make_and_keep() -> D:
+        def make_and_keep() -> D | BuildFailure:
             key.unlink(missing_ok=True)
             made = make()
+            if isinstance(made, BuildFailure):
+                return made
             write_atomically(document, encode(made))
             write_atomically(key, inputs)
             return made
@@ -76,11 +97,11 @@ class Walk:
         self,
         name: str,
         announce: str,
-        make: Callable[[], D],
+        make: Callable[[], D | BuildFailure],
         tell: Callable[[D], str],
         status: LegStatus,
         file: Path | None,
-    ) -> D:
+    ) -> D | BuildFailure:
         self.progress.stage(name, announce if status == "done" else "already there")
         begin = time.monotonic()
         where = str(file) if file else None
@@ -91,6 +112,9 @@ class Walk:
             self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=error.message, file=where))
             raise
         seconds = round(time.monotonic() - begin, 3)
+        if isinstance(made, BuildFailure):
+            self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=made.message))
+            return made
         detail = tell(made)
         self.legs.append(Leg(name=name, status=status, seconds=seconds, detail=detail, file=where))
         self.progress.note(detail)

@@ -10,59 +10,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle import api
+from rekindle.api.doctor import doctor
+from rekindle.api.journey import install as installing
+from rekindle.api.journey.from_source import build_from_source
+from rekindle.api.journey.options import UpOptions
+from rekindle.api.journey.report import reported
+from rekindle.api.journey.walk import Walk, Within, digest
+from rekindle.api.plan import plan as make_plan
+from rekindle.api.verify import verify
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
-from rekindle.journey import install as installing
-from rekindle.journey.from_source import build_from_source
-from rekindle.journey.summary import summarise_machine, summarise_plan, summarise_proof
-from rekindle.journey.walk import Walk, Within, digest
+from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
 from rekindle.model.journey import Installation, Journey
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.progress import Progress
-from rekindle.model.verify import Level, VerifyReport
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpOptions:
-    """``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
-
-    ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
-    build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
-    ``dry_run`` stops after the plan.
-    """
-
-    wish: Wish
-    python: str | None = None
-    index: str | None = None
-    torch_only: bool = False
-    source: Path | None = None
-    level: Level = "smoke"
-    memory: str | None = None
-    bundle: bool = True
-    dry_run: bool = False
-
+from rekindle.model.verify import VerifyReport
+from rekindle.render.summary import summarise_installation, summarise_machine, summarise_plan, summarise_proof
 
 Confirm = Callable[[Plan], bool]
 
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
     with workspace.lock("up", wait=3600.0, say=progress.note):
-        return _walk(workspace, options, progress, confirm)
+        return reported(_walk(workspace, options, progress, confirm))
 
 
 def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
     walk = Walk(workspace, progress)
     where = str(workspace.root)
-    examined = walk.leg("probe", "what this machine is", lambda: api.doctor(workspace=where), summarise_machine)
+    examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where), summarise_machine)
     machine = examined.machine
     write_atomically(workspace.machine, encode(machine))
     wish = _wish_for(options)
-    plan = walk.leg("plan", "which torch runs here", lambda: api.plan(machine, wish), summarise_plan)
+    plan = walk.leg("plan", "which torch runs here", lambda: make_plan(machine, wish), summarise_plan)
     write_atomically(workspace.plan, encode(plan))
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
@@ -125,6 +109,8 @@ class _Story:
         wheel = build_from_source(
             self.walk, self.workspace, self.plan, self.machine, self.options, Within(self.progress)
         )
+        if isinstance(wheel, BuildFailure):
+            return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
         self._installed([["--force-reinstall", str(wheel)]])
         return self._proved(wheel)
 
@@ -136,7 +122,7 @@ class _Story:
             return installing.install(LiveHost(), self.python, requests, self.workspace, Within(self.progress))
 
         return self.walk.kept_leg(
-            "install", f"into {self.python}", Installation, self.inputs, make, _tell_installation,
+            "install", f"into {self.python}", Installation, self.inputs, make, summarise_installation,
             still_good=lambda kept: Path(kept.python).exists(),
         )  # fmt: skip
 
@@ -151,12 +137,18 @@ class _Story:
         return self.end(proof.good, verdict, proof=proof, wheel=wheel)
 
     def _verify(self) -> VerifyReport:
-        return api.verify(
+        return verify(
             python=self.python, level=self.options.level, plan=self.workspace.plan, progress=Within(self.progress)
         )
 
     def end(
-        self, arrived: bool, verdict: str, *, proof: VerifyReport | None = None, wheel: Path | None = None
+        self,
+        arrived: bool,
+        verdict: str,
+        *,
+        proof: VerifyReport | None = None,
+        wheel: Path | None = None,
+        failure: BuildFailure | None = None,
     ) -> Journey:
         use = (f"{self.python} -c 'import torch; print(torch.__version__)'",) if proof and proof.good else ()
         return Journey(
@@ -168,13 +160,9 @@ class _Story:
             machine=None,
             plan=self.plan,
             verification=proof,
+            failure=failure,
             wheel=str(wheel) if wheel else None,
             python=self.python if proof else None,
             report=str(self.workspace.reports / "report.html"),
             next=use or (() if arrived else ("rekindle plan -v",)),
         )
-
-
-def _tell_installation(done: Installation) -> str:
-    torch = done.packages.get("torch", "?")
-    return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"

@@ -1,0 +1,39 @@
+"""What the user may choose about ``up`` and ``demo``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.model.plan import Wish
+from rekindle.model.verify import Level
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpOptions:
+    """``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
+
+    ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
+    build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
+    ``dry_run`` stops after the plan.
+    """
+
+    wish: Wish
+    python: str | None = None
+    index: str | None = None
+    torch_only: bool = False
+    source: Path | None = None
+    level: Level = "smoke"
+    memory: str | None = None
+    bundle: bool = True
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out;
+    ``clean`` forgets what earlier runs left."""
+
+    cmake: str | None = None
+    use_cuda: bool = True
+    clean: bool = False

@@ -1,0 +1,63 @@
+"""``up``: the whole way for this machine, from nothing to a torch that provably runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.journey import Journey
+    from rekindle.model.plan import Plan, Wish
+    from rekindle.model.progress import Progress
+    from rekindle.model.verify import Level
+
+
+def up(
+    wish: Wish | None = None,
+    *,
+    workspace: Path | None = None,
+    python: str | None = None,
+    index: str | None = None,
+    torch_only: bool = False,
+    source: Path | None = None,
+    level: Level = "smoke",
+    memory: str | None = None,
+    bundle: bool = True,
+    dry_run: bool = False,
+    confirm: Callable[[Plan], bool] | None = None,
+    progress: Progress | None = None,
+) -> Journey:
+    """Probe this machine, plan, install an official wheel or build one, and prove the result.
+
+    ``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
+    ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
+    build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
+    ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes.
+    ``dry_run`` stops after the plan.
+
+    A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
+    already there is kept: a second call is quick, an interrupted one continues.
+
+    >>> journey = up(workspace=folder, dry_run=True)
+    >>> journey.arrived, [leg.name for leg in journey.legs]
+    (True, ['probe', 'plan'])
+    """
+    from rekindle.api.journey.options import UpOptions
+    from rekindle.api.journey.up import run_up
+    from rekindle.host.workspace import workspace_at
+    from rekindle.model.plan import Wish
+    from rekindle.model.progress import Silent
+
+    options = UpOptions(
+        wish=wish or Wish(),
+        python=python,
+        index=index,
+        torch_only=torch_only,
+        source=source,
+        level=level,
+        memory=memory,
+        bundle=bundle,
+        dry_run=dry_run,
+    )
+    return run_up(workspace_at(workspace), options, progress or Silent(), confirm or (lambda _: True))
