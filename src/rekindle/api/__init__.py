@@ -8,7 +8,7 @@ from rekindle.api.demo import demo
 from rekindle.api.doctor import doctor
 from rekindle.api.explain import explain, explain_list, explain_report, explain_rule, installed_torch
 from rekindle.api.export import export
-from rekindle.api.facts import facts_check, facts_show, facts_sources
+from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.index import index_add, index_build, index_search, index_serve, index_yank
 from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
 from rekindle.api.matrix import (
@@ -51,6 +51,7 @@ __all__ = [
     "explain_rule",
     "export",
     "facts_check",
+    "facts_format",
     "facts_show",
     "facts_sources",
     "find_machine",

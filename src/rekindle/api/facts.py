@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rekindle.facts import Facts
     from rekindle.formats.simple_index import IndexWheel
     from rekindle.inspect.published import Places
-    from rekindle.model.facts import Compared, FactsCheck, Platform, SourcesView, TableView
+    from rekindle.model.facts import Compared, FactsCheck, FactsFormat, Platform, SourcesView, TableView
     from rekindle.model.progress import Progress
 
 _ARCH_LIST = re.compile(rb"(?:sm_\d+[af]? )+sm_\d+[af]?|(?:sm_\d+[af]? )+compute_\d+[af]?")
@@ -33,6 +35,42 @@ def facts_sources() -> SourcesView:
     return sources(load_facts())
 
 
+def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsFormat:
+    """Bring facts files into their canonical form; without names all tables of this installation.
+
+    >>> facts_format(write=False).changed
+    ()
+    """
+    import tomllib
+
+    from rekindle.errors import BadInput
+    from rekindle.facts.canonical import reformat
+    from rekindle.facts.load import HERE, MAX_FILE_BYTES
+    from rekindle.host.files import write_atomically
+    from rekindle.model.facts import FactsFormat
+
+    chosen = tuple(files) or tuple(sorted(HERE.glob("*.toml")))
+    changed = []
+    for path in chosen:
+        try:
+            raw = path.read_bytes()[: MAX_FILE_BYTES + 1]
+            if len(raw) > MAX_FILE_BYTES:
+                raise BadInput(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is no facts file")
+            text = raw.decode("utf-8").replace("\r\n", "\n")
+            wanted = reformat(text)
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadInput(f"{path} is not valid TOML: {error}") from error
+        except ValueError as error:
+            raise BadInput(f"{path}: {error}") from error
+        if wanted.encode() != raw:
+            changed.append(path.name)
+            if write:
+                write_atomically(path, wanted)
+    return FactsFormat(files=tuple(path.name for path in chosen), changed=tuple(changed), written=write)
+
+
 def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress: Progress | None = None) -> FactsCheck:
     """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas."""
     from rekindle.api.inspect import pip_places
@@ -45,6 +83,9 @@ def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress
     wheels = _wheels("torch", places)
     rows += drift.releases(facts, _stable(wheels))
     rows += _pythons(facts, wheels)
+    for package in ("torchvision", "torchaudio"):
+        listener.stage("index", package)
+        rows += drift.companions(facts, package, _pythons_found(_wheels(package, places)))
     for version in torch or facts.releases[:1]:
         listener.stage("wheel", f"torch {version}")
         rows += _wheel_rows(facts, version, places, listener)
@@ -94,19 +135,25 @@ def _platform(tag: str) -> Platform | None:
 def _pythons(facts: Facts, wheels: Sequence[IndexWheel]) -> Iterator[Compared]:
     from rekindle.facts import drift
 
+    for (version, platform), versions in sorted(_pythons_found(wheels).items()):
+        row = drift.pythons(facts, version, platform, versions)
+        if row is not None:
+            yield row
+
+
+def _pythons_found(wheels: Sequence[IndexWheel]) -> dict[tuple[str, Platform], set[str]]:
+    """The Pythons each version has wheels for, by platform; ``any`` for a wheel of every Python."""
     found: dict[tuple[str, Platform], set[str]] = {}
     for wheel in wheels:
         for tag in wheel.tags:
             platform = _platform(tag.platform)
-            match = re.fullmatch(r"cp(\d)(\d+)", tag.interpreter)
+            match = re.fullmatch(r"cp(\d)(\d+)|py3", tag.interpreter)
             if platform is None or match is None or wheel.version.local:
                 continue
-            python = f"{match[1]}.{match[2]}" + ("t" if re.fullmatch(r"cp3\d+t", tag.abi) else "")
+            plain = f"{match[1]}.{match[2]}" if match[1] else "any"
+            python = plain + ("t" if re.fullmatch(r"cp3\d+t", tag.abi) else "")
             found.setdefault((str(wheel.version), platform), set()).add(python)
-    for (version, platform), versions in sorted(found.items()):
-        row = drift.pythons(facts, version, platform, versions)
-        if row is not None:
-            yield row
+    return found
 
 
 def _wheel_rows(facts: Facts, version: str, places: Places, progress: Progress) -> Iterator[Compared]:

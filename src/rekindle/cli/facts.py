@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import Exit
@@ -14,11 +15,13 @@ EXAMPLES = """examples:
   rekindle facts sources
   rekindle facts check                       measure again: index pages, newest wheel, newest ptxas
   rekindle facts check --torch 2.6.0 --cuda 12.8
+  rekindle facts format                      write the tables in their one form after editing them
+  rekindle facts format --check my/cuda.toml
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="show|sources|check")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="show|sources|check|format")
     show = actions.add_parser("show", help="a table or its rows")
     show.add_argument("table", nargs="?", help="cuda, cudnn, torch, wheels, rocm, nvidia, amd, cpu, …")
     show.add_argument("row", nargs="?", help="part of a row's name")
@@ -26,6 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="measure again from published wheels and compilers; reports drift")
     check.add_argument("--torch", action="append", metavar="VERSION", help="read this release's wheels (repeatable)")
     check.add_argument("--cuda", action="append", metavar="VERSION", help="ask this toolkit's ptxas (repeatable)")
+    form = actions.add_parser("format", help="write facts files in their canonical form")
+    form.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: every table of this installation")
+    form.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not in that form")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
@@ -36,6 +42,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.facts_show(args.table, args.row), view=views.table_view)
     if args.action == "sources":
         return Answer(document=api.facts_sources(), view=views.sources_view)
+    if args.action == "format":
+        done = api.facts_format(args.files, write=not args.check)
+        return Answer(
+            document=done, view=views.format_view, exit_code=Exit.NO if args.check and done.changed else Exit.YES
+        )
     checked = api.facts_check(torch=args.torch or (), cuda=args.cuda or (), progress=session.progress)
     code = Exit.NO if checked.drift or checked.new else Exit.YES
     return Answer(document=checked, view=views.check_view, exit_code=code)

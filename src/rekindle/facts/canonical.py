@@ -1,13 +1,16 @@
 """The one way a facts file is written, so that a diff shows facts and nothing else.
 
-``dump(tables)`` writes what :func:`tomllib.loads` reads back unchanged: scalars first, then a block per row.
-A test holds every shipped file to its own canonical form (below its leading comment).
+``dump(tables)`` writes what :func:`tomllib.loads` reads back unchanged: scalars first, then a block per row. In a row
+each field has one line in the order it was written; a table in a row stays on its line up to five entries and gets
+lines of its own from six on. ``reformat(text)`` brings a whole file into that form, below its leading comment.
+A test holds every shipped file to it, and ``rekindle facts format`` writes it.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +39,18 @@ def body(text: str) -> str:
     while lines and lines[0].startswith("#"):
         lines.pop(0)
     return "".join(lines)
+
+
+def reformat(text: str) -> str:
+    """A file in canonical form; a comment below the first table is a ValueError, because it would be lost."""
+    own = body(text)
+    head = text[: len(text) - len(own)]
+    rows = own.splitlines()
+    first = len(head.splitlines()) + 1
+    comments = [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]
+    if comments:
+        raise ValueError(f"line {comments[0]} is a comment inside the tables: put it into the row's note")
+    return head + dump(tomllib.loads(text))
 
 
 def _row(row: Mapping[str, Any], path: str) -> list[str]:

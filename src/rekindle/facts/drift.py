@@ -40,6 +40,31 @@ def pythons(facts: Facts, version: str, platform: Platform, found: Iterable[str]
     )
 
 
+def companions(facts: Facts, package: str, found: Mapping[tuple[str, Platform], set[str]]) -> list[Compared]:
+    """The Pythons of each torchvision or torchaudio on PyPI; a version with wheels that no row names is new."""
+    rows = {row.version: row for row in facts.companions.companion if row.package == package}
+    compared = []
+    for version in sorted({version for version, _ in found}, key=key):
+        row = rows.get(version)
+        if row is None:
+            if rows and compare(version, max(rows, key=key)) > 0:
+                compared.append(Compared(what=f"{package} {version}", outcome="new", found="on the index"))
+            continue
+        for platform in sorted({each for name, each in found if name == version} | set(row.pypi)):
+            now, then = found.get((version, platform), set()), set(row.pypi.get(platform, ()))
+            same = bool(then) if now == {"any"} else now == then
+            compared.append(
+                Compared(
+                    what=f"{package} {version} {platform} Pythons",
+                    outcome="agrees" if same else "drift",
+                    facts=" ".join(sorted(then, key=lambda text: (key(text), text))),
+                    found=" ".join(sorted(now)),
+                    source=row.source[0],
+                )
+            )
+    return compared
+
+
 def architectures(facts: Facts, version: str, platform: Platform, found: Iterable[str]) -> Compared:
     """The list compiled into a wheel (``sm_75 sm_80 …``) against the flavour PyPI hands out."""
     row = facts.release(version)

@@ -414,6 +414,14 @@ class FactsCheck(Document, frozen=True, kw_only=True):
     skipped: int
 
 
+class FactsFormat(Document, frozen=True, kw_only=True):
+    """``facts format``: the files looked at, and those whose form was (or, with ``--check``, would be) changed."""
+
+    files: tuple[str, ...]
+    changed: tuple[str, ...]
+    written: bool
+
+
 class UseCost(Row, frozen=True, kw_only=True):
     """What an installed torch needs."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from rekindle.model.facts import FactsCheck, SourcesView, TableView
+from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView
 from rekindle.render.screen import Screen
 
 _SHORT = 12
@@ -74,3 +74,12 @@ def check_view(check: FactsCheck, screen: Screen) -> None:
             screen.paragraph(f"found:  {row.found}", indent=6)
         elif row.found and (row.outcome == "new" or screen.verbosity):
             screen.paragraph(row.found, indent=6)
+
+
+def format_view(done: FactsFormat, screen: Screen) -> None:
+    if not done.changed:
+        screen.verdict("ok", f"{len(done.files)} files are in their canonical form")
+        return
+    word = "were rewritten" if done.written else "are not in their canonical form"
+    screen.verdict("ok" if done.written else "fail", f"{len(done.changed)} of {len(done.files)} files {word}")
+    screen.rows([("", name) for name in done.changed])

@@ -36,3 +36,15 @@ def test_the_summary_counts() -> None:
     rows = [*drift.releases(FACTS, ["2.16.0"]), drift.targets(FACTS, "12.8", ["sm_50"])]
     check = drift.summary(rows)
     assert (check.agrees, check.drift, check.new, check.skipped) == (0, 1, 1, 0)
+
+
+def test_companions_are_compared_per_platform() -> None:
+    row = next(r for r in FACTS.companions.companion if (r.package, r.version) == ("torchvision", "0.21.0"))
+    found = {("0.21.0", platform): set(pythons) for platform, pythons in row.pypi.items()}
+    assert {each.outcome for each in drift.companions(FACTS, "torchvision", found)} == {"agrees"}
+    found["0.21.0", "windows"] = {"3.9"}
+    assert [e.what for e in drift.companions(FACTS, "torchvision", found) if e.outcome == "drift"] == [
+        "torchvision 0.21.0 windows Pythons"
+    ]
+    later = drift.companions(FACTS, "torchvision", {("99.0", "windows"): {"3.12"}})
+    assert [(each.what, each.outcome) for each in later] == [("torchvision 99.0", "new")]
