@@ -9,7 +9,7 @@ from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Os
 from rekindle.model.version import same_prefix
 
-_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|cu\d+|rocm[\d.]+))?")
+_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|cu\d+|(?:rocm|amd)[\d.]+))?")
 
 
 def platform_of(os: Os) -> Platform | None:

@@ -9,11 +9,13 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rekindle.compat.coverage import Coverage
+from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.images import Code, covers
 from rekindle.compat.libc import Libc, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.model.arch import GpuArch
+from rekindle.model.facts import Flavour
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Verdict
 from rekindle.model.wheelhouse import Row
@@ -126,11 +128,15 @@ def _glibc(row: Row, wanted: Wanted) -> Reason | None:
 
 def coverage(row: Row, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
-    facts = load_facts()
-    published = find_flavour(row.version, facts, cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
+    published = _published(row)
     code = Code(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
     system = wanted.system or next((one for one in row.systems if one != "any"), None)
-    return covers(code, gpu, system, facts)
+    return covers(code, gpu, system, load_facts())
+
+
+def _published(row: Row) -> Flavour | None:
+    """The official wheel that this is, if it is one."""
+    return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
 
 
 def _gpu(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
@@ -154,9 +160,12 @@ def _gpu(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
         return None, Reason(code=found.code, text=found.text, source=found.source)
     if found.kind == "override":
         return True, Reason(code=found.code, text=found.text, source=found.source)
-    return True, Reason(
-        code="kernels-run", text=f"its own kernels have code that runs on {gpu}{_gaps(row, gpu, wanted)}"
-    )
+    published = _published(row)
+    missing = cudnn_covers(published.cudnn if published else None, row.cuda, gpu, load_facts())
+    if missing.kind == "partly":
+        return True, Reason(code=missing.code, text=missing.text, source=missing.source)
+    text = f"its own kernels have code that runs on {gpu}{_gaps(row, gpu, wanted)}"
+    return True, Reason(code="kernels-run", text=text)
 
 
 def _by_containers(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:

@@ -17,6 +17,7 @@ class Guard:
     name: re.Pattern[str] | None
     file: re.Pattern[str] | None
     library: re.Pattern[str] | None = None
+    needs: frozenset[str] = frozenset()
 
     def covers(self, name: str, file: str) -> bool:
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
@@ -49,6 +50,7 @@ def load_guards() -> Guards:
             pattern(row.get("name")),
             pattern(row.get("file")),
             pattern(row.get("library")),
+            frozenset(row.get("needs", ())),
         )
         for row in raw["guard"]
     )

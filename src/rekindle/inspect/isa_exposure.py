@@ -113,6 +113,8 @@ class _Classifier:
             if not isa or self._outlined_atomic(used):
                 continue
             guard = self.guard(number)
+            if guard is not None and set(isa) <= guard.needs:
+                guard = None
             found = None if guard is not None and guard.trust == "whole" else self._exposed(number, guard)
             if found is None:
                 out.dispatched.update(isa)
