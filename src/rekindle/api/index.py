@@ -25,7 +25,7 @@ def index_add(
 ) -> Added:
     """Check wheels, store them in the wheelhouse ``root`` with their evidence."""
     from rekindle.errors import BadInput
-    from rekindle.index.evidence import find_origin, load_proofs, load_report
+    from rekindle.index.evidence import check_about, find_origin, load_proofs, load_report
     from rekindle.index.store import Evidence, Wheelhouse, admit, receive
     from rekindle.model.wheelhouse import Added
 
@@ -37,6 +37,7 @@ def index_add(
     done = []
     for wheel in map(Path, wheels):
         with receive(house, wheel, progress=progress) as incoming:
+            check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
             seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
             evidence = Evidence(report=seen, proofs=proven, origin=find_origin(wheel, incoming.sha256))

@@ -25,7 +25,7 @@ def up(
     memory: str | None = None,
     bundle: bool = True,
     dry_run: bool = False,
-    confirm: Callable[[Plan], bool] | None = None,
+    confirm: Callable[[Plan, Callable[[], str]], bool] | None = None,
     progress: Progress | None = None,
 ) -> Journey:
     """Probe this machine, plan, install an official wheel or build one, and prove the result.
@@ -33,7 +33,8 @@ def up(
     ``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
     build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
-    ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes.
+    ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
+    argument tells what would be fetched, and asks the index for it only when it is called.
     ``dry_run`` stops after the plan.
 
     A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
@@ -60,4 +61,4 @@ def up(
         bundle=bundle,
         dry_run=dry_run,
     )
-    return run_up(workspace_at(workspace), options, progress or Silent(), confirm or (lambda _: True))
+    return run_up(workspace_at(workspace), options, progress or Silent(), confirm or (lambda *_: True))

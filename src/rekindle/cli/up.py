@@ -8,6 +8,7 @@ an interrupted one continues.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
@@ -47,7 +48,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.journey import show_journey
     from rekindle.render.summary import summarise_plan
 
-    def confirm(plan: Plan) -> bool:
+    def confirm(plan: Plan, fetches: Callable[[], str]) -> bool:
+        if session.can_ask() and (what := fetches()):
+            session.progress.note(what)
         session.close()
         return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 

@@ -47,6 +47,9 @@ class Session:
         if self._progress is not None:
             self._progress.close()
 
+    def can_ask(self) -> bool:
+        return not self.yes and sys.stdin.isatty()
+
     def confirm(self, question: str) -> bool:
         """Ask before anything long. Without a terminal nothing is asked: only ``--yes`` is a yes."""
         if self.yes:

@@ -44,3 +44,18 @@ def load_report(path: Path | None) -> WheelReport | None:
 
 def load_proofs(paths: tuple[Path, ...]) -> tuple[VerifyReport, ...]:
     return tuple(load(path, VerifyReport) for path in paths)
+
+
+def check_about(sha256: str, file: str, proofs: tuple[VerifyReport, ...]) -> None:
+    """A proof is about one file, by its digest; what speaks of another, or of none, proves nothing about this one."""
+    for proof in proofs:
+        if proof.wheel_sha256 is None:
+            raise BadInput(
+                f"the proof of {proof.subject or 'an installed package'} names no wheel, so it says nothing of {file}",
+                remedy=f"rekindle verify --wheel {file} --save proof.json makes one that does",
+            )
+        if proof.wheel_sha256 != sha256:
+            raise BadInput(
+                f"the proof is about another file (sha256 {proof.wheel_sha256[:12]}…) than {file} ({sha256[:12]}…)",
+                remedy=f"rekindle verify --wheel {file} --save proof.json",
+            )

@@ -43,9 +43,27 @@ class Journey(Document, frozen=True, kw_only=True):
     next: tuple[str, ...] = ()
 
 
+class Package(Part, frozen=True, kw_only=True):
+    """A package as it will be installed: the build itself, where it comes from, and its digest."""
+
+    name: str
+    version: str
+    url: str = ""
+    sha256: str | None = None
+    bytes: int | None = None
+    asked: bool = False
+
+
 class Installation(Document, frozen=True, kw_only=True):
-    """What an environment holds after an install."""
+    """What an environment holds after an install.
+
+    ``told`` is what was announced before and compared afterwards, None where pip could not tell; ``fingerprint``
+    names the environment's state right after the install, ``wheel_sha256`` the wheel of ours that went in.
+    """
 
     python: str
     packages: dict[str, str] = {}
+    told: tuple[Package, ...] | None = None
+    wheel_sha256: str | None = None
+    fingerprint: str = ""
     log: str | None = None

@@ -63,6 +63,9 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     skipped: int = 0
     environment: dict[str, str] = {}
     subject: str = ""
+    # What the proof is about: the wheel's own digest, and the state of the environment it was installed into.
+    wheel_sha256: str | None = None
+    environment_digest: str | None = None
     level: Level = "smoke"
     seconds: float = 0.0
     # What the failed checks' messages mean, where that is known.

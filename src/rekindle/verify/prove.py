@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from packaging.version import Version
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
+from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
@@ -43,6 +45,7 @@ def prove_wheel(
     """Install a wheel into an environment of its own and try it there."""
     subject = read_subject(wheel)
     _known(subject.package)
+    sha256 = sha256_of(wheel)
     interpreter = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         exe = make_environment(
@@ -58,7 +61,8 @@ def prove_wheel(
         target = Target(command=(str(exe),), env=env or {}, package=subject.package, subject=wheel.name, gpu=gpu)
         progress.stage("verifying", wheel.name)
         promise = {"version": subject.version, **expect}
-        return run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        report = run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        return about_wheel(report, wheel, sha256)
 
 
 @disk_errors()
@@ -91,6 +95,20 @@ def prove_installed(
         )
     progress.stage("verifying", target.subject)
     return run_checks(target, level=level, expect=expect, only=only, progress=progress)
+
+
+def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:
+    """The report with the digest it speaks about; a file that changed meanwhile was not the one that was tried."""
+    try:
+        now = sha256_of(wheel)
+    except OSError:
+        now = ""
+    if now != sha256:
+        raise StageFailed(
+            f"{wheel.name} was changed while it was verified, so nothing is known about the file that is there now",
+            remedy="run the same command again",
+        )
+    return msgspec.structs.replace(report, wheel_sha256=sha256)
 
 
 def extras(subject: Subject) -> list[str]:
@@ -127,6 +145,7 @@ def prove_emulated(
 
     subject = read_subject(wheel)
     _known(subject.package)
+    sha256 = sha256_of(wheel)
     laying.check_subject(subject)
     emulator = find_emulator(host)
     cpu = choose_cpu(emulator, cpu_name)
@@ -157,4 +176,5 @@ def prove_emulated(
         )
         progress.stage("verifying", target.subject)
         promise = {"version": subject.version, **expect}
-        return run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        report = run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        return about_wheel(report, wheel, sha256)

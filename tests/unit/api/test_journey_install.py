@@ -1,4 +1,4 @@
-"""Carrying out what a plan requests: argument lists for pip, never a shell."""
+"""What a plan requests, as pip is asked for it: the build itself, never a shell, never another build."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from rekindle.api.journey.install import find_python, to_install
+from rekindle.api.journey.install import find_python, wanted_from
+from rekindle.api.journey.resolve import exact, groups_of, told
 from rekindle.errors import BadInput, MissingTool
+from rekindle.model.journey import Package
 from rekindle.model.machine import Machine, Os, Python
 from rekindle.model.plan import Request
 
@@ -17,28 +19,29 @@ VISION = Request(name="torchvision", version="0.22.1+cu126", index=INDEX)
 NUMPY = Request(name="numpy", specifier="<2")
 
 
-def test_requests_of_one_index_are_one_command_and_a_limit_goes_apart() -> None:
-    assert to_install([TORCH, VISION, NUMPY]) == (
-        ("torch==2.7.1", "torchvision==0.22.1", "--index-url", INDEX),
-        ("numpy<2",),
-    )
+def test_requests_of_one_index_go_together_and_a_limit_goes_apart() -> None:
+    assert groups_of([TORCH, VISION, NUMPY]) == [[TORCH, VISION], [NUMPY]]
 
 
-def test_a_page_of_all_flavours_needs_the_local_part() -> None:
-    old = Request(name="torch", version="1.10.0+cu113", links="https://example.org/stable.html")
-    assert to_install([old]) == (("torch==1.10.0+cu113", "-f", "https://example.org/stable.html"),)
-    assert to_install([old], index="default") == (("torch==1.10.0",),)
+def test_the_pin_names_the_build_itself() -> None:
+    assert exact(TORCH) == "torch==2.7.1+cu126"
+    assert exact(TORCH, plain=True) == "torch===2.7.1"
+    # As text: PEP 440 takes ==2.7.1 for 2.7.1+cu126 too.
+    assert exact(Request(name="torch", version="2.7.1")) == "torch===2.7.1"
+    assert exact(NUMPY) == "numpy<2"
+    assert exact(Request(name="torch", version="2.7.1", extras=("opt",))) == "torch[opt]===2.7.1"
+    assert exact(Request(name="torch", url="/w/torch.whl")) == "/w/torch.whl"
 
 
 @pytest.mark.parametrize("request_", [Request(name="-r/etc/passwd"), Request(name="x", url="--index-url=y")])
 def test_an_option_is_no_package(request_: Request) -> None:
     with pytest.raises(BadInput, match="no package"):
-        to_install([request_])
+        wanted_from([request_])
 
 
 def test_nothing_to_install_is_said() -> None:
     with pytest.raises(BadInput, match="nothing"):
-        to_install([])
+        wanted_from([])
 
 
 def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
@@ -50,7 +53,17 @@ def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
 
 
 def test_another_index_replaces_the_plans() -> None:
-    asked = [TORCH, VISION]
     mirror = "https://mirror/simple"
-    assert to_install(asked, index=mirror) == (("torch==2.7.1", "torchvision==0.22.1", "--index-url", mirror),)
-    assert to_install(asked, index="default", torch_only=True) == (("torch==2.7.1",),)
+    assert [one.index for one in wanted_from([TORCH, VISION], index=mirror)] == [mirror, mirror]
+    old = Request(name="torch", version="1.10.0+cu113", links="https://example.org/stable.html")
+    assert [(one.index, one.links) for one in wanted_from([old], index="default")] == [(None, None)]
+    assert [one.name for one in wanted_from([TORCH, VISION, NUMPY], torch_only=True)] == ["torch", "numpy"]
+
+
+def test_sizes_are_told_and_an_unknown_one_is_called_unknown() -> None:
+    large = Package(name="torch", version="2.7.1+cpu", bytes=1_500_000_000)
+    small = Package(name="sympy", version="1.14", bytes=2_500_000)
+    assert told([small, large]) == "2 packages, 1.5 GB to fetch: torch 2.7.1+cpu (1.5 GB), sympy 1.14 (2.5 MB)"
+    assert "1 of unknown size" in told([large, Package(name="x", version="1")])
+    assert told([Package(name="x", version="1")]).startswith("1 packages, of unknown size")
+    assert told([]) == "nothing new is needed"

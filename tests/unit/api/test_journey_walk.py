@@ -27,27 +27,27 @@ def walk_once(root: Path, inputs: str, made: list[str]) -> Walk:
 
 def test_the_second_walk_keeps_and_a_changed_input_does_not(tmp_path: Path) -> None:
     made: list[str] = []
-    assert walk_once(tmp_path, "a", made).legs[0].status == "done"
-    assert walk_once(tmp_path, "a", made).legs[0].status == "kept"
-    assert walk_once(tmp_path, "b", made).legs[0].status == "done"
-    assert made == ["a", "b"]
+    assert walk_once(tmp_path, "2.6.0", made).legs[0].status == "done"
+    assert walk_once(tmp_path, "2.6.0", made).legs[0].status == "kept"
+    assert walk_once(tmp_path, "2.7.0", made).legs[0].status == "done"
+    assert made == ["2.6.0", "2.7.0"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"schema": 1, "answer": "maybe"}'])
 def test_a_damaged_document_is_made_again(tmp_path: Path, damage: bytes) -> None:
     made: list[str] = []
-    walk_once(tmp_path, "a", made)
+    walk_once(tmp_path, "2.6.0", made)
     (tmp_path / "reports" / "plan.json").write_bytes(damage)
-    walk_once(tmp_path, "a", made)
-    assert made == ["a", "a"]
+    walk_once(tmp_path, "2.6.0", made)
+    assert made == ["2.6.0", "2.6.0"]
 
 
 def test_a_kill_between_document_and_key_repeats_the_leg(tmp_path: Path) -> None:
     made: list[str] = []
-    walk_once(tmp_path, "a", made)
+    walk_once(tmp_path, "2.6.0", made)
     (tmp_path / "reports" / "plan.key").unlink()
-    walk_once(tmp_path, "a", made)
-    assert made == ["a", "a"]
+    walk_once(tmp_path, "2.6.0", made)
+    assert made == ["2.6.0", "2.6.0"]
 
 
 def test_a_failed_leg_is_told_and_raised(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ import multiprocessing
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host import files
+from rekindle.host.files import sha256_of
 from rekindle.index import store
 from rekindle.index.site import build_site
 from rekindle.index.store import Wheelhouse
@@ -52,7 +54,12 @@ def test_evidence_can_be_added_later(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "tiny", "1.0")
     _add(root, wheel)
     proof = tmp_path / "proof.json"
-    proof.write_bytes(encode(VerifyReport(passed=3, environment={"cpu": "ivybridge"})))
+    about = VerifyReport(passed=3, environment={"cpu": "ivybridge"}, wheel_sha256=sha256_of(wheel))
+    for wrong, words in ((None, "names no wheel"), ("0" * 64, "another file")):
+        proof.write_bytes(encode(msgspec.structs.replace(about, wheel_sha256=wrong)))
+        with pytest.raises(BadInput, match=words):
+            api.index_add(str(root), [str(wheel)], proofs=[str(proof)])
+    proof.write_bytes(encode(about))
     for state in ("updated", "already"):
         answer = api.index_add(str(root), [str(wheel)], proofs=[str(proof)])
         assert answer.wheels[0].state == state

@@ -1,4 +1,4 @@
-"""Installs what a plan requests into an environment, and tells what then is in it.
+"""Installs what a plan requests into an environment, told before and compared afterwards.
 
 The requests become argument lists for the pip of the environment's own interpreter: nothing goes through a shell,
 and no line written for people is read back.
@@ -6,7 +6,6 @@ and no line written for people is read back.
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -14,24 +13,28 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rekindle.errors import BadInput, CommandFailed, MissingTool
+from rekindle.api.journey.installed import disagreements, look_into
+from rekindle.api.journey.resolve import exact, groups_of, lock_lines, resolve
+from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
+from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.model.journey import Installation
+from rekindle.model.journey import Installation, Package
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Request, pip_arguments
+from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
 COMPANIONS = ("torchvision", "torchaudio")
 _KEEP_LAST = 40
 
 
-def to_install(
+def wanted_from(
     requests: Sequence[Request], *, index: str | None = None, torch_only: bool = False
-) -> tuple[tuple[str, ...], ...]:
-    """What follows ``pip install``, command by command.
+) -> tuple[Request, ...]:
+    """What the plan requests, as the user wants it.
 
     ``index`` is asked instead of the plan's own (``default``: pip's own); ``torch_only`` leaves torchvision and
     torchaudio out.
@@ -45,7 +48,7 @@ def to_install(
             raise BadInput(f"the plan requests {request.requirement!r}, which is no package")
     if not wanted:
         raise BadInput("the plan has nothing to install")
-    return pip_arguments(wanted)
+    return tuple(wanted)
 
 
 def find_python(machine: Machine, wanted: str | None) -> str:
@@ -74,21 +77,83 @@ def make_environment(python: str, folder: Path, log: Path) -> Path:
     return exe
 
 
+def foresee(
+    host: Host, python: str, requests: Sequence[Request], *, fresh: bool, substituted: bool
+) -> tuple[tuple[Package, ...] | None, ...]:
+    """What each group of requests would bring; None for a group where this pip cannot tell."""
+    return tuple(resolve(host, python, group, fresh=fresh, substituted=substituted) for group in groups_of(requests))
+
+
 def install(
-    host: Host, python: str, requests: Sequence[Sequence[str]], workspace: Workspace, progress: Progress
+    host: Host,
+    python: str,
+    plan: Plan,
+    requests: Sequence[Request],
+    foreseen: Sequence[tuple[Package, ...] | None],
+    workspace: Workspace,
+    progress: Progress,
 ) -> Installation:
-    """Carry out the requests (what follows ``pip install``) with ``python``'s own pip."""
+    """Install exactly what was foreseen, by digest, and compare the environment with it afterwards."""
     log = workspace.new_log("install")
-    for arguments in requests:
-        argv = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *arguments]
-        _run(argv, log, progress)
-    return Installation(python=python, packages=packages_of(host, python), log=str(log))
+    brought = tuple(_brought(request) for request in requests if request.url and Path(request.url).is_file())
+    before = look_into(host, python)
+    for group, packages in zip(groups_of(requests), foreseen, strict=True):
+        for words in _commands(group, packages, brought, log):
+            _run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *words], log, progress)
+    after = look_into(host, python)
+    told = None
+    if all(packages is not None for packages in foreseen):
+        # A later group may name a package again (a limit for NumPy): the last word counts.
+        told = tuple({one.name: one for packages in [*foreseen, brought] for one in packages or ()}.values())
+    wrong = disagreements(plan, requests, told, before, after)
+    if wrong:
+        raise StageFailed(
+            f"what was installed is not what was planned: {'; '.join(wrong[:4])}",
+            remedy=f"nothing is kept of this; the whole log: {log}",
+        )
+    sha256 = next((one.sha256 for one in told or brought if one.name == plan.project), None)
+    return Installation(
+        python=python,
+        packages=after.packages,
+        told=told,
+        wheel_sha256=sha256,
+        fingerprint=after.fingerprint,
+        log=str(log),
+    )
 
 
-def packages_of(host: Host, python: str) -> dict[str, str]:
-    said = host.run([python, "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"], timeout=60.0)
-    rows = json.loads(said.out) if said.ok else []
-    return {row["name"]: row["version"] for row in rows}
+def _brought(request: Request) -> Package:
+    """A wheel of ours, by its own digest: pip's report leaves it out where that version is there already."""
+    path = Path(request.url or "")
+    version = str(parse_wheel_filename(path.name)[1])
+    name = str(canonicalize_name(request.name))
+    return Package(name=name, version=version, url=path.absolute().as_uri(), sha256=sha256_of(path), asked=True)
+
+
+def _commands(
+    group: Sequence[Request], packages: tuple[Package, ...] | None, brought: Sequence[Package], log: Path
+) -> list[list[str]]:
+    """What follows ``pip install``. Known digests go into a file of requirements that pip holds every file against."""
+    place = [*(("--index-url", group[0].index) if group[0].index else ())]
+    place += [*(("-f", group[0].links) if group[0].links else ())]
+    if packages is None:
+        return [[*(exact(request) for request in group), *place]]
+    own = {str(canonicalize_name(request.name)) for request in group if request.url}
+    listed = [one for one in packages if one.name not in own]
+    commands = []
+    if listed and all(one.sha256 for one in listed):
+        lock = log.with_name(f"{log.stem}-{len(listed)}-packages.txt")
+        write_atomically(lock, lock_lines(listed))
+        commands.append(["--no-deps", "--require-hashes", "-r", str(lock), *place])
+    elif listed:
+        commands.append(["--no-deps", *(f"{one.name}==={one.version}" for one in listed), *place])
+    # A wheel of ours goes in by its place, over whatever bears its name.
+    for one in brought:
+        if one.name in own:
+            lock = log.with_name(f"{log.stem}-{one.name}.txt")
+            write_atomically(lock, f"{one.name} @ {one.url} --hash=sha256:{one.sha256}\n")
+            commands.append(["--no-deps", "--force-reinstall", "--require-hashes", "-r", str(lock)])
+    return commands
 
 
 def _run(argv: list[str], log: Path, progress: Progress | None) -> None:

@@ -6,32 +6,39 @@ interrupted one continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import functools
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
+from rekindle.api.journey import resolve
 from rekindle.api.journey.from_source import build_from_source
+from rekindle.api.journey.installed import look_into
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.report import reported
 from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.verify import verify
-from rekindle.errors import BadInput
-from rekindle.host.files import write_atomically
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
-from rekindle.model.journey import Installation, Journey
+from rekindle.model.journey import Installation, Journey, Package
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Plan, Wish
+from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import summarise_installation, summarise_machine, summarise_plan, summarise_proof
 
-Confirm = Callable[[Plan], bool]
+# The plan, and what would be fetched: asking for that may take a while, so it is asked only before a question.
+Confirm = Callable[[Plan, Callable[[], str]], bool]
 
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
@@ -53,7 +60,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
     if options.dry_run:
         return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was changed)")
-    if not story.is_done() and not confirm(plan):
+    if not story.is_done() and not confirm(plan, story.announcement):
         raise BadInput(
             f"nothing was done: {summarise_plan(plan)} needs a yes",
             remedy="answer y, or give --yes where nobody can answer",
@@ -62,8 +69,6 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
 
 
 def _wish_for(options: UpOptions) -> Wish:
-    import msgspec
-
     if options.python is None or options.wish.python is not None:
         return options.wish
     version = LiveHost().run([options.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], timeout=30.0)
@@ -82,6 +87,7 @@ class _Story:
     progress: Progress
     machine: Machine
     plan: Plan
+    _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
 
     @property
     def environment(self) -> Path:
@@ -96,14 +102,45 @@ class _Story:
     def inputs(self) -> str:
         return digest(self.plan, self.python, self.options.index or "", self.options.torch_only)
 
+    @property
+    def _arrived(self) -> Path:
+        return self.workspace.reports / "arrived.key"
+
     def is_done(self) -> bool:
-        return self.walk.is_kept("install", Installation, self.inputs) and Path(self.python).exists()
+        """This very way was walked to its end before: then nothing long is left, and nothing is asked."""
+        try:
+            return self._arrived.read_text(encoding="ascii") == self.inputs and Path(self.python).exists()
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    @functools.cached_property
+    def requests(self) -> tuple[Request, ...]:
+        return installing.wanted_from(self.plan.requests, index=self.options.index, torch_only=self.options.torch_only)
+
+    def announcement(self) -> str:
+        """Packages and sizes, before anything is fetched; empty for a build, whose cost the plan tells."""
+        if self.plan.answer != "install":
+            return ""
+        foreseen = self._foresee(self.requests)
+        if any(group is None for group in foreseen):
+            return "this pip cannot tell sizes beforehand"
+        return resolve.told([one for group in foreseen for one in group or ()])
+
+    def _foresee(self, requests: tuple[Request, ...]) -> tuple[tuple[Package, ...] | None, ...]:
+        """Asked once. Before the environment is there its base answers for an empty one."""
+        if requests not in self._foreseen:
+            there = Path(self.python).exists()
+            python = self.python if there else installing.find_python(self.machine, self.plan.python)
+            found = installing.foresee(
+                LiveHost(), python, requests, fresh=not there, substituted=self.options.index is not None
+            )
+            if not there and any(group is None for group in found):
+                return found  # the environment's own pip may know more
+            self._foreseen[requests] = found
+        return self._foreseen[requests]
 
     def install(self) -> Journey:
-        self._installed(
-            installing.to_install(self.plan.requests, index=self.options.index, torch_only=self.options.torch_only)
-        )
-        return self._proved(None)
+        return self._proved(self._installed(self.requests, self.inputs), None)
 
     def build(self) -> Journey:
         wheel = build_from_source(
@@ -111,35 +148,71 @@ class _Story:
         )
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        self._installed([["--force-reinstall", str(wheel)]])
-        return self._proved(wheel)
+        ours = Request(name=self.plan.project, url=str(wheel), why="built here")
+        return self._proved(self._installed((ours,), digest(self.inputs, sha256_of(wheel))), wheel)
 
-    def _installed(self, requests: Sequence[Sequence[str]]) -> Installation:
+    def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
+        """Kept only while the environment is exactly as the install left it."""
+
         def make() -> Installation:
             if self.options.python is None:
                 base = installing.find_python(self.machine, self.plan.python)
                 installing.make_environment(base, self.environment, self.workspace.new_log("environment"))
-            return installing.install(LiveHost(), self.python, requests, self.workspace, Within(self.progress))
+            foreseen = self._foresee(requests)
+            if all(group is not None for group in foreseen):
+                self.progress.note(resolve.told([one for group in foreseen for one in group or ()]))
+            try:
+                return installing.install(
+                    LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress)
+                )
+            except StageFailed:
+                if self.options.python is None:
+                    shutil.rmtree(self.environment, ignore_errors=True)
+                raise
 
         return self.walk.kept_leg(
-            "install", f"into {self.python}", Installation, self.inputs, make, summarise_installation,
-            still_good=lambda kept: Path(kept.python).exists(),
+            "install", f"into {self.python}", Installation, inputs, make, summarise_installation,
+            still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )  # fmt: skip
 
-    def _proved(self, wheel: Path | None) -> Journey:
+    def _fingerprint(self) -> str:
+        return look_into(LiveHost(), self.python).fingerprint
+
+    def _proved(self, installed: Installation, wheel: Path | None) -> Journey:
+        """The proof's key holds the digests of all that came before it: the wheel, the environment, the plan."""
+        inputs = digest(self.plan, installed.wheel_sha256 or "", installed.fingerprint, self.options.level)
         proof = self.walk.kept_leg(
-            "verify", f"is it really good? ({self.options.level})", VerifyReport,
-            digest(self.inputs, self.options.level), self._verify, summarise_proof, still_good=lambda kept: kept.good,
+            "verify", f"is it really good? ({self.options.level})", VerifyReport, inputs,
+            lambda: self._verify(installed), summarise_proof, still_good=lambda kept: kept.good,
         )  # fmt: skip
+        self._unchanged(installed, wheel)
         verdict = f"torch {self.plan.torch} runs on this machine: {proof.passed} checks passed"
         if not proof.good:
             verdict = f"torch {self.plan.torch} is installed, but not proven to work: {summarise_proof(proof)}"
-        return self.end(proof.good, verdict, proof=proof, wheel=wheel)
+        else:
+            write_atomically(self._arrived, self.inputs)
+        return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
-    def _verify(self) -> VerifyReport:
-        return verify(
+    def _verify(self, installed: Installation) -> VerifyReport:
+        proof = verify(
             python=self.python, level=self.options.level, plan=self.workspace.plan, progress=Within(self.progress)
         )
+        return msgspec.structs.replace(
+            proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint
+        )
+
+    def _unchanged(self, installed: Installation, wheel: Path | None) -> None:
+        """What was proved is what was installed: neither the environment nor the wheel was swapped meanwhile."""
+        if self._fingerprint() != installed.fingerprint:
+            raise StageFailed(
+                f"{self.python} was changed between install and verify, so the proof is about something else",
+                remedy="run the same command again: it installs and proves anew",
+            )
+        if wheel is not None and sha256_of(wheel) != installed.wheel_sha256:
+            raise StageFailed(
+                f"{wheel} was changed between install and verify, so the proof is not about this file",
+                remedy="run the same command again: it installs and proves the wheel that lies there now",
+            )
 
     def end(
         self,
@@ -149,6 +222,7 @@ class _Story:
         proof: VerifyReport | None = None,
         wheel: Path | None = None,
         failure: BuildFailure | None = None,
+        sha256: str | None = None,
     ) -> Journey:
         use = (f"{self.python} -c 'import torch; print(torch.__version__)'",) if proof and proof.good else ()
         return Journey(
@@ -162,6 +236,7 @@ class _Story:
             verification=proof,
             failure=failure,
             wheel=str(wheel) if wheel else None,
+            wheel_sha256=sha256,
             python=self.python if proof else None,
             report=str(self.workspace.reports / "report.html"),
             next=use or (() if arrived else ("rekindle plan -v",)),

@@ -1,8 +1,12 @@
 """Is this the torch that was planned, and does it compute at all?"""
 
+import base64
+import csv
+import hashlib
+import os
 import sys
 
-from rekindle_checks.framework import Absent, check, planned_settings
+from rekindle_checks.framework import Absent, Untried, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
@@ -14,6 +18,61 @@ def version(t):
     if want:
         t.ensure(got == want or got.split("+")[0] == want.split("+")[0], "torch is %s, %s was planned" % (got, want))
     return "%s on Python %s" % (got, sys.version.split()[0])
+
+
+@check("files", package="any", level="smoke", timeout=300, remedy="the files are not those of the wheel: install it again with --force-reinstall")
+def files(t):
+    """Every file that the package's RECORD lists, by size and digest: is the wheel still what was installed?"""
+    if t.emulated:
+        raise Absent("the emulated layout was unpacked from the wheel itself, whose checksums were read")
+    rows = recorded(t)
+    root, wrong, bytes_read = rows.pop(""), [], 0
+    for name, (digest, size) in sorted(rows.items()):
+        path = os.path.join(root, *name.split("/"))
+        if not os.path.exists(path):
+            wrong.append(name + " is gone")
+        elif size and os.path.getsize(path) != int(size):
+            wrong.append("%s has %d bytes instead of %s" % (name, os.path.getsize(path), size))
+        elif digest and content(path) != digest:
+            wrong.append(name + " has other content")
+        bytes_read += int(size or 0)
+    more = " and %d more" % (len(wrong) - 3) if len(wrong) > 3 else ""
+    t.ensure(not wrong, "; ".join(wrong[:3]) + more)
+    return "%d files, %.0f MB, as in RECORD" % (len(rows), bytes_read / 1e6)
+
+
+def recorded(t):
+    """name -> (sha256 in RECORD's own coding, size) of the distribution under test; "" -> where the names begin."""
+    try:
+        import importlib.metadata as metadata
+    except ImportError:
+        raise Untried("this Python is too old to name a package's files")
+    name = {"spark": "spark-miniature"}.get(t.request["package"], t.request["package"])
+    try:
+        found = metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        raise Untried("no distribution %s is registered here: it was not installed from a wheel" % name)
+    text = found.read_text("RECORD")
+    if not text:
+        raise Untried("this installation has no RECORD to compare with")
+    rows = {}
+    for line in csv.reader(text.splitlines()):
+        # Byte code is made on the spot, and scripts get this environment's own first line.
+        if len(line) == 3 and line[1].startswith("sha256=") and not line[0].endswith(".pyc") and ".." not in line[0]:
+            rows[line[0]] = (line[1][len("sha256=") :], line[2])
+    rows[""] = str(found.locate_file(""))
+    return rows
+
+
+def content(path):
+    total = hashlib.sha256()
+    with open(path, "rb") as file:
+        while True:
+            piece = file.read(1 << 20)
+            if not piece:
+                break
+            total.update(piece)
+    return base64.urlsafe_b64encode(total.digest()).rstrip(b"=").decode("ascii")
 
 
 @check("settings", level="smoke", remedy="the build switched something off: rekindle explain BUILD.log says why")

@@ -1,0 +1,107 @@
+"""Installed = planned: after every install the environment is compared with what was told before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+import rekindle.host
+from rekindle.api.journey.walk import digest
+from rekindle.host.protocol import Host
+from rekindle.model.journey import Package
+from rekindle.model.plan import Plan, Request
+
+_QUESTION = Path(rekindle.host.__file__).parent / "questions" / "installed.py"
+ASK_SECONDS = 120.0
+
+
+class Contents:
+    """What an environment holds: versions by canonical name, and what its torch says of itself."""
+
+    def __init__(self, said: Mapping[str, object] | None = None) -> None:
+        answer = dict(said or {})
+        packages = answer.get("packages")
+        torch = answer.get("torch")
+        self.packages: dict[str, str] = (
+            {str(canonicalize_name(k)): str(v) for k, v in packages.items()} if isinstance(packages, dict) else {}
+        )
+        self.torch: dict[str, str | None] = dict(torch) if isinstance(torch, dict) else {}
+        # One name for all of it: packages, what each wheel brought, and torch's own files as they lie there.
+        self.fingerprint = digest(json.dumps(answer, sort_keys=True)) if answer else ""
+
+
+def look_into(host: Host, python: str) -> Contents:
+    """Ask an interpreter; one that cannot answer holds nothing."""
+    done = host.run([python, "-I", str(_QUESTION)], timeout=ASK_SECONDS)
+    try:
+        said = json.loads(done.out.strip().splitlines()[-1]) if done.ok else None
+    except (ValueError, IndexError):
+        said = None
+    return Contents(said if isinstance(said, dict) else None)
+
+
+def disagreements(
+    plan: Plan, requests: Sequence[Request], told: Sequence[Package] | None, before: Contents, after: Contents
+) -> list[str]:
+    """Everything that is not as planned and told, in words; empty where installed = planned."""
+    wrong: list[str] = []
+    expected = {one.name: one.version for one in told or ()}
+    for name, version in expected.items():
+        if after.packages.get(name) != version:
+            wrong.append(f"{name} is {after.packages.get(name) or 'missing'}, {version} was announced")
+    for request in requests:
+        name = str(canonicalize_name(request.name))
+        if name in expected or request.version is None:
+            continue
+        found = after.packages.get(name)
+        if found not in _acceptable(request, told):
+            wrong.append(f"{name} is {found or 'missing'}, {request.version} was planned")
+    if told is not None:
+        wrong += _behind_our_back(expected, before, after)
+    return [*wrong, *_torch(plan, requests, after)]
+
+
+def _acceptable(request: Request, told: Sequence[Package] | None) -> set[str | None]:
+    """What a request that was met already, or that no report tells about, may be called."""
+    version = request.version or ""
+    # An index of one flavour may leave the local part out; what torch says of itself is compared besides.
+    return {version, version.partition("+")[0]} if told is None or request.index else {version}
+
+
+def _behind_our_back(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
+    wrong = []
+    for name, version in before.packages.items():
+        if name not in expected and after.packages.get(name) != version:
+            wrong.append(f"{name} {version} became {after.packages.get(name) or 'nothing'}, which nobody announced")
+    wrong += [
+        f"{name} {version} came without being announced"
+        for name, version in after.packages.items()
+        if name not in before.packages and name not in expected
+    ]
+    return wrong
+
+
+def _torch(plan: Plan, requests: Sequence[Request], after: Contents) -> list[str]:
+    """What torch itself says, which its name on the index need not: version, CUDA, ROCm."""
+    if not any(request.name == "torch" for request in requests):
+        return []
+    if not after.torch:
+        return ["torch is not there, or does not say what it is"]
+    wrong = []
+    name = after.torch.get("__version__") or ""
+    if plan.torch and name.partition("+")[0] != plan.torch.partition("+")[0]:
+        wrong.append(f"torch calls itself {name}, {plan.torch} was planned")
+    for what, planned in (("cuda", plan.cuda), ("hip", plan.rocm)):
+        found = after.torch.get(what)
+        if planned is None and plan.variant == "cpu" and found:
+            wrong.append(f"torch was built for {what.upper()} {found}, a CPU build was planned")
+        elif planned and _minor(found) != _minor(planned):
+            wrong.append(f"torch was built for {what.upper()} {found or 'nothing'}, {planned} was planned")
+    return wrong
+
+
+def _minor(version: str | None) -> list[str]:
+    return (version or "").split(".")[:2]

@@ -1,0 +1,150 @@
+"""What pip would install, asked before anything is: every package with its version, place, digest and size.
+
+The plan names a build (``2.13.0+cpu``). pip takes ``==2.13.0`` for any build of that release, so each request is
+pinned to the build itself, and an index that does not have it is a refusal, never another build.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import urllib.parse
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from packaging.utils import canonicalize_name
+
+from rekindle.errors import CommandFailed, StageFailed
+from rekindle.host.protocol import Completed, Host
+from rekindle.model.journey import Package
+from rekindle.model.plan import Request
+
+RESOLVE_SECONDS = 3600.0
+HEAD_SECONDS = 10.0
+_CANNOT_TELL = ("no such option: --report", "no such option: --dry-run", "No module named pip")
+
+
+def exact(request: Request, *, plain: bool = False) -> str:
+    """The request as pip must be asked for it. ``===`` compares as text, so ``2.13.0`` is not ``2.13.0+cu130``."""
+    if request.url or request.version is None:
+        return request.requirement
+    extras = f"[{','.join(request.extras)}]" if request.extras else ""
+    version = request.version.partition("+")[0] if plain else request.version
+    return f"{request.name}{extras}{'==' if '+' in version else '==='}{version}"
+
+
+def groups_of(requests: Sequence[Request]) -> list[list[Request]]:
+    """Requests that go to pip together: one index or page of files; limits (``numpy<2``) apart."""
+    groups: dict[tuple[str | None, str | None, bool], list[Request]] = {}
+    for request in requests:
+        groups.setdefault((request.index, request.links, request.version is None), []).append(request)
+    return list(groups.values())
+
+
+def resolve(
+    host: Host, python: str, group: Sequence[Request], *, fresh: bool, substituted: bool
+) -> tuple[Package, ...] | None:
+    """The packages that would come; None where this Python's pip is too old to tell, or missing.
+
+    ``fresh`` asks for an empty environment. ``substituted``: the index is not the plan's own. An index of one flavour
+    may leave the local part out of its names; of any other index only the exact build is taken.
+    """
+    done, report = _ask(host, python, [exact(request) for request in group], group[0], fresh=fresh)
+    if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
+        plain = [exact(request, plain=True) for request in group]
+        again, other = _ask(host, python, plain, group[0], fresh=fresh)
+        done, report = (again, other) if again.ok else (done, report)
+    if any(words in done.err for words in _CANNOT_TELL):
+        return None
+    if not done.ok:
+        raise _refusal(group, done.err, python)
+    try:
+        rows = json.loads(report)["install"]
+        found = tuple(_package(row) for row in rows)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CommandFailed([python], 0, [f"pip's report cannot be read: {error}"]) from error
+    return tuple(msgspec.structs.replace(one, bytes=size_of(one.url)) for one in found)
+
+
+def _ask(host: Host, python: str, words: Sequence[str], where: Request, *, fresh: bool) -> tuple[Completed, bytes]:
+    """pip's own resolver, and its report; the report of a CUDA torch with all its packages has megabytes."""
+    place = [*(("--index-url", where.index) if where.index else ()), *(("-f", where.links) if where.links else ())]
+    with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
+        report = Path(folder) / "report.json"
+        argv = [
+            python, "-m", "pip", "install", "--dry-run", "--quiet", "--disable-pip-version-check", "--no-input",
+            *(["--ignore-installed"] if fresh else []), "--report", str(report), *words, *place,
+        ]  # fmt: skip
+        done = host.run(argv, timeout=RESOLVE_SECONDS)
+        return done, report.read_bytes() if report.is_file() else b""
+
+
+def _package(row: dict[str, Any]) -> Package:
+    source = row["download_info"]
+    digests = (source.get("archive_info") or {}).get("hashes") or {}
+    return Package(
+        name=str(canonicalize_name(row["metadata"]["name"])),
+        version=str(row["metadata"]["version"]),
+        url=str(source["url"]),
+        sha256=digests.get("sha256"),
+        asked=bool(row.get("requested")),
+    )
+
+
+def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
+    where = group[0].index or group[0].links or "pip's own index"
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    for request in group:
+        wanted = exact(request)
+        if any(wanted in line and "No matching distribution" in line for line in lines):
+            offered = next((line.partition("(from versions: ")[2].rstrip(")") for line in lines if wanted in line), "")
+            others = [word for word in offered.split(", ") if word and word != "none"][-6:]
+            has = f"; it has {', '.join(others)}" if others else ""
+            return StageFailed(
+                f"{where} has no {request.name} {request.version or request.specifier}{has}",
+                remedy="another build of the same release is not what was planned: leave --index out, or plan what "
+                "this index has with --torch and --variant",
+            )
+    errors = [line for line in lines if "error" in line.lower()] or lines
+    return CommandFailed([f"{python} -m pip"], 1, errors[:1])
+
+
+def size_of(url: str) -> int | None:
+    """How large a download is, asked without fetching it; None where nobody tells."""
+    parts = urllib.parse.urlsplit(url)
+    try:
+        if parts.scheme == "file":
+            return Path(urllib.request.url2pathname(parts.path)).stat().st_size
+        if parts.scheme in ("http", "https"):
+            request = urllib.request.Request(url, method="HEAD")  # noqa: S310 (the scheme is checked above)
+            with urllib.request.urlopen(request, timeout=HEAD_SECONDS) as answer:  # noqa: S310
+                length = answer.headers.get("Content-Length")
+                return int(length) if length and length.isdigit() else None
+    except (OSError, ValueError):
+        return None
+    return None
+
+
+def told(packages: Sequence[Package]) -> str:
+    """One line for people: how many, how much, and the large ones by name."""
+    if not packages:
+        return "nothing new is needed"
+    known = [one.bytes for one in packages if one.bytes is not None]
+    unknown = len(packages) - len(known)
+    size = _size(sum(known)) + (f" and {unknown} of unknown size" if unknown else "") if known else "of unknown size"
+    large = sorted(packages, key=lambda one: -(one.bytes or 0))[:4]
+    names = ", ".join(f"{one.name} {one.version}" + (f" ({_size(one.bytes)})" if one.bytes else "") for one in large)
+    more = f" and {len(packages) - len(large)} smaller" if len(packages) > len(large) else ""
+    return f"{len(packages)} packages, {size} to fetch: {names}{more}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def lock_lines(packages: Sequence[Package]) -> str:
+    """A requirements file that names each package by its digest: what is installed is what was told."""
+    return "".join(f"{one.name}==={one.version} --hash=sha256:{one.sha256}\n" for one in packages)
