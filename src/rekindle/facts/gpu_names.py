@@ -48,7 +48,7 @@ _NOISE = frozenset(
         "r",
     }
 )
-_LINES = frozenset({"tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
+_LINES = frozenset({"hgx", "tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
 
 
 _MAKERS = {

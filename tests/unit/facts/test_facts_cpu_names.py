@@ -63,6 +63,8 @@ def test_a_name_is_taken_apart(text: str, parts: CpuText) -> None:
     [
         ("Xeon Gold 6148", "Xeon Gold 6948"),
         ("Xeon X5650", "Xeon X5950"),
+        ("Xeon 5650", "Xeon Gold 5650Z"),
+        ("Xeon 5160", "Xeon Phi 5160"),
         ("Core i7-4770", "Core i7-47700"),
         ("EPYC 7763", "EPYC 7769"),
         ("Celeron G6900", "Celeron G6901"),

@@ -23,6 +23,8 @@ FACTS = load_facts()
         ("NVIDIA H100 80GB HBM3", "sm_90"),
         ("H100 NVL", "sm_90"),
         ("NVIDIA GH200 480GB", "sm_90"),
+        ("NVIDIA GB200", "sm_100"),
+        ("NVIDIA GB300", "sm_103"),
         ("NVIDIA A100-SXM4-40GB", "sm_80"),
         ("A100 40GB", "sm_80"),
         ("Tesla P100-PCIE-16GB", "sm_60"),
@@ -119,6 +121,12 @@ def test_the_makers_word_decides_and_without_it_both_are_offered() -> None:
     with pytest.raises(BadInput) as refused:
         find_gpu("840M", FACTS)
     assert "Radeon 840M" in (refused.value.remedy or "") and "GeForce 840M" in (refused.value.remedy or "")
+
+
+def test_a_shortened_name_counts_only_where_letters_are_missing_and_all_agree() -> None:
+    assert {product.chip.arch for product in matches("K40", FACTS)} == {"sm_35"}
+    assert matches("PG160", FACTS) == []  # there is a "PG160 SKU18": a number is missing
+    assert matches("GTX 860", FACTS) == []  # a GTX 860M is sm_30 or sm_50
 
 
 def test_shared_names_are_told_apart() -> None:
