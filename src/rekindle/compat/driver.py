@@ -133,10 +133,15 @@ def wanted_driver(cuda: str | None, cards: Iterable[Sm], side: Side, facts: Fact
     floor = max(floors, key=key, default=None)
     if both.last is None:
         return f"{floor} or newer" if floor else None
-    newest = f"{both.last}.x" if side == "linux" else f"R{both.last} (below {both.below})"
+    newest = _spelled(both.last, both.below, side)
     if floor is None:
         return f"{newest} or older"
     return newest if branch(floor) >= both.last else f"{floor} to {newest}"
+
+
+def _spelled(last: int | None, below: int | None, side: Side) -> str:
+    """A branch for people; on Windows its drivers go by higher numbers too."""
+    return f"{last}.x" if side == "linux" else f"R{last} (below {below})"
 
 
 def driver_runs(
@@ -190,7 +195,7 @@ def _driver_runs(
         mine, name = card_drivers(sm, side, facts), called.get(sm, str(sm))
         if mine.below is not None and branch(driver) >= mine.below:
             text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
-            return answer("no", "driver-too-new", text, mine.source, want)
+            return answer("no", "driver-too-new", text, mine.source, _spelled(mine.last, mine.below, side))
         if mine.first is not None and branch(driver) < branch(mine.first):
             text = (
                 f"{name} itself needs a driver of branch {branch(mine.first)} or newer"

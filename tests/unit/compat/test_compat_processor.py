@@ -1,0 +1,112 @@
+"""CPUs: it starts, it starts but named operators crash, it does not start; and nobody knows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.compat.processor import FEATURES, Corner, code_starts, features_of, missing, wheel_starts
+from rekindle.facts import load_facts
+from rekindle.model.machine import Cpu
+
+FACTS = load_facts()
+NEHALEM = FACTS.cpu.microarchitecture["nehalem"].features
+IVY = FACTS.cpu.microarchitecture["ivybridge"].features
+HASWELL = FACTS.cpu.microarchitecture["haswell"].features
+
+
+@pytest.mark.parametrize(
+    ("isa", "features", "lacks"),
+    [
+        (["avx2"], ["avx"], ["avx2"]),
+        (["avx2"], ["avx2"], []),
+        (["sse3"], ["pni"], []),
+        (["sse3"], ["sse3"], []),
+        (["lzcnt"], ["abm"], []),
+        (["avx", "fma"], ["avx"], ["fma"]),
+        (["no-such-set"], [], []),
+        (["sse4.1", "sse4.2"], ["sse4_1"], ["sse4.2"]),
+    ],
+)
+def test_what_is_missing(isa: list[str], features: list[str], lacks: list[str]) -> None:
+    assert missing(isa, features) == lacks
+
+
+@pytest.mark.parametrize(
+    ("required", "corners", "features", "kind", "code"),
+    [
+        ([], [], ["avx"], "yes", "cpu-isa"),
+        (["avx"], [], ["avx"], "yes", "cpu-isa"),
+        (["avx2"], [], ["avx"], "no", "cpu-isa"),
+        (["avx2"], [Corner("fma", ("f",))], ["avx"], "no", "cpu-isa"),
+        ([], [Corner("avx2", ("f",))], ["avx"], "partly", "cpu-corner"),
+        ([], [Corner("avx2", ("f",))], ["avx", "avx2"], "yes", "cpu-isa"),
+        (["avx2"], [], None, "unknown", "cpu-not-told"),
+        (["avx2"], [], [], "no", "cpu-isa"),
+    ],
+)
+def test_three_answers_and_unknown(
+    required: list[str], corners: list[Corner], features: list[str] | None, kind: str, code: str
+) -> None:
+    found = code_starts(required, corners, features, "it")
+    assert (found.kind, found.code) == (kind, code)
+    assert "it" in found.text
+
+
+def test_the_functions_that_crash_are_named() -> None:
+    corners = [Corner("avx2", ("a", "b")), Corner("fma", ("b", "c", "d", "e")), Corner("avx", ("z",))]
+    found = code_starts([], corners, ["avx"], "it")
+    assert found.want == "avx2, fma" and "a, b, c, d would crash" in found.text and "z" not in found.text.split()
+    assert "some functions would crash" in code_starts([], [Corner("avx2")], ["avx"]).text
+    assert code_starts(["avx2", "fma"], [], ["avx"]).want == "avx2, fma"
+
+
+def test_features_of_a_cpu() -> None:
+    assert features_of(Cpu(features=("avx",), microarchitecture="haswell"), FACTS) == {"avx"}
+    assert features_of(Cpu(microarchitecture="ivybridge"), FACTS) == frozenset(IVY)
+    assert features_of(Cpu(microarchitecture="no-such"), FACTS) is None
+    assert features_of(Cpu(), FACTS) is None
+
+
+@pytest.mark.parametrize(
+    ("torch", "features", "kind", "code"),
+    [
+        ("1.6.0", NEHALEM, "no", "avx-in-1.6.0"),
+        ("1.6.0", IVY, "unknown", "cpu-not-seen"),
+        ("1.7.0", NEHALEM, "unknown", "cpu-not-seen"),
+        ("2.6.0", NEHALEM, "partly", "cpu-seen-crashing"),
+        ("2.15.0", NEHALEM, "partly", "cpu-seen-crashing"),
+        ("2.6.0", IVY, "yes", "cpu-seen-running"),
+        ("2.6.0", HASWELL, "yes", "cpu-seen-running"),
+        ("2.3.0", IVY, "yes", "cpu-seen-running"),
+        ("2.3.0", NEHALEM, "partly", "cpu-seen-crashing"),
+        ("2.99.0", IVY, "unknown", "cpu-not-seen"),
+        ("1.0.0", IVY, "unknown", "cpu-not-seen"),
+        ("2.6.0", None, "unknown", "cpu-not-told"),
+    ],
+)
+def test_what_was_seen_of_a_published_wheel(torch: str, features: tuple[str, ...], kind: str, code: str) -> None:
+    found = wheel_starts(torch, features, FACTS)
+    assert (found.kind, found.code) == (kind, code)
+    assert found.text
+    assert kind == "unknown" or found.source
+
+
+def test_a_board_without_avx_hears_of_the_crash() -> None:
+    """The J1900 is Silvermont: SSE4.2, no AVX; quantised Linear stops there as on Nehalem."""
+    silvermont = FACTS.cpu.microarchitecture.get("silvermont")
+    features = silvermont.features if silvermont else NEHALEM
+    found = wheel_starts("2.6.0", features, FACTS)
+    assert found.kind == "partly" and "quantised Linear" in found.text
+
+
+@given(st.sets(st.sampled_from(sorted(FEATURES))), st.sets(st.sampled_from(sorted(FEATURES))), st.data())
+def test_more_features_never_make_it_worse(required: set[str], corner: set[str], data: st.DataObject) -> None:
+    order = {"no": 0, "partly": 1, "yes": 2}
+    spelled = sorted({name for names in FEATURES.values() for name in names})
+    few = data.draw(st.sets(st.sampled_from(spelled)))
+    more = few | data.draw(st.sets(st.sampled_from(spelled)))
+    corners = [Corner(isa) for isa in sorted(corner)]
+    less, better = (code_starts(sorted(required), corners, sorted(have)) for have in (few, more))
+    assert order[better.kind] >= order[less.kind]
