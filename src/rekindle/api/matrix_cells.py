@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,16 +194,18 @@ class _Planner:
             machine = self._target(axes)
         except BadInput as error:
             return (Reason(code="unknown-name", text=error.message),)
-        variant = axes.get("variant")
-        wish = Wish(torch=axes["torch"], variant=variant, python=axes["python"], build=True)
+        toolkit = _toolkit(axes.get("variant"))
+        wish = Wish(torch=axes["torch"], python=axes["python"], build=True, **toolkit)
         made = plan(machine, wish, wheelhouses=())
-        return made if not (why := _astray(made, axes)) else why
+        return made if not (why := _astray(made, axes, toolkit)) else why
 
     def _target(self, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
         from rekindle.api.plan import machine_from_flags
 
-        if "card" in axes:
+        if axes.get("variant") == "cpu":
+            cards = []
+        elif "card" in axes:
             cards = [axes["card"]]
         else:
             cards = [_as_card(arch) for arch in axes.get("archs", "").split(";") if arch]
@@ -228,12 +231,26 @@ def _as_card(arch: str) -> str:
     return arch if arch.startswith(("gfx", "sm_")) else f"sm_{arch.removesuffix('+PTX').replace('.', '')}"
 
 
-def _astray(made: Plan, axes: Mapping[str, str]) -> tuple[Reason, ...]:
+def _toolkit(variant: str | None) -> dict[str, str]:
+    """``cu118`` → CUDA 11.8, ``rocm6.2`` → ROCm 6.2; what else a build is made with needs no toolkit."""
+    if variant and (match := re.fullmatch(r"cu(\d+)(\d)", variant)):
+        return {"cuda": f"{match[1]}.{match[2]}"}
+    if variant and (match := re.fullmatch(r"rocm(\d+(?:\.\d+)+)", variant)):
+        return {"rocm": match[1]}
+    return {}
+
+
+def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> tuple[Reason, ...]:
     """The reasons, where the planner would do something else than the table asks."""
     if made.answer != "build" or made.build is None:
         return made.because or (Reason(code="no-plan", text="No plan builds this."),)
-    wanted = (("torch", axes["torch"], made.torch), ("variant", axes.get("variant"), made.variant))
-    for what, want, got in (*wanted, ("python", axes["python"], made.python)):
+    wanted = (
+        ("torch", axes["torch"], made.torch),
+        ("CUDA", toolkit.get("cuda"), made.cuda),
+        ("ROCm", toolkit.get("rocm"), made.rocm),
+        ("Python", axes["python"], made.python),
+    )
+    for what, want, got in wanted:
         if want is not None and not f"{got}.".startswith(f"{want}."):
             told = [Reason(code=f"change-{c.what}", text=c.why) for c in made.changes]
             text = f"The planner would take {what} {got} instead of {want}."
