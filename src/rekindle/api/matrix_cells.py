@@ -93,6 +93,7 @@ class _Planner:
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
         self._cuda: object = None
+        self._plans: dict[tuple[str, ...], Plan | tuple[Reason, ...]] = {}
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
         made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
@@ -188,42 +189,78 @@ class _Planner:
         return self._cuda
 
     def _torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        from rekindle.api.plan import plan
+        """One wheel for cards that never meet in one machine: planned for each alone, then joined."""
+        cards = [""]
+        if axes.get("variant") != "cpu":
+            cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
+        plans = []
+        for card in cards:
+            made = self._torch_for(card, axes)
+            if isinstance(made, tuple):
+                return made
+            plans.append(made)
+        return _joined(plans, axes.get("archs"))
+
+    def _torch_for(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+        key = (
+            card,
+            axes["torch"],
+            axes["python"],
+            axes.get("variant", ""),
+            axes.get("cpu", ""),
+            axes.get("system", ""),
+        )
+        if key not in self._plans:
+            self._plans[key] = self._planned(card, axes)
+        return self._plans[key]
+
+    def _planned(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
+        from rekindle.api.plan import plan_build
 
         try:
-            machine = self._target(axes)
+            machine = self._target(card, axes)
         except BadInput as error:
             return (Reason(code="unknown-name", text=error.message),)
         toolkit = _toolkit(axes.get("variant"))
         wish = Wish(torch=axes["torch"], python=axes["python"], build=True, **toolkit)
-        made = plan(machine, wish, wheelhouses=())
+        made = plan_build(machine, wish)
         return made if not (why := _astray(made, axes, toolkit)) else why
 
-    def _target(self, axes: Mapping[str, str]) -> Machine:
+    def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
         from rekindle.api.plan import machine_from_flags
 
-        if axes.get("variant") == "cpu":
-            cards = []
-        elif "card" in axes:
-            cards = [axes["card"]]
-        else:
-            cards = [_as_card(arch) for arch in axes.get("archs", "").split(";") if arch]
         system, _, arch = axes.get("system", self._here).partition("-")
-        cpu = axes.get("cpu")
-        made = machine_from_flags(gpu=cards or ["none"], cpu=cpu, os=system, arch=arch or None, python=axes["python"])
+        made = machine_from_flags(
+            gpu=[card or "none"], cpu=axes.get("cpu"), os=system, arch=arch or None, python=axes["python"]
+        )
         if axes.get("system", self._here) != self._here:
             return made
         here = self._machine
         return msgspec.structs.replace(
             made,
-            os=msgspec.structs.replace(here.os, distro=here.os.distro),
+            os=here.os,
             memory_gib=here.memory_gib,
             toolkits=here.toolkits,
             compilers=here.compilers,
             pythons=here.pythons,
             tools=here.tools,
         )
+
+
+def _joined(plans: Sequence[Plan], archs: str | None) -> Plan:
+    """The first plan with the architectures of all; a table's own list is taken as it is written."""
+    first = plans[0]
+    assert first.build is not None
+    listed = tuple(archs.split(";")) if archs else tuple(dict.fromkeys(a for made in plans for a in made.arch_list))
+    if listed == first.arch_list or not first.arch_list:
+        return first
+    env = dict(first.build.env)
+    for name in ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH"):
+        if name in env:
+            env[name] = ";".join(listed)
+    recipe = msgspec.structs.replace(first.build, env=env, arch_list=listed if first.build.arch_list else ())
+    return msgspec.structs.replace(first, build=recipe, arch_list=listed)
 
 
 def _as_card(arch: str) -> str:

@@ -34,6 +34,13 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
 
 
+def plan_build(machine: Machine, wish: Wish) -> Plan:
+    """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds."""
+    from rekindle.plan.solve import make_plan
+
+    return _with_patches(make_plan(machine, wish, builds_only=True), machine)
+
+
 def configured_wheelhouses() -> list[str]:
     """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
     import shlex

@@ -36,13 +36,19 @@ _NEAR = 2
 
 
 def make_plan(
-    machine: Machine, wish: Wish | None = None, facts: Facts | None = None, wheelhouse: Sequence[HouseWheel] = ()
+    machine: Machine,
+    wish: Wish | None = None,
+    facts: Facts | None = None,
+    wheelhouse: Sequence[HouseWheel] = (),
+    *,
+    builds_only: bool = False,
 ) -> Plan:
-    """Which torch runs on this machine, how to get it, and why."""
+    """Which torch runs on this machine, how to get it, and why. ``builds_only`` looks at no wheels, not even as
+    alternatives: for who plans hundreds of builds."""
     question = Question(machine, wish or Wish(), facts or load_facts())
     check_wish(question)
-    outcome = solve(question, wheelhouse)
-    if outcome.best is None:
+    outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
+    if outcome.best is None and not builds_only:
         outcome.nearest = find_nearest(question)
     for assessed in outcome.feasible[:1]:
         with_hazards(assessed, outcome.question)
@@ -163,6 +169,15 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome
     cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
     if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED:
         outcome.builds = _find_builds(question)
+    return outcome
+
+
+def _assess_builds(question: Question) -> Outcome:
+    obstacle = find_obstacle(question)
+    if obstacle is not None or question.cards_are_hopeless:
+        return Outcome(question, obstacle=obstacle)
+    outcome = Outcome(question)
+    outcome.builds = _find_builds(question)
     return outcome
 
 

@@ -1,0 +1,98 @@
+"""Tables planned for real: what the planner takes is frozen, what it refuses says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.api import machine_from_flags
+from rekindle.api.matrix import load_lock, lock_file, matrix_plan
+from rekindle.errors import BadInput
+from rekindle.model.machine import Machine
+
+HERE = machine_from_flags(os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.10", memory="64")
+
+
+def table(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "matrix.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def freeze(tmp_path: Path, text: str, machine: Machine = HERE):  # type: ignore[no-untyped-def]
+    return matrix_plan(table(tmp_path, text), machine=machine)
+
+
+def test_one_wheel_for_cards_that_no_driver_serves_together(tmp_path: Path) -> None:
+    lock = freeze(
+        tmp_path, '[axes]\ntorch = ["1.13.1"]\npython = ["3.10"]\nvariant = ["cu118"]\narchs = [["3.5", "9.0"]]\n'
+    )
+    assert [cell.plan.arch_list for cell in lock.cells] == [("3.5", "9.0")]
+    build = lock.cells[0].plan.build
+    assert build is not None
+    assert build.env["TORCH_CUDA_ARCH_LIST"] == "3.5;9.0"
+    assert lock.cells[0].plan.cuda == "11.8"
+
+
+def test_pythons_share_a_tree_and_archs_do_not(tmp_path: Path) -> None:
+    text = '[axes]\ntorch = ["2.6.0"]\npython = ["3.10", "3.11"]\nvariant = ["cu118"]\narchs = ["6.1", "7.0"]\n'
+    lock = freeze(tmp_path, text)
+    assert len(lock.cells) == 4
+    assert len({cell.id for cell in lock.cells}) == 4
+    assert lock.cost.trees == 2
+    assert lock.cost.serial_hours < lock.cost.cold_hours
+
+
+def test_what_the_planner_would_not_do_is_refused_with_its_reason(tmp_path: Path) -> None:
+    text = '[axes]\ntorch = ["2.6.0"]\npython = ["3.8", "3.11"]\nvariant = ["cu118"]\narchs = ["6.1", "9.9"]\n'
+    lock = freeze(tmp_path, text)
+    assert [cell.name for cell in lock.cells] == ["torch-2.6.0-py3.11-cu118-6.1"]
+    assert len(lock.refused) == 3
+    assert all(cell.because and cell.because[0].text for cell in lock.refused)
+
+
+def test_settings_and_paths_are_part_of_the_cell(tmp_path: Path) -> None:
+    base = '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n'
+    plain = freeze(tmp_path, base).cells[0]
+    other = freeze(tmp_path, base + '[defaults]\nsettings = { USE_DISTRIBUTED = "0" }\n').cells[0]
+    assert plain.id != other.id
+    assert other.plan.build is not None
+    assert other.plan.build.env["USE_DISTRIBUTED"] == "0"
+
+
+def test_a_companion_comes_after_its_torch(tmp_path: Path) -> None:
+    text = 'companions = ["torchvision"]\n[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n'
+    torch, vision = freeze(tmp_path, text).cells
+    assert vision.project == "torchvision"
+    assert vision.after == (torch.id,)
+
+
+def test_the_lock_belongs_to_its_table(tmp_path: Path) -> None:
+    file = table(tmp_path, '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n')
+    with pytest.raises(BadInput, match="there is no"):
+        load_lock(file)
+    made = matrix_plan(file, machine=HERE)
+    assert load_lock(file) == made
+    file.write_text(file.read_text() + "# another word\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="has changed"):
+        load_lock(file)
+
+
+def test_a_lock_of_another_form_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = table(tmp_path, '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n')
+    lock_file(file).write_text('{"schema": 9, "cells": 3}')
+    with pytest.raises(BadInput) as caught:
+        load_lock(file)
+    assert "\n" not in caught.value.message
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    file = table(tmp_path, '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n')
+    matrix_plan(file, machine=HERE, dry_run=True)
+    assert not lock_file(file).exists()
+
+
+def test_a_missing_source_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no source tree"):
+        freeze(tmp_path, '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\n[defaults]\nsource = "nowhere"\n')
