@@ -98,22 +98,31 @@ def alternatives(name: str) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def products(facts: Facts) -> tuple[tuple[Spelling, Product], ...]:
-    """Every product and chip of both vendors, spelt."""
+def _names(facts: Facts) -> tuple[tuple[str, Product], ...]:
     found = []
     for vendor, chips in (("nvidia", facts.nvidia.chip), ("amd", facts.amd.chip)):
         for chip_name, chip in chips.items():
             for name in chip.products:
-                found += [(spell(one), Product(vendor, name, chip_name, chip)) for one in {name, *alternatives(name)}]
-            found.append((spell(chip_name), Product(vendor, chip_name, chip_name, chip)))
+                spellings = {name, *alternatives(name)} if " / " in name else (name,)
+                found += [(one, Product(vendor, name, chip_name, chip)) for one in spellings]
+            found.append((chip_name, Product(vendor, chip_name, chip_name, chip)))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=4)
+def products(facts: Facts) -> tuple[tuple[Spelling, Product], ...]:
+    """Every product and chip of both vendors, spelt."""
+    return tuple((spell(name), product) for name, product in _names(facts))
 
 
 def matches(text: str, facts: Facts) -> list[Product]:
     """The products a text names, by the strictest reading that finds any; empty where none is meant for sure."""
     wanted = spell(text)
     maker = maker_of(text)
-    table = [entry for entry in products(facts) if maker in (None, entry[1].vendor)]
+    numbers = [token for token in wanted.core if token.isdigit()]
+    # Every reading needs the same numbers, so only names that hold them all are spelt: most of the cost of a look-up.
+    near_names = [entry for entry in _names(facts) if all(number in entry[0] for number in numbers)]
+    table = [(spell(name), product) for name, product in near_names if maker in (None, product.vendor)]
     if not wanted.full:  # "Radeon Series": only as a whole
         return [product for _, product in table if product.name.lower() == text.strip().lower()]
     if exact := [product for spelling, product in table if spelling.full == wanted.full]:
