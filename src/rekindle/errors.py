@@ -59,6 +59,10 @@ class StageFailed(RekindleError):
     exit_code = Exit.NO
 
 
+class NotReady(StageFailed):
+    """This machine lacks what a step needs; the remedy brings all of it. Nothing was begun."""
+
+
 class CommandFailed(StageFailed):
     """An external command failed; keeps its argv, exit code and last lines."""
 

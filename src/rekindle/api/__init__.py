@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.api.build import build, build_script, save_bug_report
+from rekindle.api.build import build, build_checks, build_script, save_bug_report
 from rekindle.api.bundle import bundle
 from rekindle.api.demo import demo
 from rekindle.api.doctor import doctor
@@ -40,6 +40,7 @@ from rekindle.api.verify import compare_verifications, verify
 
 __all__ = [
     "build",
+    "build_checks",
     "build_script",
     "bundle",
     "compare_verifications",

@@ -10,8 +10,10 @@ from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
     from rekindle.build.request import Order
+    from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
+    from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.source import SourceTree
@@ -110,6 +112,19 @@ def build_one(
     return built if isinstance(built, BuildFailure) else built.results[0]
 
 
+def build_checks(
+    plan: Plan, *, python: str, place: Path, source: Path | None = None, host: Host | None = None
+) -> tuple[Check, ...]:
+    """What a planned build asks of this machine (and of the tree ``source``, where there is one), in seconds."""
+    from rekindle.build.preflight import Asked, preflight
+    from rekindle.host.live import LiveHost
+    from rekindle.source.patches import status
+    from rekindle.source.supply import with_parts
+
+    tree = with_parts(status(source)) if source is not None else None
+    return preflight(host or LiveHost(), Asked(plan=plan, python=python, place=source or place, tree=tree))
+
+
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:
     """Does the wheel hold code for exactly what was planned? None where it does, or where no GPU was planned."""
     from rekindle.build.assertwanted import built_targets
@@ -155,4 +170,19 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
 def _order(choices: BuildChoices) -> Order:
     from rekindle.build import BuildRequest, make_order
 
-    return make_order(BuildRequest(**choices))
+    return _with_parts(make_order(BuildRequest(**choices)))
+
+
+def _with_parts(order: Order) -> Order:
+    """The tree with its third parties, as the source stage sees them; others' trees stay as they are."""
+    import dataclasses
+
+    import msgspec
+
+    from rekindle.source.prepare import tree_version
+    from rekindle.source.supply import with_parts
+
+    if order.tree.project != "torch":
+        return order
+    _, version = tree_version(Path(order.tree.root))
+    return dataclasses.replace(order, tree=with_parts(msgspec.structs.replace(order.tree, version=version)))

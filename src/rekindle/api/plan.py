@@ -30,7 +30,8 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
         silent: list[Reason] = []
     else:
         wheels, silent = _configured_wheels()
-    made = _with_patches(make_plan(where, wish, wheelhouse=wheels), where)
+    made = _with_supply(make_plan(where, wish, wheelhouse=wheels), where, wish.origin if wish else None)
+    made = _with_patches(made, where)
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
 
 
@@ -114,6 +115,31 @@ def _house_wheels(row: Row, where: str) -> list[HouseWheel]:
         for python in row.pythons
         if (system, machine) in platforms
     ]
+
+
+def _with_supply(made: Plan, machine: Machine, origin: str | None) -> Plan:
+    """Where the third parties of a build come from: submodules, or what takes their place in the tree of ``origin``."""
+    if made.build is None or made.torch is None or made.project != "torch":
+        return made
+    from rekindle.compat.supply import parts_for
+    from rekindle.plan.supplied import with_supply
+
+    release = made.torch.split("+")[0]
+    if origin is None or origin in ("git", "tarball"):
+        return with_supply(made, (), machine, origin or "git")
+    if origin == "debian":
+        from rekindle.source.origins import debian_package
+
+        return with_supply(
+            made, parts_for(release) if debian_package("torch", release).stripped else (), machine, origin
+        )
+    from rekindle.source.prepare import check_wanted, tree_version
+    from rekindle.source.supply import survey, without_submodules
+
+    root = Path(origin)
+    _, version = tree_version(root)
+    check_wanted(root, version, release)
+    return with_supply(made, without_submodules(survey(root, version), version), machine, str(root.absolute()))
 
 
 def _with_patches(made: Plan, machine: Machine) -> Plan:

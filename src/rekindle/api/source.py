@@ -20,7 +20,7 @@ def source_fetch(
     plan: Path | None = None,
     match: Path | None = None,
     revision: str | None = None,
-    place: str = "git",
+    place: str | None = None,
     sha256: str | None = None,
     mirrors: Sequence[str] = (),
     reference: Path | None = None,
@@ -48,6 +48,7 @@ def source_fetch(
         if revision is None:
             release = release or _companion(project, tree_version(match)[1])
     home = Workspace(workspace) if workspace else default_workspace()
+    place = place or (wish.build.origin if wish and wish.build else None) or "git"
     wanted = fetch.Wanted(
         project=project,
         version=release,

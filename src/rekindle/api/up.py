@@ -23,6 +23,9 @@ def up(
     source: Path | None = None,
     level: Level = "smoke",
     memory: str | None = None,
+    jobs: int | None = None,
+    launcher: str | None = None,
+    target: str | None = None,
     bundle: bool = True,
     dry_run: bool = False,
     confirm: Callable[[Plan, Callable[[], str]], bool] | None = None,
@@ -35,7 +38,7 @@ def up(
     build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
     ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
     argument tells what would be fetched, and asks the index for it only when it is called.
-    ``dry_run`` stops after the plan.
+    ``target`` builds only that CMake target and stops; ``dry_run`` stops after the plan and its questions.
 
     A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
     already there is kept: a second call is quick, an interrupted one continues.
@@ -58,6 +61,9 @@ def up(
         source=source,
         level=level,
         memory=memory,
+        jobs=jobs,
+        launcher=launcher,
+        target=target,
         bundle=bundle,
         dry_run=dry_run,
     )

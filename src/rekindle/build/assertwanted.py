@@ -69,7 +69,12 @@ def check_configuration(plan: Plan, build_tree: Path, summary: Sequence[str], lo
     """One fact per wish; those with ``ok`` False must stop the build."""
     cache = read_cmake_cache(build_tree / "CMakeCache.txt")
     told = read_summary(summary)
-    facts = [_compare(name, value, told, cache, log) for name, value in sorted(wanted_of(plan).items())]
+    # Configure leaves these out without a word where no library is found; nobody wants a torch without them.
+    always: dict[str, str] = {
+        name: "1" for name in ("USE_BLAS", "USE_LAPACK") if plan.project == "torch" and name in told
+    }
+    wanted = {**always, **wanted_of(plan)}
+    facts = [_compare(name, value, told, cache, log) for name, value in sorted(wanted.items())]
     if plan.arch_list:
         facts.append(_architectures(plan, build_tree))
     return tuple(facts)

@@ -20,7 +20,9 @@ from rekindle.build.launchers import find_launcher
 from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
-from rekindle.build.resume import refuse_full_disk, remove_empty_outputs
+from rekindle.build.preflight import Asked, preflight, refuse_unready
+from rekindle.build.preflight_python import python_tools
+from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import (
     Interpreter,
     TargetPython,
@@ -104,6 +106,10 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     compilers = tools.find_compilers(work.host, settings)
     work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_interpreter(work.host, python)
+    asked = Asked(
+        plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja
+    )
+    refuse_unready(preflight(work.host, asked))
     torch = None
     if plan.project in COMPANIONS and not options.as_is:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter)
@@ -112,7 +118,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     now = state.TreeState(
         project=work.tree.project,
         version=work.version,
-        settings=state.settings_of(plan, options.launcher),
+        settings=state.settings_of(plan),
         source_digest=work.tree.digest,
     )
     before = _earlier(work, now)
@@ -128,6 +134,9 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     modern = all(compiler.release >= tools.PREFIX_MAP_COMPILER for compiler in compilers)
     env = steps.environment(work, target, cmake, ninja, own_paths=modern)
+    # What Python was linked with may not be here; its own words with our compilers are.
+    linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
+    env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
     configured = steps.configure(work, target, env, now, before)
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None
@@ -165,8 +174,14 @@ def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:
     before = state.load_state(tree)
     if before is None:
         return None
-    if before.runs:
-        state.refuse_other_plan(before, now, tree)
+    if before.runs and (changed := state.differences(before, now)):
+        if has_objects(tree):
+            state.refuse_other_plan(before, now, tree)
+        # Nothing was compiled yet, so nothing is lost by configuring afresh.
+        work.note(f"configuring anew: {changed[0]}")
+        clean(tree)
+        tree.mkdir(exist_ok=True)
+        return None
     if before.running:
         empty = remove_empty_outputs(tree)
         work.log.write("rekindle: the last run did not end; continuing it")

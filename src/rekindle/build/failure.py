@@ -18,11 +18,13 @@ _FAILED = re.compile(r"FAILED: (?:\[code=(-?\d+)\] )?(.*)")
 _STATUS = re.compile(r"\[\d+/\d+\] ")
 _ERROR = re.compile(
     r"(?:\b(?:fatal )?error\b\s*(?:[A-Z]+\d+)?\s*:|\bError:|CMake Error|undefined reference|cannot find -l|"
-    r"\*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|No such file or directory|not found)",
+    r"\*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|No such file or directory|"
+    r"(?:command|module|package|library|file|header) not found|: not found$|could not be found)",
 )
 # What compilers say at a place in a file; gcc ends it with "[-Werror=…]", so no noise rule may reach it.
 _CERTAIN = re.compile(r"^\S[^'\"]*?(?::\d+|\(\d+(?:,\d+)?\)) ?: (?:fatal )?error(?: [A-Z]+\d+)?: ")
-_NOISE = re.compile(r"-Werror|Performing Test|warning:|-- Looking for|error_code|errors? generated|no error|-Wno-error")
+# What CMake only tells ("-- MIOpen not found") is no error, whatever words it uses.
+_NOISE = re.compile(r"^\s*-- |-Werror|Performing Test|warning:|error_code|errors? generated|no error|-Wno-error")
 _KILLED = re.compile(
     r"Killed signal terminated program|(?:internal compiler )?error: Killed|unable to execute command: Killed|"
     r"died due to signal 9|virtual memory exhausted|out of memory allocating|std::bad_alloc|C1060|C1002|"
@@ -121,13 +123,14 @@ def _said(lines: Sequence[str], at: int) -> str:
     """The line itself; CMake puts what it has to say on the indented lines after the place."""
     if not (lines[at].lstrip().startswith("CMake Error") and lines[at].rstrip().endswith(":")):
         return lines[at]
-    words = []
-    for line in lines[at + 1 : at + 8]:
-        if line.strip() and not line.startswith("  "):
+    words: list[str] = []
+    for line in lines[at + 1 : at + 12]:
+        if (line.strip() and not line.startswith("  ")) or line.startswith("Call Stack"):
+            break
+        # It may take several paragraphs (a path stands alone), but not more than its first full sentence.
+        if not line.strip() and words and words[-1].endswith("."):
             break
         words.append(line.strip())
-        if words[-1].endswith("."):
-            break
     return " ".join([lines[at], *filter(None, words)])
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.errors import MissingTool
+from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 
 CACHES = ("ccache", "sccache")
@@ -64,6 +66,27 @@ def before_each_compiler(name: str, program: str) -> dict[str, str]:
     languages = ("C", "CXX", "CUDA", "HIP") if name in CACHES else ("C", "CXX")
     # PyTorch would add a ccache of its own in front.
     return {f"CMAKE_{language}_COMPILER_LAUNCHER": program for language in languages} | {"USE_CCACHE": "0"}
+
+
+def behind_one_name(env: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """The same settings through scripts of one name each, with or without a launcher.
+
+    Ninja compiles again what has another command. With the launcher itself in the command, a cache that is switched
+    on in the middle of a build would start it over; so commands name a script, and only the script changes.
+    """
+    if os.name == "nt":
+        return dict(env)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = dict(env)
+    for language in ("C", "CXX", "CUDA", "HIP"):
+        name = f"CMAKE_{language}_COMPILER_LAUNCHER"
+        script = folder / ("launch-gpu" if language in ("CUDA", "HIP") else "launch")
+        text = f'#!/bin/sh\nexec {shlex.quote(env[name])} "$@"\n' if name in env else '#!/bin/sh\nexec "$@"\n'
+        if not script.is_file() or script.read_text(encoding="utf-8") != text:
+            write_atomically(script, text)
+        script.chmod(0o755)
+        found[name] = str(script)
+    return found
 
 
 def statistics(host: Host, launcher: Launcher) -> dict[str, str]:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import re
 
+from packaging.utils import parse_wheel_filename
+
+from rekindle.host.protocol import Host
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
@@ -25,6 +28,17 @@ def wheel_version(plan: Plan, tree: SourceTree) -> str:
         parts += archs
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
     return f"{public}+{local}"
+
+
+def wheel_name(plan: Plan, tree: SourceTree | None, tag: str, host: Host) -> str | None:
+    """What the wheel will be called; None before there is a tree whose version counts."""
+    if plan.project != "torch" and tree is None:
+        return None
+    version = wheel_version(plan, tree or SourceTree(project=plan.project, version=plan.torch or "0", root=""))
+    platform = {"linux": f"linux_{host.machine}", "windows": "win_amd64", "macos": f"macosx_{host.machine}"}
+    name = f"{plan.project}-{version}-{tag.removesuffix('t')}-{tag}-{platform.get(host.system, host.system)}.whl"
+    parse_wheel_filename(name)
+    return name
 
 
 def _arch_part(arch: str) -> str:

@@ -49,7 +49,7 @@ class Order:
 
 
 def make_order(request: BuildRequest) -> Order:
-    workspace = Workspace(request.workspace) if request.workspace else default_workspace()
+    workspace = Workspace(request.workspace.absolute()) if request.workspace else default_workspace()
     plan = request.plan if isinstance(request.plan, Plan) else read_plan(request.plan or workspace.plan)
     tree = find_tree(request, workspace, plan)
     if request.launcher and request.launcher not in LAUNCHERS:

@@ -24,6 +24,11 @@ _OF_PYTHON = re.compile(
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
 
 
+def has_objects(build_tree: Path) -> bool:
+    """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
+    return any(output.endswith((".o", ".obj")) for output in latest(read_ninja_log(build_tree / ".ninja_log")))
+
+
 def remove_empty_outputs(build_tree: Path) -> list[str]:
     """Delete outputs that are recorded as made but have no content; Ninja then makes them again."""
     removed = []

@@ -14,6 +14,8 @@ from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
 
 FILE_NAME = "rekindle-state.json"
+_HOW = ("MAX_JOBS", "NINJA_STATUS", "CMAKE_BUILD_PARALLEL_LEVEL", "VERBOSE", "USE_CCACHE", "launcher")
+_HOW_PREFIXES = ("CCACHE_", "SCCACHE_", "DISTCC_", "ICECC_")
 
 
 class TreeState(Part, frozen=True, kw_only=True):
@@ -33,14 +35,21 @@ def plan_digest(plan: Plan) -> str:
     return hashlib.sha256(encode(plan)).hexdigest()
 
 
-def settings_of(plan: Plan, launcher: str | None) -> dict[str, str]:
-    """What decides the compiled code: a change in any of these makes the old tree another tree."""
+def settings_of(plan: Plan) -> dict[str, str]:
+    """What decides the compiled code: a change in any of these makes the old tree another tree.
+
+    How it is made (launcher, jobs, memory, a cache's own settings) is not among them.
+    """
     assert plan.build is not None
-    settings = {f"env {name}": value for name, value in plan.build.env.items()}
-    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items()}
+    settings = {f"env {name}": value for name, value in plan.build.env.items() if not _only_how(name)}
+    settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _only_how(name)}
     settings |= {f"patch {name}": "applied" for name in plan.build.patches}
-    settings["launcher"] = launcher or "none"
     return settings
+
+
+def _only_how(name: str) -> bool:
+    name = name.removeprefix("env ").removeprefix("cmake ")
+    return name in _HOW or name.startswith(_HOW_PREFIXES) or name.endswith("_COMPILER_LAUNCHER")
 
 
 def load_state(build_tree: Path) -> TreeState | None:
@@ -58,9 +67,9 @@ def save_state(build_tree: Path, state: TreeState) -> None:
     write_atomically(build_tree / FILE_NAME, encode(state))
 
 
-def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
-    """Raise :class:`BadInput` naming the first differences, unless ``old`` may be continued as ``new``."""
-    differences = [
+def differences(old: TreeState, new: TreeState) -> list[str]:
+    """What makes ``new`` another tree than ``old``, in words; empty where it may be continued."""
+    found = [
         f"{name} was {was!r} and is now {now!r}"
         for name, was, now in (
             ("project", old.project, new.project),
@@ -71,12 +80,18 @@ def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
     ]
     for name in sorted(old.settings.keys() | new.settings.keys()):
         was, now = old.settings.get(name), new.settings.get(name)
-        if was != now:
-            differences.append(f"{name} was {was!r} and is now {now!r}")
-    if not differences:
+        if was != now and not _only_how(name):
+            found.append(f"{name} was {was!r} and is now {now!r}")
+    return found
+
+
+def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
+    """Raise :class:`BadInput` naming the first differences, unless ``old`` may be continued as ``new``."""
+    found = differences(old, new)
+    if not found:
         return
-    more = f" (and {len(differences) - 3} more)" if len(differences) > 3 else ""
+    more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
     raise BadInput(
-        f"{build_tree} was made for another plan: {'; '.join(differences[:3])}{more}",
+        f"{build_tree} was made for another plan: {'; '.join(found[:3])}{more}",
         remedy="give --clean to start over, or build in another copy of the tree",
     )

@@ -12,7 +12,7 @@ from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
 from rekindle.build.configured import ConfigureWatch, check
 from rekindle.build.environment import ZIP_EPOCH, BuildEnvironment, make_environment, prefix_map, render_cache_script
 from rekindle.build.failure import account_for
-from rekindle.build.launchers import without_masquerades
+from rekindle.build.launchers import behind_one_name, without_masquerades
 from rekindle.build.resume import forget_python
 from rekindle.build.target import TargetPython
 from rekindle.build.work import Work
@@ -32,7 +32,9 @@ def environment(
         work.plan,
         shell,
         path_first=[*tools.gather(work.workspace.root / "tools", cmake, ninja), target.bin],
-        extra=work.launcher.env if work.launcher else {},
+        extra=behind_one_name(work.launcher.env if work.launcher else {}, work.workspace.root / "tools")
+        if work.front.takes_cmake_settings
+        else (work.launcher.env if work.launcher else {}),
         version=work.version,
         epoch=ZIP_EPOCH,
         project=work.tree.project,

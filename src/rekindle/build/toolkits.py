@@ -30,9 +30,14 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
     return {}
 
 
+def find_nvcc(host: Host, settings: Mapping[str, str]) -> str | None:
+    """The nvcc that the settings name, else that of the usual places."""
+    named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
+    return named or _find(host, "nvcc", settings, ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH"), "/usr/local/cuda")
+
+
 def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    nvcc = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
-    nvcc = nvcc or _find(host, "nvcc", settings, ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH"), "/usr/local/cuda")
+    nvcc = find_nvcc(host, settings)
     if nvcc is None:
         raise MissingTool(
             f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",

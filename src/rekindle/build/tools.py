@@ -13,6 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.compat.supply import install_line, is_root, manager_here
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Host
 
@@ -78,10 +79,11 @@ def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
         wanted = env.get(name) or env.get({"CC": "CMAKE_C_COMPILER", "CXX": "CMAKE_CXX_COMPILER"}[name])
         if wanted:
             path = wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else host.which(wanted)
+            path = path or _unnumbered(host, wanted)
             if not path:
                 raise MissingTool(
                     f"the plan's {'C' if name == 'CC' else 'C++'} compiler {wanted} is not on this machine",
-                    remedy="install it, or plan again on this machine with 'rekindle plan --build'",
+                    remedy=_bring_compiler(host, wanted),
                 )
         else:
             path = next(filter(None, map(host.which, choices)), None)
@@ -93,6 +95,26 @@ def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
         # cl has no --version; it prints its banner to stderr when called bare.
         found.append(probe(host, name, path) or Tool(name=name, path=path, version="unknown"))
     return found[0], found[1]
+
+
+def _unnumbered(host: Host, wanted: str) -> str | None:
+    """``gcc`` where the plan says gcc-12 and that is what it is: not every system links the numbered name."""
+    plain, _, number = wanted.rpartition("-")
+    path = host.which(plain) if plain and number.split(".")[0].isdigit() else None
+    tool = probe(host, plain, path) if path else None
+    return path if tool and tool.release[:1] == (int(number.split(".")[0]),) else None
+
+
+def _bring_compiler(host: Host, wanted: str) -> str:
+    """The line that installs it here."""
+    name = Path(wanted).name
+    plain, _, number = name.rpartition("-")
+    manager = manager_here(host)
+    if manager is None or not plain or not number.isdigit():
+        return f"install {name}"
+    family = "g++" if plain in ("gcc", "g++") else "clang"
+    packages = {"apt": f"{family}-{number}", "dnf": f"gcc-toolset-{number}-gcc-c++" if family == "g++" else "clang"}
+    return install_line([packages.get(manager.name, name)], manager, root=is_root(host))
 
 
 def gather(folder: Path, *chosen: Tool) -> list[Path]:

@@ -46,12 +46,22 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--memory", metavar="SIZE", help="RAM, for example 16G")
 
 
+def add_origin(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--from",
+        dest="origin",
+        metavar="PLACE",
+        help="where sources come from: git (default), tarball, debian (system libraries instead of submodules), a tree",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     group = parser.add_argument_group("the wish")
     group.add_argument("--torch", metavar="SPEC", help="2.6.0, 2.6, '>=2.1,<2.4' or a very wheel: 2.8.0+cu128")
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
+    add_origin(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
     group.add_argument(
         "--wheelhouse",
@@ -94,4 +104,5 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
         described = args.gpu or flags.keys() - {"python", "memory"}
         machine = api.machine_from_flags(gpu=args.gpu or (), **flags) if described else api.this_machine()
         wish = Wish(**asked)
-    return machine, msgspec.structs.replace(wish, build=bool(getattr(args, "build", False)))
+    origin = getattr(args, "origin", None)
+    return machine, msgspec.structs.replace(wish, build=bool(getattr(args, "build", False)), origin=origin)

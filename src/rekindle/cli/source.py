@@ -71,9 +71,8 @@ def _add_fetch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--from",
         dest="place",
-        default="git",
         metavar="PLACE",
-        help="git (default), tarball (the release archive), debian (its source package), "
+        help="git (default, or what the plan says), tarball (the release archive), debian (its source package), "
         "a directory, an archive, or the address of an archive or git repository",
     )
     parser.add_argument("--sha256", metavar="HEX", help="what the archive must be")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from rekindle.cli.plan import add_origin
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
 
@@ -18,6 +19,7 @@ EXAMPLES = """examples:
   rekindle up --dry-run                only say what would be done
   rekindle up --yes --torch 2.7.1      a certain release, without asking
   rekindle up --python ~/venv/bin/python   into an environment that exists
+  rekindle up --build --from debian --torch 1.13.1   from Debian's tarball, with this system's libraries
   rekindle up --build --memory 12G     insist on a source build, within 12 GiB
 """
 
@@ -26,13 +28,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     parser.add_argument("--build", action="store_true", help="insist on a source build")
+    add_origin(parser)
     parser.add_argument("--python", metavar="EXE", help="install into this interpreter instead of a new environment")
     parser.add_argument(
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
     )
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
     parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
+    parser.add_argument("--target", metavar="NAME", help="build only this CMake target of the tree, and stop there")
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
+    parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once")
+    parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
     parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
     parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
@@ -55,7 +61,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 
     journey = api.up(
-        Wish(torch=args.torch, variant=args.variant, build=args.build),
+        Wish(torch=args.torch, variant=args.variant, build=args.build, origin=args.origin),
         workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
         index=args.index,
@@ -63,6 +69,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         source=Path(args.source) if args.source else None,
         level=args.level,
         memory=args.memory,
+        target=args.target,
+        jobs=args.jobs,
+        launcher=args.launcher,
         bundle=not args.no_bundle,
         dry_run=args.dry_run,
         confirm=confirm,

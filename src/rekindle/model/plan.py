@@ -85,6 +85,7 @@ class Wish(Part, frozen=True, kw_only=True):
 
     ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
     toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
+    ``origin`` is where sources come from: git, tarball, debian, or a directory.
     """
 
     torch: str | None = None
@@ -95,6 +96,7 @@ class Wish(Part, frozen=True, kw_only=True):
     compiler: str | None = None
     python: str | None = None
     build: bool = False
+    origin: str | None = None
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -126,9 +128,15 @@ class Refusal(Part, frozen=True, kw_only=True):
 
 
 class BuildRecipe(Part, frozen=True, kw_only=True):
-    """Everything a source build needs, complete: nothing is left to folklore."""
+    """Everything a source build needs, complete: nothing is left to folklore.
+
+    ``origin`` is where the tree comes from (git, tarball, debian, a directory); ``packages`` what the machine's
+    package manager must bring.
+    """
 
     source: Line
+    origin: Line = "git"
+    packages: tuple[Line, ...] = ()
     env: dict[EnvName, Line] = {}
     cmake: dict[CMakeName, Line] = {}
     patches: tuple[Name, ...] = ()

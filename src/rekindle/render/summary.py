@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.model.build import BuildResult
 from rekindle.model.bundle import BundleReport
 from rekindle.model.journey import Installation
-from rekindle.model.machine import Examination
+from rekindle.model.machine import Check, Examination
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.verify import VerifyReport
@@ -85,3 +86,11 @@ def summarise_proof(proof: VerifyReport) -> str:
 def summarise_installation(done: Installation) -> str:
     torch = done.packages.get("torch", "?")
     return f"torch {torch} and {max(0, len(done.packages) - 1)} other packages in {done.python}"
+
+
+def summarise_checks(checks: Sequence[Check]) -> str:
+    failed = [check for check in checks if check.status == "fail"]
+    if failed:
+        return f"{len(failed)} of {len(checks)} are missing: {', '.join(check.id for check in failed)}"
+    warned = [check for check in checks if check.status == "warn"]
+    return f"{len(checks)} asked, all there" + "".join(f"; note: {check.found}" for check in warned)

@@ -106,10 +106,9 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
             fix = how_to_install(host, lacking(host, [row])) or f"install {row.generate.program}"
             return _not_ready(done, problem, fix)
     reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
-    if row.files:
-        for name, ours in row.files.items():
-            _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
-    else:
+    for name, ours in row.files.items():
+        _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))
+    if "CMakeLists.txt" not in row.files:
         _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, reason))
     for inner in row.inner:
         _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent(f"{row.folder}/{inner}", reason))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.failure import account_for, failed_blocks, first_error, killed_for_memory
+from rekindle.build.failure import _said, account_for, failed_blocks, first_error, killed_for_memory
 from rekindle.build.log import BuildLog, without_times
 
 NINJA = """$ cd /t && python setup.py bdist_wheel
@@ -94,3 +94,28 @@ def test_noise_is_no_error() -> None:
 
 def test_blocks_end_at_the_next_status() -> None:
     assert [len(block) for _, _, block in failed_blocks(NINJA)] == [6, 3]
+
+
+CONFIGURE = """\
+-- MIOpen not found
+-- Could NOT find CUDA: Found unsuitable version
+CMake Error at cmake/Dependencies.cmake:303 (message):
+  pocketfft directory not found, expected
+  /tree/third_party/pocketfft/
+
+  Second paragraph.
+Call Stack (most recent call first):
+  CMakeLists.txt:719 (include)
+
+-- Configuring incomplete, errors occurred!
+""".splitlines()
+
+
+def test_what_cmake_only_tells_is_no_error_and_a_message_of_several_lines_is_one() -> None:
+    at = first_error(CONFIGURE)
+    assert at == 2
+    said = _said(CONFIGURE, at)
+    assert "pocketfft directory not found, expected /tree/third_party/pocketfft/" in said
+    assert "Call Stack" not in said
+    assert first_error(["-- Looking for foo - not found", "-- MKL not found"]) is None
+    assert first_error(["ok", "sh: 1: flatc: not found"]) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,7 +9,6 @@ import msgspec
 from rekindle.api.build import build_one
 from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
-from rekindle.api.journey.install import find_python
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk, digest
 from rekindle.api.source import source_fetch, source_patch
@@ -19,7 +17,6 @@ from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
-from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
@@ -37,27 +34,36 @@ _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "ROCM_PATH", "ROCM_HOME")
 
 
 def build_from_source(
-    walk: Walk, workspace: Workspace, plan: Plan, machine: Machine, options: UpOptions, progress: Progress
-) -> Path | BuildFailure:
-    """The wheel, built, inspected, and with the libraries inside that it would need from this machine."""
+    walk: Walk, workspace: Workspace, plan: Plan, python: str, options: UpOptions, progress: Progress
+) -> Path | BuildFailure | None:
+    """The wheel, built, inspected, and with the libraries inside that it would need from this machine.
+
+    None where only a target was asked for.
+    """
     if options.source:
         root = options.source.absolute()
     else:
         fetched = walk.leg(
-            "fetch", "the source with its submodules", lambda: fetch_tree(workspace, progress), summarise_tree
+            "fetch", "the source with its third parties", lambda: fetch_tree(workspace, progress), summarise_tree
         )
         root = Path(fetched.root)
-    python = options.python or (find_python(machine, plan.python) if plan.python else sys.executable)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
     inputs = digest(plan, tree.digest or "", str(root), python)
+
+    def make() -> BuildResult | BuildFailure:
+        return build_one(
+            plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
+            launcher=options.launcher, target=options.target, progress=progress,
+        )  # fmt: skip
+
     built = walk.tried_leg(
-        "build", "this takes a while; Ctrl-C is safe", BuildResult, inputs,
-        lambda: build_one(plan, tree, workspace, python=python, memory=options.memory, progress=progress),
-        summarise_build,
-        still_good=wheel_is_there,
+        "build", "this takes a while; Ctrl-C is safe", BuildResult, digest(inputs, options.target or ""), make,
+        summarise_build, still_good=wheel_is_there,
     )  # fmt: skip
     if isinstance(built, BuildFailure):
         return built
+    if options.target:
+        return None
     wheel = Path(built.wheel)
     walk.kept_leg(
         "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
@@ -88,12 +94,12 @@ def fat_is_there(report: BundleReport) -> bool:
 
 
 def fetch_tree(workspace: Workspace, progress: Progress) -> SourceTree:
-    """The tree of the workspace's plan with all its submodules; what is there already is kept and checked."""
+    """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
     tree = source_fetch(plan=workspace.plan, workspace=workspace.root, progress=progress)
     if tree.missing_submodules:
         raise StageFailed(
-            f"{len(tree.missing_submodules)} submodules are missing: {', '.join(tree.missing_submodules[:3])} …",
-            remedy="run the same command again: it continues",
+            f"{len(tree.missing_submodules)} third parties are missing: {', '.join(tree.missing_submodules[:3])} …",
+            remedy=next((part.fix for part in tree.parts if part.fix), "run the same command again: it continues"),
         )
     return tree
 

@@ -15,7 +15,7 @@ class UpOptions:
 
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
     build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
-    ``dry_run`` stops after the plan.
+    ``target`` builds only that and stops; ``dry_run`` stops after the plan and what it asks of this machine.
     """
 
     wish: Wish
@@ -25,6 +25,9 @@ class UpOptions:
     source: Path | None = None
     level: Level = "smoke"
     memory: str | None = None
+    jobs: int | None = None
+    launcher: str | None = None
+    target: str | None = None
     bundle: bool = True
     dry_run: bool = False
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from rekindle.api.build import build_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
@@ -24,6 +26,7 @@ from rekindle.api.journey.report import reported
 from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.verify import verify
+from rekindle.build.preflight import refuse_unready
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
@@ -31,11 +34,17 @@ from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
 from rekindle.model.journey import Installation, Journey, Package
-from rekindle.model.machine import Machine
+from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
-from rekindle.render.summary import summarise_installation, summarise_machine, summarise_plan, summarise_proof
+from rekindle.render.summary import (
+    summarise_checks,
+    summarise_installation,
+    summarise_machine,
+    summarise_plan,
+    summarise_proof,
+)
 
 # The plan, and what would be fetched: asking for that may take a while, so it is asked only before a question.
 Confirm = Callable[[Plan, Callable[[], str]], bool]
@@ -58,6 +67,8 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
         return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
+    if plan.answer == "build" and not story.is_done():
+        refuse_unready(walk.leg("check", "what the build asks of this machine", story.check, summarise_checks))
     if options.dry_run:
         return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was changed)")
     if not story.is_done() and not confirm(plan, story.announcement):
@@ -142,10 +153,23 @@ class _Story:
     def install(self) -> Journey:
         return self._proved(self._installed(self.requests, self.inputs), None)
 
+    def check(self) -> tuple[Check, ...]:
+        place = self.workspace.root
+        return build_checks(self.plan, python=self.build_python, place=place, source=self.options.source)
+
+    @property
+    def build_python(self) -> str:
+        """The interpreter that gets the wheel."""
+        if self.options.python:
+            return self.options.python
+        return installing.find_python(self.machine, self.plan.python) if self.plan.python else sys.executable
+
     def build(self) -> Journey:
         wheel = build_from_source(
-            self.walk, self.workspace, self.plan, self.machine, self.options, Within(self.progress)
+            self.walk, self.workspace, self.plan, self.build_python, self.options, Within(self.progress)
         )
+        if wheel is None:
+            return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
         ours = Request(name=self.plan.project, url=str(wheel), why="built here")

@@ -1,0 +1,181 @@
+"""Everything that can fail at the end is asked at the start, in seconds, and all of it is told at once.
+
+Each question gives a :class:`Check`; the ones that fail carry one line that can be pasted. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.build import tools
+from rekindle.build.naming import wheel_name
+from rekindle.build.preflight_cuda import check_gpu
+from rekindle.build.preflight_python import check_linker, check_release
+from rekindle.build.resume import START_FREE_BYTES
+from rekindle.build.target import find_interpreter
+from rekindle.build.toolkits import check_toolkit
+from rekindle.compat.supply import how_to_install, lacking, needs_for, parts_for
+from rekindle.errors import BadInput, NotReady, RekindleError
+from rekindle.facts import load_facts
+from rekindle.host.protocol import Host
+from rekindle.model.machine import Check
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+from rekindle.model.supply import Need
+from rekindle.model.version import at_least, compare
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie."""
+
+    plan: Plan
+    python: str
+    place: Path
+    tree: SourceTree | None = None
+    cmake: str | None = None
+    ninja: str | None = None
+    fresh: bool = True
+
+
+def preflight(host: Host, asked: Asked) -> tuple[Check, ...]:
+    """One check per question that this plan raises."""
+    if asked.plan.build is None:
+        return ()
+    found: list[Check] = []
+    for name, question in _QUESTIONS:
+        try:
+            found += question(host, asked)
+        except RekindleError as error:
+            found.append(_check(name, "fail", error.message, fix=error.remedy))
+    return tuple(found)
+
+
+def refuse_unready(checks: Sequence[Check]) -> None:
+    """Raise with everything that is missing, and the lines that bring it."""
+    failed = [check for check in checks if check.status == "fail"]
+    if not failed:
+        return
+    fixes = list(dict.fromkeys(check.fix for check in failed if check.fix))
+    said = "; ".join(f"{check.found or check.id}" for check in failed)
+    raise NotReady(f"this machine is not ready for the build: {said}", remedy="\n".join(fixes) or None)
+
+
+def _compilers(host: Host, asked: Asked) -> Iterator[Check]:
+    plan = asked.plan
+    assert plan.build is not None
+    settings = {**plan.build.cmake, **plan.build.env}
+    _, cxx = tools.find_compilers(host, settings)
+    yield _check("compiler", "ok", f"{cxx.path} {cxx.version}", want=plan.build.compiler)
+    check_toolkit(host, plan, settings, cxx.path)
+
+
+def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
+    plan = asked.plan
+    assert plan.build is not None
+    if "cmake" in plan.build.pins and not asked.cmake:
+        yield _check("cmake", "ok", f"cmake{plan.build.pins['cmake']} from the index, for this build alone")
+        return
+    cmake = tools.find_cmake(host, asked.cmake)
+    least = load_facts().era(plan.torch).cmake_min if plan.torch else None
+    settings = {**plan.build.cmake, **plan.build.env}
+    if least and not at_least(cmake.version, least):
+        raise BadInput(
+            f"CMake {cmake.version} is too old: torch {plan.torch} wants {least}", remedy="pip install -U cmake"
+        )
+    policy = "CMAKE_POLICY_VERSION_MINIMUM" in settings
+    if plan.torch and compare(plan.torch, "2.8") < 0 and at_least(cmake.version, "4.0") and not policy:
+        raise BadInput(
+            f"CMake {cmake.version} refuses the CMake files of torch {plan.torch}", remedy="pip install 'cmake<4'"
+        )
+    yield _check("cmake", "ok", f"{cmake.path} {cmake.version}", want=least)
+
+
+def _ninja(host: Host, asked: Asked) -> Iterator[Check]:
+    ninja = tools.find_ninja(host, asked.ninja)
+    yield _check("ninja", "ok", f"{ninja.path} {ninja.version}")
+
+
+def _python(host: Host, asked: Asked) -> Iterator[Check]:
+    plan = asked.plan
+    interpreter = find_interpreter(host, asked.python)
+    yield _check("python", "ok", f"{interpreter.path} {interpreter.version}, with Python.h", want=plan.python)
+    yield from check_release(plan, interpreter)
+    yield from check_linker(host, plan, interpreter)
+    name = wheel_name(plan, asked.tree, interpreter.tag, host)
+    if name:
+        yield _check("wheel", "ok", name)
+
+
+def _system(host: Host, asked: Asked) -> Iterator[Check]:
+    """Libraries, headers and programs of the system, one line to install them all."""
+    plan = asked.plan
+    if plan.project != "torch" or plan.torch is None or host.system != "linux":
+        return
+    assert plan.build is not None
+    release = plan.torch.split("+")[0]
+    rows: list[Need] = list(needs_for(release))
+    if asked.tree is not None:
+        taken = {part.path for part in asked.tree.parts if part.way != "submodule"}
+        rows += [row for row in parts_for(release) if row.folder in taken]
+    elif plan.build.packages and plan.build.origin not in ("git", "tarball"):
+        rows += parts_for(release)
+    lacks = lacking(host, rows, plan.build.env)
+    if not lacks:
+        yield _check("third-parties", "ok", f"{len(rows)} taken from this system, all there")
+        return
+    words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
+    fix = how_to_install(host, lacks) or f"install the development packages of {words}"
+    yield _check("third-parties", "fail", f"missing on this system: {words}", fix=fix)
+
+
+def _tree(host: Host, asked: Asked) -> Iterator[Check]:
+    tree = asked.tree
+    if tree is None or not tree.missing_submodules:
+        return
+    fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
+    fix = fixes[0] if fixes else f"rekindle source fill {tree.root}"
+    if tree.commit is not None:
+        fix = f"git -C {tree.root} submodule update --init --recursive"
+    count = len(tree.missing_submodules)
+    words = (
+        f"{count} third part{'ies are' if count > 1 else 'y is'} missing in {tree.root}: {tree.missing_submodules[0]}"
+    )
+    yield _check("submodules", "fail", words, fix=fix)
+
+
+def _disk(host: Host, asked: Asked) -> Iterator[Check]:
+    plan = asked.plan
+    assert plan.build is not None
+    disk = host.disk(str(asked.place))
+    if disk is None:
+        return
+    free = disk.free / 2**30
+    want = plan.build.disk_gib
+    if disk.free < START_FREE_BYTES:
+        raise BadInput(f"only {free:.1f} GiB are free where {asked.place} lies", remedy="free some space")
+    short = bool(asked.fresh and want and free < want)
+    yield _check("disk", "warn" if short else "ok", f"{free:.0f} GiB free", want=f"{want:.0f} GiB" if want else None)
+
+
+def _gpu(host: Host, asked: Asked) -> Iterator[Check]:
+    yield from check_gpu(host, asked.plan)
+
+
+def _check(name: str, status: str, found: str, *, want: str | None = None, fix: str | None = None) -> Check:
+    return Check(id=name, status=status, needed_for=("build",), found=found, want=want, fix=fix)  # type: ignore[arg-type]
+
+
+Question = Callable[[Host, Asked], Iterator[Check]]
+_QUESTIONS: tuple[tuple[str, Question], ...] = (
+    ("compiler", _compilers),
+    ("cmake", _cmake),
+    ("ninja", _ninja),
+    ("python", _python),
+    ("third-parties", _system),
+    ("submodules", _tree),
+    ("gpu", _gpu),
+    ("disk", _disk),
+)

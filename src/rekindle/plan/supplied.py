@@ -1,0 +1,52 @@
+"""A build from a tree without its submodules: the same plan, with the settings, packages and losses that this means."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from rekindle.compat.supply import install_line, losses_of, manager_of, needs_for, packages_of, settings_of
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Plan, Reason, Step
+from rekindle.model.supply import Need, ThirdParty
+
+
+def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin: str) -> Plan:
+    """``rows`` are the third parties that are no submodules in the tree of ``origin`` (debian, a directory, git)."""
+    if plan.build is None or plan.torch is None:
+        return plan
+    needs: tuple[Need, ...] = needs_for(plan.torch.split("+")[0])
+    system = machine.os.system == "linux"
+    manager = manager_of(machine.os.distro) if system else None
+    recipe = plan.build
+    told = settings_of((*needs, *rows), gpu=bool(plan.cuda or plan.rocm)) if rows else {}
+    pins = {name: pin for row in rows for name, pin in row.pins.items()}
+    packages = packages_of((*needs, *rows), manager) if system else ()
+    losses = tuple(dict.fromkeys((*recipe.losses, *losses_of(rows))))
+    recipe = msgspec.structs.replace(
+        recipe,
+        origin=origin,
+        env={**recipe.env, **told},
+        pins={**recipe.pins, **pins},
+        losses=losses,
+        packages=packages,
+    )
+    if not rows:
+        return msgspec.structs.replace(plan, build=recipe)
+    why = Reason(
+        code="third-parties-from-system",
+        text=f"{sum(row.way == 'system' for row in rows)} third parties come from this system and"
+        f" {sum(row.way == 'off' for row in rows)} are left out: the tree from {origin} has no submodules.",
+        source="facts: supply",
+    )
+    steps = [
+        Step(kind="run", argv=("rekindle", "up", "--build", "--from", origin, "--torch", plan.torch.split("+")[0]))
+    ]
+    if manager and packages:
+        steps.insert(0, Step(kind="run", argv=tuple(install_line(packages, manager, root=False).split())))
+    commands = tuple(" ".join(map(shlex.quote, step.argv)) for step in steps)
+    return msgspec.structs.replace(
+        plan, build=recipe, because=(*plan.because, why), steps=tuple(steps), commands=commands
+    )

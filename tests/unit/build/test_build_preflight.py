@@ -1,0 +1,204 @@
+"""What can fail at the end is asked at the start: each question just inside and just outside."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from rekindle.build import preflight, state
+from rekindle.build.assertwanted import check_configuration
+from rekindle.build.launchers import behind_one_name
+from rekindle.build.naming import wheel_name
+from rekindle.build.preflight import Asked, refuse_unready
+from rekindle.build.preflight_cuda import check_gpu
+from rekindle.build.preflight_python import check_linker, check_release, python_tools
+from rekindle.build.resume import has_objects
+from rekindle.build.target import Interpreter
+from rekindle.build.tools import find_compilers
+from rekindle.errors import BadInput, MissingTool, NotReady
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed
+from rekindle.model.machine import Check
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+from rekindle.model.supply import TreePart
+
+
+class Machine(LiveHost):
+    """This machine with only these programs (and what they say) and files on it."""
+
+    def __init__(self, programs: Mapping[str, str] | None = None, files: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self.programs, self.files = programs or {}, files or {}
+
+    def which(self, name: str) -> str | None:
+        return f"/usr/bin/{Path(name).name}" if Path(name).name in self.programs else None
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(name for name in self.files if fnmatch(name, pattern))
+
+    def realpath(self, path: str) -> str:
+        return path
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return self.files.get(path, "").encode()
+
+    def run(self, argv: Sequence[str], **_options: object) -> Completed:
+        name = Path(argv[0]).name
+        known = name in self.programs
+        return Completed(argv=tuple(argv), code=0 if known else None, out=self.programs.get(name, ""))
+
+
+def plan(**more: object) -> Plan:
+    recipe = {"source": "torch", "env": {}, "pins": {"cmake": "<4"}, **more.pop("recipe", {})}  # type: ignore[dict-item]
+    return Plan(**{"answer": "build", "torch": "1.13.1", "build": BuildRecipe(**recipe), **more})  # type: ignore[arg-type]
+
+
+GCC12 = "gcc (Debian 12.2.0-14) 12.2.0\n"
+
+
+def test_a_compiler_without_a_number_in_its_name_will_do() -> None:
+    host = Machine({"gcc": GCC12, "g++": GCC12})
+    cc, cxx = find_compilers(host, {"CC": "gcc-12", "CXX": "g++-12"})
+    assert (cc.path, cxx.path) == ("/usr/bin/gcc", "/usr/bin/g++")
+
+
+def test_a_missing_compiler_is_a_line_to_paste_not_a_circle() -> None:
+    host = Machine({"gcc": GCC12, "g++": GCC12, "apt-get": ""})
+    with pytest.raises(MissingTool, match="gcc-11 is not on this machine") as caught:
+        find_compilers(host, {"CC": "gcc-11", "CXX": "g++-11"})
+    assert (caught.value.remedy or "").endswith("apt-get install -y --no-install-recommends g++-11")
+
+
+def test_pythons_own_linker_is_asked_for_and_replaced() -> None:
+    told = '{"CC": "x86_64-linux-gnu-gcc -pthread", "LDSHARED": "x86_64-linux-gnu-gcc -shared -Wl,-O1"}'
+    found = python_tools(Machine({"python3": told}), "/usr/bin/python3")
+    assert found.missing == {"CC": "x86_64-linux-gnu-gcc", "LDSHARED": "x86_64-linux-gnu-gcc"}
+    assert found.overrides("/opt/gcc", "/opt/g++")["LDSHARED"] == "/opt/gcc -shared -Wl,-O1"
+    here = python_tools(Machine({"python3": told, "x86_64-linux-gnu-gcc": ""}), "/usr/bin/python3")
+    assert here.missing == {}
+    python = Interpreter(path="/usr/bin/python3", version="3.11.2", tag="cp311", include="")
+    (check,) = check_linker(Machine({"python3": told}), plan(), python)
+    assert check.status == "warn"
+    assert "LDSHARED names x86_64-linux-gnu-gcc" in (check.found or "")
+
+
+@pytest.mark.parametrize(("version", "status"), [("3.7.1", None), ("3.11.2", None), ("3.12.0", "warn")])
+def test_python_against_the_release(version: str, status: str | None) -> None:
+    python = Interpreter(path="p", version=version, tag="cp", include="")
+    found = list(check_release(plan(), python))
+    assert [check.status for check in found] == ([status] if status else [])
+
+
+def test_a_python_the_release_never_took_is_refused() -> None:
+    python = Interpreter(path="p", version="3.6.15", tag="cp36", include="")
+    with pytest.raises(BadInput, match=r"torch 1\.13\.1 needs Python >=3\.7\.0, and p is 3\.6\.15"):
+        list(check_release(plan(), python))
+
+
+def test_everything_that_is_missing_is_told_at_once() -> None:
+    checks = [
+        Check(id="a", status="fail", found="no gcc", fix="install gcc"),
+        Check(id="b", status="warn", found="little disk", fix="free some"),
+        Check(id="c", status="fail", found="no sleef", fix="install sleef"),
+        Check(id="d", status="fail", found="no fmt", fix="install sleef"),
+    ]
+    with pytest.raises(NotReady, match="no gcc; no sleef; no fmt") as caught:
+        refuse_unready(checks)
+    assert caught.value.remedy == "install gcc\ninstall sleef"
+    assert caught.value.exit_code == 1
+    refuse_unready([check for check in checks if check.status != "fail"])
+
+
+def test_missing_libraries_and_third_parties_come_from_one_question(tmp_path: Path) -> None:
+    tree = SourceTree(
+        project="torch", version="1.13.1", root=str(tmp_path), missing_submodules=("third_party/foxi (not there)",),
+        parts=(
+            TreePart(name="sleef", path="third_party/sleef", way="system"),
+            TreePart(name="foxi", path="third_party/foxi", way="submodule", ready=False),
+            TreePart(name="onnx", path="third_party/onnx", way="submodule"),
+        ),
+    )  # fmt: skip
+    host = Machine({"apt-get": ""}, {"/usr/lib/libopenblas.so": ""})
+    asked = Asked(plan=plan(), python=sys.executable, place=tmp_path, tree=tree)
+    found = {check.id: check for check in preflight.preflight(host, asked)}
+    assert "missing on this system: sleef (<sleef.h>)" in (found["third-parties"].found or "")
+    assert (found["third-parties"].fix or "").endswith(" libsleef-dev"), "onnx is a submodule here, BLAS is there"
+    assert found["submodules"].fix == f"rekindle source fill {tmp_path}"
+    assert found["compiler"].status == "fail"
+
+
+CUDA = {"cuda": "11.8", "arch_list": ("3.5", "9.0"), "cudnn": "8.9.2"}
+NVCC = {"nvcc": "sm_35\nsm_50\nsm_86\nsm_90\n"}
+HEADER = "#define CUDNN_MAJOR 8\n#define CUDNN_MINOR 9\n#define CUDNN_PATCHLEVEL 2\n"
+FILES = {
+    "/opt/cuda/bin/nvcc": "", "/opt/cuda/lib64/stubs/libcuda.so": "", "/opt/cudnn/include/cudnn_version.h": HEADER,
+    "/opt/cudnn/lib/libcudnn.so.8.9.2": "", "/opt/cudnn/lib/libcudnn.so.8": "",
+}  # fmt: skip
+ENV = {"recipe": {"env": {"CUDA_HOME": "/opt/cuda", "CUDNN_ROOT": "/opt/cudnn"}}}
+
+
+def test_a_cuda_build_that_is_ready() -> None:
+    found = {check.id: check for check in check_gpu(Machine(NVCC, FILES), plan(**CUDA, **ENV))}
+    assert found["nvcc-targets"].found == "sm_35, sm_90"
+    assert found["cudnn"].found == "8.9.2"
+    assert found["libcuda"].status == "ok"
+
+
+@pytest.mark.parametrize(
+    ("programs", "files", "words"),
+    [
+        ({"nvcc": "sm_50\nsm_90\n"}, FILES, r"cannot make code for sm_35; it knows sm_50 to sm_90"),
+        (NVCC, {k: v for k, v in FILES.items() if "libcuda.so" not in k}, "no libcuda.so and no stub"),
+        (NVCC, {k: v for k, v in FILES.items() if "libcudnn" not in k}, "its library are not in /opt/cudnn"),
+        (
+            NVCC,
+            {k.replace("so.8.9.2", "so.8.6.0"): v for k, v in FILES.items()},
+            r"headers are 8\.9\.2 and its library is 8\.6\.0",
+        ),
+    ],
+)
+def test_a_cuda_build_that_would_fail_late(programs: dict[str, str], files: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        list(check_gpu(Machine(programs, files), plan(**CUDA, **ENV)))
+
+
+def test_the_name_of_the_wheel_is_known_before() -> None:
+    name = wheel_name(plan(), None, "cp311", LiveHost())
+    assert name is not None
+    assert name.startswith("torch-1.13.1+rekindle.cpu-cp311-cp311-")
+
+
+def test_a_torch_without_lapack_is_not_what_was_planned(tmp_path: Path) -> None:
+    summary = ["--   USE_BLAS              : 1", "--   USE_LAPACK            : 0"]
+    facts = {fact.name: fact.ok for fact in check_configuration(plan(), tmp_path, summary, [])}
+    assert facts == {"USE_BLAS": True, "USE_LAPACK": False}
+
+
+def test_how_it_is_made_does_not_make_another_tree(tmp_path: Path) -> None:
+    first = plan(recipe={"env": {"USE_CUDA": "0", "CCACHE_DIR": "/a", "MAX_JOBS": "4"}})
+    other = plan(recipe={"env": {"USE_CUDA": "0", "CCACHE_DIR": "/b"}})
+    assert state.settings_of(first) == state.settings_of(other) == {"env USE_CUDA": "0"}
+    old = state.TreeState(project="torch", version="1", settings={"env USE_CUDA": "0", "launcher": "none"})
+    new = state.TreeState(project="torch", version="1", settings=state.settings_of(other))
+    assert state.differences(old, new) == []
+    assert not has_objects(tmp_path)
+    (tmp_path / ".ninja_log").write_text("# ninja log v5\n0\t9\t1\tc10/a.cpp.o\tabc\n")
+    assert has_objects(tmp_path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="scripts")
+def test_a_launcher_is_behind_a_name_that_stays(tmp_path: Path) -> None:
+    without = behind_one_name({}, tmp_path)
+    script = Path(without["CMAKE_CXX_COMPILER_LAUNCHER"])
+    import subprocess
+
+    assert subprocess.run([script, "echo", "a b"], capture_output=True, text=True).stdout == "a b\n"
+    farm = behind_one_name({"CMAKE_CXX_COMPILER_LAUNCHER": "/usr/bin/env", "USE_CCACHE": "0"}, tmp_path)
+    assert farm["CMAKE_CXX_COMPILER_LAUNCHER"] == str(script)
+    assert "exec /usr/bin/env" in script.read_text()
+    assert "env" not in Path(farm["CMAKE_CUDA_COMPILER_LAUNCHER"]).read_text(), "a farm takes no nvcc"
