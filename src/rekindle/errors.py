@@ -47,6 +47,14 @@ class WorkspaceBusy(RekindleError):
     """Another process holds the workspace."""
 
 
+class Untrusted(RekindleError):
+    """A document made elsewhere would decide what runs here; ``account`` says what (a finished document)."""
+
+    def __init__(self, message: str, account: object, *, remedy: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.account = account
+
+
 class Interrupted(RekindleError):
     """Cut short; the same command continues."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -39,3 +41,14 @@ def rekindle(
         env={**os.environ, **(env or {})},
         **options,
     )
+
+
+def in_process(*args: str) -> tuple[int, str]:
+    """The same without a new process: exit code and all that was said."""
+    from rekindle.cli.main import main
+
+    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = main(args)
+    said.flush()
+    return code, said.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]

@@ -33,7 +33,8 @@ def prepare(folder: Path, **env: str) -> Path:
 
 def argv(root: Path, workspace: Path, *more: str) -> list[str]:
     return [
-        sys.executable, "-m", "rekindle", "build", "--plan", str(root.parent / "plan.json"), "--source", str(root),
+        sys.executable, "-m", "rekindle", "build", "--trust",
+        "--plan", str(root.parent / "plan.json"), "--source", str(root),
         "--workspace", str(workspace), "--python", sys.executable, *more,
     ]  # fmt: skip
 

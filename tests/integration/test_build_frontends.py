@@ -171,7 +171,8 @@ def test_killed_and_continued(make: Callable[[Path], Path], tmp_path: Path, work
     root = make(tmp_path / "tree")
     (tmp_path / "plan.json").write_bytes(encode(plan()))
     argv = [
-        sys.executable, "-m", "rekindle", "build", "--plan", str(tmp_path / "plan.json"), "--source", str(root),
+        sys.executable, "-m", "rekindle", "build", "--trust",
+        "--plan", str(tmp_path / "plan.json"), "--source", str(root),
         "--workspace", str(workspace.root), "--python", sys.executable, "--jobs", "1", "--json", "-q",
     ]  # fmt: skip
     started = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -164,7 +164,8 @@ def test_the_dry_run_is_a_script_that_builds_without_rekindle(place: Path, works
     tree = spark_tree(place / "script")
     (place / "script.json").write_bytes(encode(spark_plan()))
     argv = [
-        sys.executable, "-m", "rekindle", "build", "--plan", str(place / "script.json"), "--source", tree.root,
+        sys.executable, "-m", "rekindle", "build", "--trust",
+        "--plan", str(place / "script.json"), "--source", tree.root,
         "--workspace", str(place / "script-ws"), "--python", sys.executable, "--jobs", "2", "--dry-run",
     ]  # fmt: skip
     said = subprocess.run(argv, capture_output=True, text=True, check=True)
@@ -209,7 +210,8 @@ def test_interrupted_again_and_again_it_ends_in_the_same_wheel(place: Path, work
     plan.write_bytes(encode(spark_plan()))
     Path(tree.root, "source.json").write_bytes(encode(tree))
     argv = [
-        sys.executable, "-m", "rekindle", "build", "--plan", str(plan), "--source", tree.root, "--json", "-q",
+        sys.executable, "-m", "rekindle", "build", "--trust",
+        "--plan", str(plan), "--source", tree.root, "--json", "-q",
         "--workspace", str(workspace.root), "--python", sys.executable, "--jobs", "2",
     ]  # fmt: skip
     times = int(os.environ.get("REKINDLE_INTERRUPTIONS", "4"))

@@ -63,7 +63,7 @@ def rekindle(tree: Path, plan: Plan, *more: str) -> subprocess.CompletedProcess[
     file = tree.parent / "plan.json"
     file.write_bytes(encode(plan))
     argv = [
-        sys.executable, "-m", "rekindle", "build", "--plan", str(file), "--source", str(tree), "--workspace",
+        sys.executable, "-m", "rekindle", "build", "--trust", "--plan", str(file), "--source", str(tree), "--workspace",
         str(tree.parent / "ws"), "--python", sys.executable, "--target", "c10", "--json", "--jobs", "2", *more,
     ]  # fmt: skip
     return subprocess.run(argv, capture_output=True, text=True)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rekindle.build.request import Order
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
-    from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
+    from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
@@ -50,8 +50,13 @@ class BuildChoices(TypedDict, total=False):
     as_is: bool
 
 
-def build(*, progress: Progress | None = None, **choices: Unpack[BuildChoices]) -> BuildResults | BuildFailure:
+def build(
+    *, trust: bool = False, progress: Progress | None = None, **choices: Unpack[BuildChoices]
+) -> BuildResults | BuildFailure:
     """A plan and a tree into a wheel per target Python; see :class:`BuildChoices` for what can be chosen.
+
+    A plan's file that was not made here is refused (:class:`rekindle.errors.Untrusted`) unless ``trust`` says
+    otherwise; a plan given as a value is the caller's own.
 
     A build that fails is a value, :class:`~rekindle.model.build.BuildFailure`: the first real error, the command that
     made it, and the diagnosis. Interrupted, killed or out of disk: the same call continues.
@@ -60,7 +65,16 @@ def build(*, progress: Progress | None = None, **choices: Unpack[BuildChoices]) 
     >>> type(outcome).__name__, outcome.phase
     ('BuildFailure', 'compile')
     """
+    from rekindle.errors import Untrusted
+    from rekindle.model.plan import Plan
+
     order = _order(choices)
+    if not trust and not isinstance(choices.get("plan"), Plan) and (account := foreign_plan(order.plan)):
+        raise Untrusted(
+            "the plan was not made here, and it decides what runs, is fetched and set",
+            account,
+            remedy="look at what it would do, then give --trust; or make it anew with 'rekindle plan --build'",
+        )
     with order.workspace.lock("build"):
         return carry_out(order, progress)
 
@@ -83,6 +97,18 @@ def carry_out(order: Order, progress: Progress | None) -> BuildResults | BuildFa
         if failure := read_back(result, order.plan, progress):
             return failure
     return BuildResults(results=tuple(results))
+
+
+def foreign_plan(plan: Plan) -> ForeignPlan | None:
+    """What a plan from elsewhere would do here; None for a plan that was made here. Nothing of the plan is run."""
+    from rekindle.build.foreign import account_of
+    from rekindle.host.made import was_made_here
+
+    if was_made_here(plan):
+        return None
+    from rekindle.api.plan import this_machine
+
+    return account_of(plan, this_machine())
 
 
 def build_one(

@@ -10,6 +10,7 @@ import msgspec
 
 from rekindle.errors import BadInput, MissingTool, RekindleError, WorkspaceBusy
 from rekindle.host.files import write_atomically
+from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.matrix.decide import classify
 from rekindle.matrix.folder import CellFolder, tree_place
@@ -71,6 +72,7 @@ def _attempt(
         folder.save(msgspec.structs.replace(state, phase="source"))
         tree = _source(cell, folder, workspace, progress)
         write_atomically(workspace.plan, encode(cell.plan))
+        mark_made(cell.plan)
         folder.save(msgspec.structs.replace(state, phase="build"))
         outcome = build_one(
             cell.plan,

@@ -10,11 +10,11 @@ import msgspec
 from rekindle.build import attestations, launchers
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.report import write_report
-from rekindle.build.state import plan_digest
 from rekindle.build.target import TargetPython
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.build.work import Work
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.made import plan_digest
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 

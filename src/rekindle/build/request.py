@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.build.foreign import check_names
 from rekindle.build.options import LAUNCHERS, BuildOptions, parse_size
 from rekindle.errors import BadInput
 from rekindle.host.workspace import Workspace, default_workspace
@@ -51,6 +52,7 @@ class Order:
 def make_order(request: BuildRequest) -> Order:
     workspace = Workspace(request.workspace.absolute()) if request.workspace else default_workspace()
     plan = request.plan if isinstance(request.plan, Plan) else read_plan(request.plan or workspace.plan)
+    check_names(plan)
     tree = find_tree(request, workspace, plan)
     if request.launcher and request.launcher not in LAUNCHERS:
         raise BadInput(f"{request.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")

@@ -5,7 +5,6 @@ A tree configured for one plan must not be continued with another; the refusal n
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from rekindle.errors import BadInput
@@ -29,10 +28,6 @@ class TreeState(Part, frozen=True, kw_only=True):
     configured: bool = False
     running: bool = False
     runs: int = 0
-
-
-def plan_digest(plan: Plan) -> str:
-    return hashlib.sha256(encode(plan)).hexdigest()
 
 
 def settings_of(plan: Plan) -> dict[str, str]:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_workspace
-from rekindle.errors import Exit
+from rekindle.errors import Exit, Untrusted
 
 EXAMPLES = """examples:
   rekindle build                                the workspace's plan and source into a wheel
@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   rekindle build --target c10                   only one CMake target, no wheel
   rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
 
+A plan that was not made on this machine is shown first and needs a yes, or --trust.
 Interrupted, killed, out of disk: the same command continues.
 """
 
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cmake", metavar="PATH", help="use this CMake")
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
+    parser.add_argument("--trust", action="store_true", help="build a plan that was made elsewhere without asking")
     parser.add_argument("--dry-run", action="store_true", help="print the build as a script and do nothing")
     add_workspace(parser)
 
@@ -46,6 +48,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.api.build import BuildChoices
     from rekindle.model.build import BuildFailure
     from rekindle.render import build as view
+    from rekindle.render.screen import Screen
 
     choices = BuildChoices(
         plan=Path(args.plan) if args.plan else None,
@@ -62,7 +65,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     )
     if args.dry_run:
         return Answer(document=api.build_script(**choices), view=view.render_script)
-    outcome = api.build(**choices, progress=session.progress)
+    try:
+        outcome = api.build(**choices, trust=args.trust, progress=session.progress)
+    except Untrusted as error:
+        session.close()
+        view.render_foreign(error.account, Screen(sys.stderr, color=session.color, verbosity=session.verbosity))
+        if not session.confirm("This plan was not made here. Build it?"):
+            raise
+        outcome = api.build(**choices, trust=True, progress=session.progress)
     if sys.stderr.isatty() and not session.quiet:
         # Hours have passed: call whoever waits.
         sys.stderr.write("\a")

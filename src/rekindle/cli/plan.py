@@ -74,12 +74,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.host.made import mark_made
     from rekindle.render.plan import plan_view, why_not_view
 
     machine, wish = machine_and_wish(args)
     if args.why_not:
         return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
+    if session.json:
+        mark_made(plan)
     return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
 
 

@@ -23,6 +23,16 @@ class Fact(Part, frozen=True, kw_only=True):
     where: str | None = None
 
 
+class ForeignPlan(Document, frozen=True, kw_only=True):
+    """What a plan that was not made here would do; ``unknown`` are places and programs the doctor did not find."""
+
+    title: str
+    runs: tuple[str, ...] = ()
+    fetches: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
 class BuildResult(Document, frozen=True, kw_only=True):
     """``wheel`` is empty where only a target was built."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from rekindle.model.build import BuildFailure, BuildResults, BuildScript
+from rekindle.model.build import BuildFailure, BuildResults, BuildScript, ForeignPlan
 from rekindle.render.screen import Screen
 
 
@@ -75,3 +75,16 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
 
 def render_script(script: BuildScript, screen: Screen) -> None:
     screen.stream.write(script.text)
+
+
+def render_foreign(account: object, screen: Screen) -> None:
+    """What a plan from elsewhere would do, before it is asked about."""
+    assert isinstance(account, ForeignPlan)
+    screen.verdict("warn", f"a plan from elsewhere: {account.title}")
+    for label, lines in (
+        ("runs", account.runs),
+        ("fetches", account.fetches),
+        ("sets", account.sets),
+        ("not found here", account.unknown),
+    ):
+        screen.rows([(label if number == 0 else "", line) for number, line in enumerate(lines)])

@@ -20,6 +20,7 @@ from rekindle.api.spark import patch_spark
 from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
 from rekindle.api.verify import verify
 from rekindle.host.files import write_atomically
+from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.document import encode
@@ -67,6 +68,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
     )
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
+    mark_made(plan)
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
     built = walk.tried_leg(
         "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
