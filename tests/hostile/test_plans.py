@@ -136,17 +136,24 @@ def test_plan_json_marks_what_it_prints(tmp_path: Path) -> None:
 
 def test_the_library_asks_too(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rekindle import api
-    from rekindle.build.request import BuildRequest
 
     monkeypatch.setenv("XDG_DATA_HOME", str(place / "data"))
     (place / "plan.json").write_bytes(encode(Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="v2.6.0"))))
     with pytest.raises(Untrusted):
-        api.build(BuildRequest(plan=place / "plan.json", source=place / "tree", workspace=place / "ws"))
+        api.build(plan=place / "plan.json", source=place / "tree", workspace=place / "ws")
 
 
 def test_what_the_planner_sets_is_known() -> None:
     import export_plans
-    from rekindle.build.foreign import check_names
+    from rekindle.build.foreign import account_of, check_names
+    from rekindle.model.machine import Compiler, Machine, Os
 
+    machine = Machine(
+        os=Os(system="linux"), compilers=(Compiler(kind="gcc", version="12.2.0", path="/usr/bin/gcc-12"),)
+    )
     for plan in export_plans.ALL.values():
         check_names(plan)
+    account = account_of(export_plans.KEPLER_WINDOWS, machine)
+    assert [line.partition("=")[0] for line in account.unknown] == ["CUDA_PATH"]
+    named = BuildRecipe(source="v2.6.0", env={"CC": "gcc-12", "CXX": "g++-12"})
+    assert account_of(Plan(answer="build", build=named), machine).unknown == ()

@@ -23,7 +23,15 @@ from rekindle.api.matrix import (
     matrix_watch,
 )
 from rekindle.api.page import index_page
-from rekindle.api.plan import find_machine, machine_from_flags, machine_profile, plan, this_machine, why_not
+from rekindle.api.plan import (
+    find_machine,
+    machine_from_flags,
+    machine_profile,
+    plan,
+    remember_plan,
+    this_machine,
+    why_not,
+)
 from rekindle.api.source import (
     find_tree,
     rewrite_cmake,
@@ -80,6 +88,7 @@ __all__ = [
     "matrix_status",
     "matrix_watch",
     "plan",
+    "remember_plan",
     "rewrite_cmake",
     "save_bug_report",
     "save_patches",

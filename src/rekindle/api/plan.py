@@ -42,6 +42,13 @@ def plan_build(machine: Machine, wish: Wish) -> Plan:
     return _with_patches(make_plan(machine, wish, builds_only=True), machine)
 
 
+def remember_plan(plan: Plan) -> None:
+    """Note that this plan was made here: ``build`` then takes its file without asking."""
+    from rekindle.host.made import mark_made
+
+    mark_made(plan)
+
+
 def configured_wheelhouses() -> list[str]:
     """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
     import shlex

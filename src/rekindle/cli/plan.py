@@ -74,7 +74,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.host.made import mark_made
     from rekindle.render.plan import plan_view, why_not_view
 
     machine, wish = machine_and_wish(args)
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     if session.json:
-        mark_made(plan)
+        api.remember_plan(plan)
     return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
 
 

@@ -30,6 +30,7 @@ from rekindle.build.preflight import refuse_unready
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
+from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
@@ -64,6 +65,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     wish = _wish_for(options)
     plan = walk.leg("plan", "which torch runs here", lambda: make_plan(machine, wish), summarise_plan)
     write_atomically(workspace.plan, encode(plan))
+    mark_made(plan)
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
         return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
