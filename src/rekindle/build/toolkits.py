@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
@@ -60,12 +61,12 @@ def _check_host_compiler(host: Host, cuda: str, compiler: str) -> None:
     match = _MAJOR.search(said.out)
     if row is None or not said.ok or match is None:
         return
-    kind, limit = ("clang", row.clang_max) if "clang" in said.out.lower() else ("gcc", row.gcc_max)
-    if limit is not None and int(match[1]) > limit:
+    kind = "clang" if "clang" in said.out.lower() else "gcc"
+    if takes_compiler(row, kind, match[0]) is False:
         raise BadInput(
             f"CUDA {cuda} cannot use {kind} {match[0]} ({compiler}) as its host compiler;"
-            f" {limit} is the newest it takes [{row.host_source or row.source[0]}]",
-            remedy=f"install {kind} {limit} and plan again with 'rekindle plan --compiler {kind}-{limit} --build'",
+            f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
+            remedy=f"install one of those and plan again with 'rekindle plan --compiler {kind}-VERSION --build'",
         )
 
 

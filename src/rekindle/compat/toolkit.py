@@ -73,3 +73,8 @@ def compiler_span(row: CudaToolkit, kind: str) -> str:
     if high is None:
         return ""
     return f"{kind} {low} to {high}" if low else f"{kind} up to {high}"
+
+
+def newest_compiler(row: CudaToolkit, kind: str) -> int | None:
+    """The newest major version of gcc or clang that nvcc takes; None where that is not known."""
+    return {"gcc": row.gcc_max, "clang": row.clang_max}.get(kind)

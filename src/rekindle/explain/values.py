@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rekindle.compat.images import find_override
 from rekindle.compat.resources import build_cost, jobs_for
-from rekindle.compat.toolkit import takes_compiler
+from rekindle.compat.toolkit import newest_compiler, takes_compiler
 from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
@@ -128,7 +128,8 @@ def driver_and_toolkit(event: Event, scene: Scene) -> dict[str, str]:
 def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     toolkit = toolkit_of(event, scene) or event.values.get("cuda")
     row = scene.facts.toolkit(toolkit) if toolkit else None
-    newest = event.values.get("newest") or (str(row.gcc_max) if row and row.gcc_max else None)
+    limit = newest_compiler(row, "gcc") if row else None
+    newest = event.values.get("newest") or (str(limit) if limit else None)
     have = re.search(r"(?:c\+\+|gcc|linux-gnu|GNU)[-/ ](\d+)", event.around) or re.search(
         r"^(\d+)", event.values.get("compiler_version", "")
     )

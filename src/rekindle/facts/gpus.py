@@ -81,8 +81,8 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
     newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
     if plain not in known and sort_key(plain) < newest:  # a newer one may exist before our tables know it
         raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
-    if arch == Sm(10, 1):
-        arch = Sm(11, 0)  # Thor: CUDA 12.8 and 12.9 called it sm_101
+    # A chip that toolkits renamed goes by its last name.
+    arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
     vendor: Literal["nvidia", "amd"] = "nvidia" if isinstance(arch, Sm) else "amd"
     return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
 

@@ -237,12 +237,17 @@ class SmSame(Row, frozen=True, kw_only=True):
 
 
 class SmFeature(Row, frozen=True, kw_only=True):
-    """Something that begins with an architecture; ``text`` says what older cards go without."""
+    """Something that begins with an architecture, in the releases ``torch``.
+
+    ``text`` tells the owner of an older card, ``loss`` and ``env`` belong to a build for it.
+    """
 
     name: str
     first: Sm
-    text: str
     torch: str | None = None
+    text: str | None = None
+    loss: str | None = None
+    env: dict[str, str] = {}
 
 
 class SourceEnd(Row, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from rekindle.compat.toolkit import compiler_span, takes_compiler
+from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
 from rekindle.model.plan import Refusal
 from rekindle.model.version import at_least, compare, key
 from rekindle.plan.candidate import Candidate
@@ -32,8 +32,11 @@ def problems(compiler: str, candidate: Candidate, question: Question) -> Iterato
     if version and row is not None and takes_compiler(row, kind, version) is False:
         takes = [v for v in reversed(question.facts.toolkits) if _takes(v, kind, version, question)]
         newer = f", or CUDA {takes[0]} or newer" if takes and compare(takes[0], candidate.cuda or "0") > 0 else ""
-        limits = {"gcc": row.gcc_max, "clang": row.clang_max}
-        best = f"the Visual Studio {row.visual_studio} toolset" if kind == "msvc" else f"{kind}-{limits.get(kind)}"
+        best = (
+            f"the Visual Studio {row.visual_studio} toolset"
+            if kind == "msvc"
+            else f"{kind}-{newest_compiler(row, kind)}"
+        )
         yield Refusal(
             rule="R202",
             code="host-compiler-rejected",

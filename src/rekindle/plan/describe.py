@@ -89,7 +89,6 @@ def _check_arch(arch: GpuArch | None, facts: Facts) -> None:
     """A number between those of known chips that none has is a slip of the pen; a higher one may be a new chip."""
     if isinstance(arch, Sm):
         known = {Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass}
-        known |= {row.first for row in facts.cuda.driver_end} | {row.last for row in facts.cuda.driver_end}
         plain = Sm(arch.major, arch.minor)
         if plain not in known and plain < max(known):
             near = sorted(known, key=lambda sm: abs(sm.major * 10 + sm.minor - plain.major * 10 - plain.minor))[:2]

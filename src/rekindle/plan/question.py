@@ -9,6 +9,7 @@ from typing import cast
 
 from rekindle.compat import Name, backend_of
 from rekindle.compat.driver import Side, driver_side, is_board
+from rekindle.compat.features import ever_supported
 from rekindle.compat.libc import Libc, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
@@ -21,9 +22,6 @@ from rekindle.model.plan import Wish
 from rekindle.model.version import key, matches, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
-# Cards that no torch ever had kernels for; they are named and set aside.
-_OLDEST_SM = Sm(3, 0)
-_OLDEST_GFX = Gfx("gfx803")
 _SAME_ARCH = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64"}
 
 
@@ -129,13 +127,9 @@ class Question:
         """There are cards, nothing can use any of them, and nobody asked for the CPU wheel."""
         return self.backend == "cpu" and bool(self.machine.gpus) and self.flavour != "cpu"
 
-    @staticmethod
-    def _is_hopeless(gpu: Gpu) -> bool:
-        if isinstance(gpu.arch, Sm):
-            return gpu.arch < _OLDEST_SM
-        if isinstance(gpu.arch, Gfx):
-            return gpu.arch < _OLDEST_GFX
-        return gpu.vendor == "intel"
+    def _is_hopeless(self, gpu: Gpu) -> bool:
+        """A card that no torch ever had kernels for; it is named and set aside."""
+        return backend_of(gpu.vendor) is None or ever_supported(gpu, self.facts).kind == "no"
 
     @functools.cached_property
     def gpus(self) -> tuple[Gpu, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_floor, last_cudnn
+from rekindle.compat.features import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.facts.cpus import microarchitecture
-from rekindle.model.arch import Sm
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.blas import plan_blas
@@ -152,16 +152,9 @@ def _losses(candidate: Candidate, question: Question, env: dict[str, str], losse
         if windows or question.tegra:
             env["USE_NCCL"] = "0"
             losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
-        if oldest is not None and oldest < Sm(8, 0):
-            if compare(candidate.torch, "2.0") >= 0:
-                env["USE_FLASH_ATTENTION"] = "0"
-            losses.append("flash attention needs sm_80")
-        if oldest is not None and oldest < Sm(5, 0):
-            if compare(candidate.torch, "2.0") >= 0:
-                env["USE_MEM_EFF_ATTENTION"] = "0"
-            losses.append("memory-efficient attention needs sm_50")
-        if oldest is not None and oldest < Sm(7, 0) and compare(candidate.torch, "2.0") >= 0:
-            losses.append("torch.compile: Triton needs sm_70")
+        for loss, off in lost_in_build(oldest, candidate.torch, question.facts) if oldest is not None else ():
+            env.update(off)
+            losses.append(loss)
     if windows and candidate.backend == "rocm":
         losses.append("Triton: there is none for ROCm on Windows")
     if question.cpu_lacks(("avx2", "fma")):

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from rekindle.compat import BACKENDS, backend_of, flavour_backend
 from rekindle.compat.answer import Answer, answer
 from rekindle.compat.cudnn import cudnn_covers, cudnn_floor, last_cudnn
-from rekindle.compat.features import lost_features
+from rekindle.compat.features import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_disk_gib
-from rekindle.compat.toolkit import compiler_span, compiles_for, msc_ver, takes_compiler, toolkits_for
+from rekindle.compat.toolkit import compiler_span, compiles_for, msc_ver, newest_compiler, takes_compiler, toolkits_for
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.facts import BuildCost, CudaToolkit
@@ -116,6 +116,8 @@ def test_a_limit_nobody_knows_is_no_answer() -> None:
     assert compiler_span(row(clang_min="7", clang_max=9), "clang") == "clang 7 to 9"
     assert compiler_span(row(msvc_below=1940), "msvc") == "MSVC up to 19.39"
     assert compiler_span(row(msvc_below=1930, visual_studio="2019"), "msvc") == "MSVC up to 19.29 (Visual Studio 2019)"
+    kit = row(gcc_max=13, clang_max=17)
+    assert [newest_compiler(kit, kind) for kind in ("gcc", "clang", "msvc")] == [13, 17, None]
     assert (msc_ver("19.29.30133"), msc_ver("19")) == (1929, 1900)
 
 
@@ -134,6 +136,40 @@ def test_what_a_card_goes_without(card: str, torch: str, lost: list[str]) -> Non
     assert [reason.code for reason in found] == lost
     assert all("the card" in reason.text and "sm_" in reason.text and reason.source for reason in found)
     assert all(card in reason.text for reason in lost_features(parse_sm(card), torch, FACTS))
+
+
+@pytest.mark.parametrize(
+    ("card", "torch", "losses", "off"),
+    [
+        ("sm_35", "2.0.1", 3, {"USE_FLASH_ATTENTION": "0", "USE_MEM_EFF_ATTENTION": "0"}),
+        ("sm_50", "2.0.1", 2, {"USE_FLASH_ATTENTION": "0"}),
+        ("sm_70", "2.0.1", 1, {"USE_FLASH_ATTENTION": "0"}),
+        ("sm_80", "2.0.1", 0, {}),
+        ("sm_35", "1.13.1", 0, {}),
+    ],
+)
+def test_what_a_build_leaves_out(card: str, torch: str, losses: int, off: dict[str, str]) -> None:
+    found = lost_in_build(parse_sm(card), torch, FACTS)
+    assert len(found) == losses and all("sm_" in text for text, _ in found)
+    assert {name: value for _, env in found for name, value in env.items()} == off
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kind"),
+    [
+        (Gpu(vendor="nvidia", arch=Sm(1, 3)), "no"),
+        (Gpu(vendor="nvidia", arch=Sm(2, 1)), "no"),
+        (Gpu(vendor="nvidia", arch=Sm(3, 0)), "yes"),
+        (Gpu(vendor="nvidia", arch=Sm(12, 0)), "yes"),
+        (Gpu(vendor="amd", arch=Gfx("gfx802")), "no"),
+        (Gpu(vendor="amd", arch=Gfx("gfx803")), "yes"),
+        (Gpu(vendor="amd", arch=Gfx("gfx1201")), "yes"),
+        (Gpu(vendor="nvidia"), "unknown"),
+    ],
+)
+def test_cards_that_nothing_ever_ran_on(gpu: Gpu, kind: str) -> None:
+    found = ever_supported(gpu, FACTS)
+    assert found.kind == kind and (kind != "no" or (found.source and str(gpu.arch) in found.text))
 
 
 # --- C libraries
