@@ -11,7 +11,7 @@ driver comes with JetPack.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import Answer, answer
@@ -144,6 +144,10 @@ def _spelled(last: int | None, below: int | None, side: Side) -> str:
     return f"{last}.x" if side == "linux" else f"R{last} (below {below})"
 
 
+def _called(sm: Sm | None, names: Mapping[Sm, str]) -> str:
+    return str(sm) if sm is None else names.get(sm, str(sm))
+
+
 def driver_runs(
     driver: str | None,
     cuda: str | None,
@@ -177,22 +181,22 @@ def _driver_runs(
     both = common_driver(cards, side, facts)
     want = wanted_driver(cuda, cards, side, facts, ptx=ptx)
     if not both.exists:
-        old, new = (called.get(sm, str(sm)) for sm in (both.oldest, both.newest) if sm is not None)
+        old, new = _called(both.oldest, called), _called(both.newest, called)
         text = f"no driver serves both {old} (R{both.last} is its last branch) and {new} (needs {both.first} or newer)"
         return answer("no", "driver-none-for-all", text, both.source)
     floor = need.own if ptx else need.floor
     if cuda and floor and both.below is not None and branch(floor) >= both.below:
-        old = called.get(both.oldest, str(both.oldest)) if both.oldest else ""
+        old = _called(both.oldest, called)
         what = "compile its PTX" if ptx and need.floor and branch(need.floor) < both.below else f"run CUDA {cuda}"
         text = f"driver {floor} is needed to {what}, and R{both.last} is the last driver branch for {old}"
         return answer("no", "driver-branch-ended", text, both.source)
     if driver is None or not is_version(driver):
         if want is None:
             return answer("unknown", "driver-not-known", f"which driver CUDA {cuda} needs is not in our tables")
-        subject = f"CUDA {cuda}" if cuda else called.get(cards[0], str(cards[0])) if cards else "it"
+        subject = f"CUDA {cuda}" if cuda else _called(cards[0], called)
         return answer("unknown", "driver-not-told", f"{subject} needs NVIDIA driver {want}", need.source, want)
     for sm in cards:
-        mine, name = card_drivers(sm, side, facts), called.get(sm, str(sm))
+        mine, name = card_drivers(sm, side, facts), _called(sm, called)
         if mine.below is not None and branch(driver) >= mine.below:
             text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
             return answer("no", "driver-too-new", text, mine.source, _spelled(mine.last, mine.below, side))

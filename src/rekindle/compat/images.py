@@ -155,7 +155,7 @@ def _has_neighbour(code: Code, split: Split, row: GfxOverride, facts: Facts) -> 
 def _amd_doubt(code: Code, split: Split, card: Gfx, facts: Facts) -> Coverage:
     """Why it cannot be told: a switch, SPIR-V alone, or a generic target newer than our tables."""
     near = [name for name in split.gfx if facts.gfx_rule.runs((name,), card) is None]
-    switched = [name for name in near if ":" in name] or [name for name in split.gfx if ":" in name and not near]
+    switched = [name for name in near if ":" in name]
     if switched:
         switches = ", ".join(sorted({feature[:-1] for name in switched for feature in name.split(":")[1:]}))
         text = f"has code for {card} only as {' '.join(switched)}; how {switches} stands on it is not known here"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.compat.driver import (
+    CommonDriver,
     branch,
     card_drivers,
     common_driver,
@@ -165,6 +166,30 @@ def test_the_strictest_card_counts() -> None:
         "455.23", Sm(8, 6), 470, 495, Sm(3, 5),
     )  # fmt: skip
     assert common_driver([Sm(3, 5), Sm(6, 1)], "linux", FACTS).oldest == Sm(3, 5)
+
+
+def test_of_equal_cards_the_first_is_named() -> None:
+    found = common_driver([Sm(8, 9), Sm(9, 0), Sm(3, 5), Sm(3, 7)], "linux", FACTS)
+    assert (found.newest, found.oldest) == (Sm(8, 9), Sm(3, 5))
+
+
+def test_a_branch_ends_where_the_next_begins() -> None:
+    assert CommonDriver("494.99", 470, 495).exists and not CommonDriver("495.29", 470, 495).exists
+    assert said(None, "13.1", "sm_61", ptx=True) == ("no", "driver-branch-ended")
+    assert said(None, "13.0", "sm_61", ptx=True) == ("unknown", "driver-not-told")
+
+
+def test_the_texts_say_what_is_meant() -> None:
+    ended = driver_runs(None, "12.0", [Sm(3, 5)], "linux", FACTS, names=["K40c"])
+    assert ended.text.endswith("R470 is the last driver branch for K40c")
+    assert driver_runs(None, "12.0", [Sm(3, 5)], "linux", FACTS).text.endswith("for sm_35")
+    assert driver_runs(None, "12.4", [Sm(8, 6)], "linux", FACTS, names=["it"]).text.startswith("CUDA 12.4 needs")
+    assert driver_runs(None, None, [Sm(8, 6)], "linux", FACTS, names=["the card"]).text.startswith("the card needs")
+    assert driver_runs(None, None, [Sm(8, 6)], "linux", FACTS).text.startswith("sm_86 needs")
+    assert "minor-version" in driver_runs("525.60.13", "12.4", [Sm(8, 6)], "linux", FACTS).text
+    assert "minor-version" not in driver_runs("550.54.14", "12.4", [Sm(8, 6)], "linux", FACTS).text
+    kit = FACTS.cuda.toolkit["12.4"]
+    assert driver_runs("550.54.14", "12.4", [Sm(8, 6)], "linux", FACTS).source == kit.driver_source
 
 
 def test_two_cards_are_called_by_name() -> None:

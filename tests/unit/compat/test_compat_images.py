@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rekindle.compat import BACKENDS
 from rekindle.compat.coverage import Coverage
 from rekindle.compat.images import Code, covers, find_gap, find_override, flavour_code, split_targets, targets_of
 from rekindle.compat.sass import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch, parse_sm
+from rekindle.model.machine import Gpu
 
 FACTS = load_facts()
 
@@ -164,6 +167,28 @@ def test_why_an_amd_card_cannot_be_told() -> None:
     assert judged("amdgcnspirv", "gfx1100").code == "gpu-spirv"
     newer = judged("gfx11-9-generic", "gfx1100")
     assert (newer.kind, newer.code) == ("unknown", "gpu-generic") and newer.target == "gfx11-9-generic"
+
+
+def test_the_texts_say_what_is_meant() -> None:
+    assert judged("sm_86", "sm_86").text == "holds sm_86"
+    assert judged("sm_80", "sm_86").text == "holds sm_80 code, which runs on sm_86"
+    assert judged("gfx1100", "gfx1100").text == "lists gfx1100"
+    assert judged("gfx90a:xnack-", "gfx90a").text == "lists gfx90a"
+    assert judged("gfx11-generic", "gfx1151").text == "lists gfx11-generic, which covers gfx1151"
+    assert "only as gfx90a:xnack+;" in judged("gfx90a:xnack+ gfx906:xnack+ amdgcnspirv", "gfx90a").text
+    gap = next(row for row in FACTS.rocm.math_gap if row.publisher == "pytorch")
+    lost = judged(str(gap.gfx[0]), str(gap.gfx[0]), rocm=gap.rocm_from, publisher="pytorch")
+    assert lost.source == gap.source[0]
+
+
+def test_a_backend_knows_the_system_of_a_platform() -> None:
+    linux = next(row for row in FACTS.flavours("2.8.0") if row.rocm and row.publisher == "pytorch")
+    neighbour = Gpu(vendor="amd", arch=Gfx("gfx1031"))
+    assert BACKENDS["rocm"].covers(linux, "linux_x86_64", neighbour, FACTS).kind == "override"
+    both = msgspec.structs.replace(linux, gfx={**linux.gfx, "windows": linux.gfx["linux_x86_64"]})
+    assert BACKENDS["rocm"].covers(both, "windows", neighbour, FACTS).kind == "none"
+    cuda = next(row for row in FACTS.flavours("2.8.0") if row.cuda)
+    assert BACKENDS["cuda"].covers(cuda, "linux_x86_64", Gpu(vendor="nvidia", arch=Sm(8, 6)), FACTS).kind == "native"
 
 
 def test_a_card_that_is_not_known() -> None:

@@ -93,6 +93,14 @@ def test_what_was_seen_of_a_published_wheel(torch: str, features: tuple[str, ...
     assert kind == "unknown" or found.source
 
 
+def test_the_evidence_is_that_of_a_cpu_that_can_do_no_more() -> None:
+    assert "emulated ivybridge" in wheel_starts("2.6.0", IVY, FACTS).text
+    assert "emulated ivybridge" in wheel_starts("2.6.0", HASWELL, FACTS).text
+    assert "emulated nehalem" in wheel_starts("2.6.0", NEHALEM, FACTS).text
+    hazard = next(row for row in FACTS.hazards.hazard if row.id == "avx-in-1.6.0")
+    assert wheel_starts("1.6.0", NEHALEM, FACTS).source == hazard.source[0]
+
+
 def test_a_board_without_avx_hears_of_the_crash() -> None:
     """The J1900 is Silvermont: SSE4.2, no AVX; quantised Linear stops there as on Nehalem."""
     silvermont = FACTS.cpu.microarchitecture.get("silvermont")

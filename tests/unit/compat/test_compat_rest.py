@@ -50,6 +50,8 @@ def test_cudnn_floor_takes_the_row_below() -> None:
     assert exact is not None and between is not None and exact.version == between.version == "8.7.0"
     assert cudnn_floor("8.7.0", "99.1", FACTS) is None
     assert last_cudnn(Sm(3, 5), FACTS) == "8.7.0"
+    assert last_cudnn(Sm(5, 0), FACTS) == "9.10.2", "the last that begins exactly there"
+    assert exact.source == FACTS.cudnn.cudnn["8.7.0"].source[0]
     assert last_cudnn(Sm(2, 0), FACTS) is None
     assert cudnn_covers("8.7.0", "11.8", Gfx("gfx906"), FACTS).kind == "unknown"
     assert cudnn_covers("8.7.0", "11.8", None, FACTS).kind == "unknown"
@@ -85,6 +87,8 @@ def test_what_nvcc_compiles_for(cuda: str, card: str, kind: str, want: str | Non
 def test_toolkits_for_a_card_are_in_order() -> None:
     assert toolkits_for(Sm(3, 5), FACTS)[-1] == "11.8" and toolkits_for(Sm(12, 0), FACTS)[0] == "12.8"
     assert toolkits_for(Sm(9, 9), FACTS) == ()
+    assert "(12.0, RTX 5070)" in compiles_for("12.6", Sm(12, 0), FACTS, "RTX 5070").text
+    assert "sm_120 (12.0);" in compiles_for("12.6", Sm(12, 0), FACTS).text
     assert "no known toolkit can" in compiles_for("12.8", Sm(9, 9), FACTS).text
 
 
@@ -238,6 +242,8 @@ def test_c_libraries_inside_and_outside(need: Libc | None, have: Libc | None, ki
     found = libc_runs(need, have)
     assert (found.kind, found.code) == (kind, code)
     assert kind != "no" or (found.source and found.want)
+    if need and have and need.version and kind == "no":
+        assert f"needs {need.kind} {need.version}" in found.text
 
 
 def test_what_a_published_wheel_wants() -> None:
