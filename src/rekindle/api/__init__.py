@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from rekindle.api.build import build, build_checks, build_script, save_bug_report
 from rekindle.api.bundle import bundle
+from rekindle.api.claims import verify_claims
 from rekindle.api.demo import demo
 from rekindle.api.doctor import doctor
 from rekindle.api.explain import explain, explain_list, explain_report, explain_rule, installed_torch
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
-from rekindle.api.index import index_add, index_build, index_search, index_serve, index_yank
+from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
 from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
+from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
 from rekindle.api.matrix import (
     matrix_cancel,
     matrix_cell,
@@ -67,6 +69,7 @@ __all__ = [
     "find_tree",
     "index_add",
     "index_build",
+    "index_check",
     "index_page",
     "index_search",
     "index_serve",
@@ -76,6 +79,10 @@ __all__ = [
     "inspect_machine",
     "inspect_page",
     "installed_torch",
+    "key_list",
+    "key_new",
+    "key_sign",
+    "key_trust",
     "machine_from_flags",
     "machine_profile",
     "matrix_cancel",
@@ -92,6 +99,7 @@ __all__ = [
     "rewrite_cmake",
     "save_bug_report",
     "save_patches",
+    "sign_results",
     "source_fetch",
     "source_fill",
     "source_hipify",
@@ -101,5 +109,6 @@ __all__ = [
     "this_machine",
     "up",
     "verify",
+    "verify_claims",
     "why_not",
 ]

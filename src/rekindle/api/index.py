@@ -10,6 +10,7 @@ from rekindle.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rekindle.model.arch import GpuArch
+    from rekindle.model.claims import IndexCheck
     from rekindle.model.wheel import WheelReport
     from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Yanked
 
@@ -25,7 +26,7 @@ def index_add(
 ) -> Added:
     """Check wheels, store them in the wheelhouse ``root`` with their evidence."""
     from rekindle.errors import BadInput
-    from rekindle.index.evidence import check_about, find_origin, load_proofs, load_report
+    from rekindle.index.evidence import check_about, find_origin, find_provenance, load_proofs, load_report
     from rekindle.index.store import Evidence, Wheelhouse, admit, receive
     from rekindle.model.wheelhouse import Added
 
@@ -40,7 +41,12 @@ def index_add(
             check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
             seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
-            evidence = Evidence(report=seen, proofs=proven, origin=find_origin(wheel, incoming.sha256))
+            evidence = Evidence(
+                report=seen,
+                proofs=proven,
+                origin=find_origin(wheel, incoming.sha256),
+                provenance=find_provenance(wheel, incoming.sha256),
+            )
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")
 
@@ -56,8 +62,8 @@ def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
     return msgspec.structs.replace(inspect(str(path), progress=listener), target=name)
 
 
-def index_build(root: str, *, progress: Progress | None = None) -> SiteBuilt:
-    """Write the wheelhouse's static site."""
+def index_build(root: str, *, sign: str | None = None, days: int = 90, progress: Progress | None = None) -> SiteBuilt:
+    """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``."""
     from rekindle.errors import BadInput
     from rekindle.index.site import build_site
     from rekindle.index.store import Wheelhouse
@@ -65,7 +71,45 @@ def index_build(root: str, *, progress: Progress | None = None) -> SiteBuilt:
     house = Wheelhouse(Path(root))
     if not house.exists():
         raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
-    return build_site(house, progress=progress or Silent())
+    if sign is None:
+        return build_site(house, progress=progress or Silent())
+    from datetime import UTC, datetime
+
+    from rekindle.host.keys import read_private
+    from rekindle.index.listing import write_list
+    from rekindle.index.rows import load_rows
+
+    key = read_private(sign)
+    built = build_site(house, progress=progress or Silent())
+    write_list(house, load_rows(house), key.id, key.sign, days=days, now=datetime.now(UTC))
+    return built
+
+
+def index_check(
+    root: str, *, keys: Sequence[str] = (), seen: Path | None = None, progress: Progress | None = None
+) -> IndexCheck:
+    """Is everything in a wheelhouse (directory or URL) as its signed, dated list says?
+
+    ``keys`` are public keys to believe (default: those of ``key list``); ``seen`` is where the newest edition that
+    was met is remembered, so that an older one is noticed.
+    """
+    from datetime import UTC, datetime
+
+    import platformdirs
+
+    from rekindle.host.keys import checker, read_public, trusted_keys
+    from rekindle.index.checking import check_house
+
+    known = tuple(read_public(Path(key)) for key in keys) or trusted_keys()
+    memory = seen or Path(platformdirs.user_cache_dir("rekindle", appauthor=False)) / "lists-seen.json"
+    return check_house(
+        root,
+        checker(known),
+        keys_known=bool(known),
+        seen=memory,
+        now=datetime.now(UTC),
+        progress=progress or Silent(),
+    )
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:

@@ -70,7 +70,7 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
             "patches": [
                 {"type": "unofficial", "diff": {"text": {"content": f"{patch.id} sha256:{patch.sha256 or 'unknown'}"}}}
                 for patch in tree.patches
-                if patch.state in ("clean", "already")
+                if patch.state in ("applied", "already")
             ]
         }
     body = {

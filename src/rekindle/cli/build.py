@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
     parser.add_argument("--trust", action="store_true", help="build a plan that was made elsewhere without asking")
+    parser.add_argument("--sign", metavar="KEY", help="sign the wheel's provenance with this key (rekindle key new)")
     parser.add_argument("--dry-run", action="store_true", help="print the build as a script and do nothing")
     add_workspace(parser)
 
@@ -80,4 +81,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if args.bug_report:
             api.save_bug_report(outcome, Path(args.bug_report))
         return Answer(document=outcome, view=view.render_failure, exit_code=Exit.NO)
+    if args.sign:
+        outcome = api.sign_results(outcome, args.sign)
     return Answer(document=outcome, view=view.render_results)

@@ -11,6 +11,8 @@ from rekindle.errors import BadInput, Exit
 EXAMPLES = """examples:
   rekindle index add dist/*.whl --root ~/wheelhouse
   rekindle index build --root ~/wheelhouse
+  rekindle index build --root ~/wheelhouse --sign rekindle
+  rekindle index check --root http://127.0.0.1:8080/     (is anything removed, replaced or set back?)
   rekindle index serve --root ~/wheelhouse --port 8080
   pip install --index-url http://127.0.0.1:8080/simple/ torch
   rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
@@ -20,7 +22,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", choices=("add", "build", "serve", "search", "page", "yank", "unyank"), help="what to do"
+        "action", choices=("add", "build", "serve", "check", "search", "page", "yank", "unyank"), help="what to do"
     )
     parser.add_argument("what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project")
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
@@ -28,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add.add_argument("--report", metavar="FILE", help="an inspection report (otherwise the wheel is inspected)")
     add.add_argument("--proof", metavar="FILE", action="append", default=[], help="a verification report; repeatable")
     add.add_argument("--no-inspect", action="store_true", help="store it without looking inside its libraries")
+    signed = parser.add_argument_group("build and check")
+    signed.add_argument("--sign", metavar="KEY", help="build: sign a dated list of all wheels with this key")
+    signed.add_argument(
+        "--days", type=int, default=90, metavar="N", help="build: its list is good so long (default: 90)"
+    )
+    signed.add_argument("--key", metavar="FILE", action="append", default=[], help="check: believe only this .pub")
     serve = parser.add_argument_group("serve")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback only)")
     serve.add_argument("--port", type=int, default=8080, help="0 takes any free one (default: 8080)")
@@ -46,7 +54,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.render import wheelhouse as view
 
-    if args.what and args.action in ("build", "serve", "page"):
+    if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
     if args.action == "page":
         page = api.index_page(root=args.root, out=args.out, progress=session.progress)
@@ -66,7 +74,13 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         )
         return Answer(document=added, view=view.render_added)
     if args.action == "build":
-        return Answer(document=api.index_build(args.root, progress=session.progress), view=view.render_built)
+        built = api.index_build(args.root, sign=args.sign, days=args.days, progress=session.progress)
+        return Answer(document=built, view=view.render_built)
+    if args.action == "check":
+        from rekindle.render.claims import view_index_check
+
+        checked = api.index_check(args.root, keys=args.key, progress=session.progress)
+        return Answer(document=checked, view=view_index_check, exit_code=Exit.YES if checked.good else Exit.NO)
     if args.action in ("yank", "unyank"):
         if len(args.what) != 1:
             raise BadInput("one wheel's file name, please", remedy=f"rekindle index {args.action} FILE --root DIR")

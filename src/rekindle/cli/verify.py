@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   rekindle verify --wheel torch-2.6.0-cp311-….whl   a wheel, in a fresh environment
   rekindle verify --wheel FILE --cpu ivybridge      the same on an emulated Xeon E5 v2
   rekindle verify --compare before.json after.json
+  rekindle verify --claims FILE                     is the wheel what it claims to be? (signature, bytes)
 """
 
 
@@ -39,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
     parser.add_argument("--compare", nargs=2, metavar=("A.json", "B.json"), help="two saved reports side by side")
 
+    claims = parser.add_argument_group("claims")
+    claims.add_argument("--claims", metavar="WHEEL", help="signature, RECORD, and what it claims against its bytes")
+    claims.add_argument("--key", metavar="FILE", action="append", default=[], help="believe only this .pub; repeatable")
+    claims.add_argument("--statement", metavar="FILE", help="the signed statement (default: beside the wheel)")
+    claims.add_argument("--unsigned", action="store_true", help="say yes also where nobody signed, if all else is so")
+
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
@@ -49,6 +56,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.compare:
         comparison = api.compare_verifications(*(Path(name) for name in args.compare))
         return Answer(document=comparison, view=view_comparison, exit_code=Exit.NO if comparison.worse else Exit.YES)
+    if args.claims:
+        return _claims(args, session)
     if args.wheel and args.package:
         raise BadInput("--package goes with an installed package, not with --wheel")
     report = api.verify(
@@ -69,6 +78,24 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         progress=session.progress,
     )
     return Answer(document=report, view=view_verification, exit_code=Exit.YES if report.good else Exit.NO)
+
+
+def _claims(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.claims import view_claims
+
+    report = api.verify_claims(
+        Path(args.claims),
+        keys=tuple(map(Path, args.key)),
+        statement=Path(args.statement) if args.statement else None,
+        progress=session.progress,
+    )
+    unsigned = args.unsigned and report.verdict == "not-proven"
+    return Answer(
+        document=report, view=view_claims, exit_code=Exit.YES if report.verdict == "proven" or unsigned else Exit.NO
+    )
 
 
 def _settings(words: list[str]) -> dict[str, str]:

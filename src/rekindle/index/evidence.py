@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.formats.dsse import MAX_ENVELOPE_BYTES, read_envelope
+from rekindle.index.listing import provenance_object
 from rekindle.model.build import BuildResult
 from rekindle.model.document import load
 from rekindle.model.verify import VerifyReport
@@ -36,6 +39,25 @@ def find_origin(wheel: Path, sha256: str) -> Origin | None:
         source_commit=built.source_commit,
         patches=tuple(patch.id for patch in built.patches),
     )
+
+
+def find_provenance(wheel: Path, sha256: str) -> bytes | None:
+    """The signed statement beside the wheel in the shape of PEP 740, if it speaks about exactly this file."""
+    path = wheel.with_name(f"{wheel.name}.intoto.dsse.json")
+    if not path.is_file():
+        return None
+    raw = path.read_bytes()[: MAX_ENVELOPE_BYTES + 1]
+    try:
+        subjects = json.loads(read_envelope(raw, path.name).payload)["subject"]
+        digests = [one["digest"]["sha256"] for one in subjects]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path.name} holds no statement about a file: {error}") from error
+    if sha256 not in digests:
+        raise BadInput(
+            f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)",
+            remedy="it was changed after the build: build and sign it again",
+        )
+    return provenance_object(raw, path.name)
 
 
 def load_report(path: Path | None) -> WheelReport | None:

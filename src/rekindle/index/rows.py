@@ -22,7 +22,7 @@ from rekindle.model.document import load
 from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -108,6 +108,7 @@ def row_of(entry: Entry) -> Row:
             RowProof(passed=p.passed, failed=p.failed, skipped=p.skipped, environment=p.environment)
             for p in entry.proofs
         ),
+        provenance=entry.provenance_sha256 is not None,
     )
 
 

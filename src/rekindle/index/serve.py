@@ -20,16 +20,18 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
 from rekindle.errors import BadInput
+from rekindle.index.listing import LIST_FILE
 from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
 from rekindle.index.store import Wheelhouse
 
-PUBLIC = ("simple", "wheels", "catalogue.json", "index.html")
+PUBLIC = ("simple", "wheels", "catalogue.json", "index.html", LIST_FILE)
 MAX_CONNECTIONS = 64
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
 _TYPES = {
     ".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
+    ".provenance": "application/json",
     ".html": "text/html; charset=utf-8",
 }  # fmt: skip
 _CHUNK = 1 << 20

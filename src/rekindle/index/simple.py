@@ -39,6 +39,7 @@ def file_json(row: Row) -> bytes:
             **({"requires-python": row.requires_python} if row.requires_python else {}),
             "yanked": (row.yanked or True) if row.yanked is not None else False,
             "size": row.bytes,
+            **({"provenance": f"{_href(row)}.provenance"} if row.provenance else {}),
             "upload-time": row.added,
         }
     )
@@ -64,6 +65,8 @@ def file_link(row: Row) -> str:
     if row.requires_python:
         attributes.append(f'data-requires-python="{escape(row.requires_python)}"')
     attributes += [f'{key}="sha256={row.metadata_sha256}"' for key in ("data-core-metadata", "data-dist-info-metadata")]
+    if row.provenance:
+        attributes.append(f'data-provenance="{_href(row)}.provenance"')
     if row.yanked is not None:
         attributes.append(f'data-yanked="{escape(row.yanked)}"')
     return f"<a {' '.join(attributes)}>{escape(row.file)}</a>"

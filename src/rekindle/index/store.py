@@ -83,6 +83,7 @@ class Evidence:
     report: WheelReport | None = None
     proofs: tuple[VerifyReport, ...] = ()
     origin: Origin | None = None
+    provenance: bytes | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +136,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             report=evidence.report,
             proofs=evidence.proofs,
             origin=evidence.origin,
+            provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest() if evidence.provenance else None,
         )
         if record.is_file():
             old = load(record, Entry)
@@ -151,6 +153,8 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             target.parent.mkdir(parents=True, exist_ok=True)
             incoming.path.replace(target)
             write_atomically(target.with_name(f"{name.file}.metadata"), incoming.read.metadata)
+        if evidence.provenance is not None:
+            write_atomically(target.with_name(f"{name.file}.provenance"), evidence.provenance)
         if state != "already":
             write_atomically(record, encode(entry))
     return AddedWheel(
@@ -173,6 +177,9 @@ def _joined(old: Entry, evidence: Evidence) -> Entry:
         report=evidence.report or old.report,
         proofs=old.proofs + tuple(proof for proof in evidence.proofs if proof not in old.proofs),
         origin=evidence.origin or old.origin,
+        provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest()
+        if evidence.provenance
+        else old.provenance_sha256,
     )
 
 

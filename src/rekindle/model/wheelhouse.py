@@ -40,6 +40,8 @@ class Entry(Document, frozen=True, kw_only=True):
     report: WheelReport | None = None
     proofs: tuple[VerifyReport, ...] = ()
     origin: Origin | None = None
+    # Of ``<file>.provenance`` beside the wheel (PEP 740), where a signed statement came with it.
+    provenance_sha256: str | None = None
 
 
 class RowLibrary(Part, frozen=True, kw_only=True):
@@ -86,6 +88,7 @@ class Row(Part, frozen=True, kw_only=True):
     cuda: str | None = None
     rocm: str | None = None
     proofs: tuple[RowProof, ...] = ()
+    provenance: bool = False
 
 
 class Catalogue(Document, frozen=True, kw_only=True):

@@ -1,0 +1,147 @@
+"""``verify --claims``: the signature, and whether what a wheel claims equals what its bytes hold."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rekindle.model.claims import ClaimCheck, ClaimsReport
+    from rekindle.model.progress import Progress
+
+MAX_SMALL_FILE = 8 << 20
+MAX_BILLS = 64
+
+
+def verify_claims(
+    wheel: Path,
+    *,
+    keys: Sequence[Path] = (),
+    statement: Path | None = None,
+    cpu: bool = True,
+    progress: Progress | None = None,
+) -> ClaimsReport:
+    """Check a wheel against its statement, its metadata and its bill of materials; nothing of it is run.
+
+    ``keys`` are public keys to believe (default: those of ``key list``); ``statement`` is the envelope or the
+    statement (default: the one beside the wheel); ``cpu`` False leaves the long look at its machine code out.
+    """
+    from rekindle.api.inspect import inspect
+    from rekindle.errors import BadInput
+    from rekindle.host.files import sha256_of
+    from rekindle.model.claims import ClaimsReport
+    from rekindle.verify.claims import Material, compare, judge_claims
+
+    if not wheel.is_file():
+        raise BadInput(f"there is no file {wheel}", remedy="give the path of a .whl file")
+    sha256 = sha256_of(wheel)
+    signature, signer, said = _signature(wheel, statement, keys)
+    small = _small_files(wheel)
+    report = inspect(str(wheel), cpu=cpu, progress=progress)
+    material = Material(
+        file=wheel.name,
+        sha256=sha256,
+        report=report,
+        metadata_version=report.version,
+        version_py=small["version"].decode("utf-8", "replace"),
+        bills=small["bills"],
+        statement=said,
+    )
+    checks = (signature, *compare(material))
+    verdict = judge_claims(checks)
+    return ClaimsReport(
+        wheel=str(wheel),
+        sha256=sha256,
+        verdict=verdict,
+        signed_by=signer,
+        checks=checks,
+        # A home computer builds, signs and could be lying to itself: level 1, whatever the key.
+        slsa_build_level=1 if verdict == "proven" else 0,
+        next=_next(wheel, checks),
+    )
+
+
+def _signature(
+    wheel: Path, given: Path | None, keys: Sequence[Path]
+) -> tuple[ClaimCheck, str | None, dict[str, Any] | None]:
+    """The signature's check, who signed, and the statement (only what a known key signed counts as one)."""
+    import json
+
+    from rekindle.errors import BadInput
+    from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, signed_by
+    from rekindle.host.keys import checker, read_public, trusted_keys
+    from rekindle.model.claims import ClaimCheck
+
+    path = given or wheel.with_name(f"{wheel.name}.intoto.dsse.json")
+    plain = wheel.with_name(f"{wheel.name}.intoto.json")
+    if given is not None and not given.is_file():
+        raise BadInput(f"there is no file {given}", remedy="the .intoto.dsse.json beside the wheel")
+    if not path.is_file():
+        words = "nobody signed it" if plain.is_file() else "no statement lies beside the wheel"
+        found = _statement(plain.read_bytes()[:MAX_ENVELOPE_BYTES]) if plain.is_file() else None
+        return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, found
+    envelope = read_envelope(path.read_bytes()[: MAX_ENVELOPE_BYTES + 1], path.name)
+    if envelope.payload_type != IN_TOTO:
+        raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
+    known = tuple(read_public(key) for key in keys) or trusted_keys()
+    name = signed_by(envelope, checker(known))
+    claimed = ", ".join(key_id for key_id, _ in envelope.signatures)
+    if name is None and not known:
+        text = "no key is known to check it with"
+        check = ClaimCheck(id="signature", status="skipped", skip="untried", claimed=claimed, detail=text)
+        return check, None, _statement(envelope.payload)
+    if name is None:
+        ids = ", ".join(f"{key.name} {key.id}" for key in known)
+        text = "none of the keys that are believed made this signature, or the statement was changed after signing"
+        return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
+    try:
+        said = json.loads(envelope.payload)
+    except ValueError as error:
+        raise BadInput(f"{path.name} holds no readable statement: {error}") from error
+    check = ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}")
+    return check, name, said if isinstance(said, dict) else None
+
+
+def _statement(raw: bytes) -> dict[str, Any] | None:
+    import json
+
+    try:
+        read = json.loads(raw)
+    except ValueError:
+        return None
+    return read if isinstance(read, dict) else None
+
+
+def _small_files(wheel: Path) -> dict[str, Any]:
+    """version.py of the package and the bills of materials, read with bounds."""
+    from rekindle.errors import BadInput
+
+    found: dict[str, Any] = {"version": b"", "bills": {}}
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for info in archive.infolist():
+                parts = info.filename.split("/")
+                if info.file_size > MAX_SMALL_FILE:
+                    continue
+                if len(parts) == 2 and parts[1] == "version.py":
+                    found["version"] = archive.read(info)
+                if parts[0].endswith(".dist-info") and parts[1:2] == ["sboms"] and len(found["bills"]) < MAX_BILLS:
+                    found["bills"][info.filename] = archive.read(info)
+    except (zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError, EOFError, ValueError) as error:
+        raise BadInput(f"{wheel.name} is no readable wheel: {error}", remedy="download or build it again") from error
+    return found
+
+
+def _next(wheel: Path, checks: Sequence[ClaimCheck]) -> tuple[str, ...]:
+    status = {check.id: check for check in checks}
+    steps = []
+    if any(check.status == "failed" for check in checks):
+        steps.append("do not install it: what it says about itself is not so. Ask its maker, or build it yourself")
+    elif status["signature"].status != "passed":
+        if "no key" in status["signature"].detail:
+            steps.append("get the maker's public key from a place you trust: rekindle key trust FILE.pub")
+        else:
+            steps.append("nobody answers for it: its maker can sign with rekindle build --sign, or rekindle key sign")
+    return tuple(steps)

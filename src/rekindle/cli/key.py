@@ -1,0 +1,44 @@
+"""A signing key of your own: make one, say whose keys you believe, sign a statement.
+
+Keys are Ed25519 and lie in your configuration folder (REKINDLE_KEYS names another). The private key has no
+password: whoever can read the file can sign as you.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+from rekindle.errors import BadInput
+
+EXAMPLES = """examples:
+  rekindle key new                              make a pair named 'rekindle'
+  rekindle key list                             whose signatures are believed here
+  rekindle key trust ~/Downloads/maker.pub      believe another maker's wheels
+  rekindle key sign torch-….whl.intoto.json     sign the statement beside a wheel
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("new", "list", "trust", "sign"), help="what to do")
+    parser.add_argument("file", nargs="?", metavar="FILE", help="trust: a .pub file; sign: a .intoto.json file")
+    parser.add_argument("--name", metavar="NAME", help="the key's name (default: rekindle)")
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.claims import view_keys
+
+    if args.action in ("trust", "sign") and not args.file:
+        raise BadInput("which file?", remedy=f"rekindle key {args.action} FILE")
+    if args.action in ("new", "list") and args.file:
+        raise BadInput(f"'key {args.action}' takes no file: {args.file!r}", remedy="rekindle key --help")
+    if args.action == "new":
+        return Answer(document=api.key_new(args.name or "rekindle"), view=view_keys)
+    if args.action == "trust":
+        return Answer(document=api.key_trust(Path(args.file), name=args.name), view=view_keys)
+    if args.action == "sign":
+        return Answer(document=api.key_sign(Path(args.file), args.name or "rekindle"), view=view_keys)
+    return Answer(document=api.key_list(), view=view_keys)

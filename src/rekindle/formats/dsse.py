@@ -1,0 +1,86 @@
+"""DSSE envelopes: a payload, its type, and signatures over both (secure-systems-lab/dsse, protocol v1).
+
+The signature covers "DSSEv1", the lengths, the type and the payload, so a payload of one type cannot be passed off as
+another. Whether a signature is right is asked of a function: this file knows no keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.errors import BadInput
+
+IN_TOTO = "application/vnd.in-toto+json"
+WHEEL_LIST = "application/vnd.rekindle.wheel-list+json"
+MAX_ENVELOPE_BYTES = 64 << 20
+MAX_SIGNATURES = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Envelope:
+    """``signatures``: (key id, signature); the id is only a hint which key to try."""
+
+    payload_type: str
+    payload: bytes
+    signatures: tuple[tuple[str, bytes], ...]
+
+
+def pre_authentication(payload_type: str, payload: bytes) -> bytes:
+    """The bytes that are signed (PAE in the specification)."""
+    kind = payload_type.encode("utf-8")
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+def seal(payload_type: str, payload: bytes, key_id: str, sign: Callable[[bytes], bytes]) -> bytes:
+    """An envelope with one signature, as JSON."""
+    signature = sign(pre_authentication(payload_type, payload))
+    made = {
+        "payload": base64.b64encode(payload).decode("ascii"),
+        "payloadType": payload_type,
+        "signatures": [{"keyid": key_id, "sig": base64.b64encode(signature).decode("ascii")}],
+    }
+    return (json.dumps(made, indent=1, sort_keys=True) + "\n").encode("ascii")
+
+
+def read_envelope(raw: bytes, origin: str) -> Envelope:
+    """Anything wrong with it is a :class:`BadInput` that names the place."""
+    if len(raw) > MAX_ENVELOPE_BYTES:
+        raise BadInput(f"{origin} is larger than {MAX_ENVELOPE_BYTES >> 20} MiB, so it is no envelope of ours")
+    try:
+        read: Any = json.loads(raw)
+        if not isinstance(read, Mapping):
+            raise TypeError("no object")
+        kind, payload = read["payloadType"], _bytes(read["payload"])
+        signatures = tuple((str(one.get("keyid", "")), _bytes(one["sig"])) for one in read["signatures"])
+        if not isinstance(kind, str):
+            raise TypeError("payloadType is no text")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{origin} is no signed envelope (DSSE): {error}") from error
+    if not 0 < len(signatures) <= MAX_SIGNATURES:
+        raise BadInput(f"{origin} has {len(signatures)} signatures; 1 to {MAX_SIGNATURES} are read")
+    return Envelope(payload_type=kind, payload=payload, signatures=signatures)
+
+
+def _bytes(text: Any) -> bytes:
+    if not isinstance(text, str):
+        raise TypeError("no base64 text")
+    # Some tools write the URL-safe alphabet; the specification lets a reader take both.
+    plain = text.replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not base64: {error}") from error
+
+
+def signed_by(envelope: Envelope, check: Callable[[str, bytes, bytes], str | None]) -> str | None:
+    """Who signed it, where ``check(key id, signature, message)`` knows one of the keys; None where none fits."""
+    message = pre_authentication(envelope.payload_type, envelope.payload)
+    for key_id, signature in envelope.signatures:
+        if (name := check(key_id, signature, message)) is not None:
+            return name
+    return None

@@ -1,0 +1,165 @@
+"""Signing keys of the user's own: Ed25519, a private file only its owner may read, a public file to give away.
+
+``NAME.key`` is PKCS #8 and ``NAME.pub`` SubjectPublicKeyInfo, both PEM, as openssl reads and writes them. Every
+``.pub`` in the folder is trusted: one's own keys are, and those that were put there with ``key trust``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_atomically
+
+MAX_KEY_BYTES = 16 << 10
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicKey:
+    """``id`` is made from the key itself, so it names the key and nothing else."""
+
+    name: str
+    id: str
+    path: Path
+    _key: Any
+
+    def signed(self, signature: bytes, message: bytes) -> bool:
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            self._key.verify(signature, message)
+        except InvalidSignature:
+            return False
+        return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateKey:
+    name: str
+    id: str
+    sign: Callable[[bytes], bytes]
+
+
+def key_folder() -> Path:
+    import platformdirs
+
+    given = os.environ.get("REKINDLE_KEYS")
+    return Path(given) if given else Path(platformdirs.user_config_dir("rekindle", appauthor=False)) / "keys"
+
+
+def new_key(name: str, folder: Path | None = None) -> PublicKey:
+    """Make a pair; an existing one is never written over."""
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    place = folder or key_folder()
+    private, public = place / f"{_checked(name)}.key", place / f"{name}.pub"
+    if private.exists() or public.exists():
+        raise BadInput(
+            f"there is a key {name!r} in {place} already", remedy="choose another name: what it signed still needs it"
+        )
+    made = Ed25519PrivateKey.generate()
+    secret = made.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    open_text = made.public_key().public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
+    try:
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Private from its first byte on, and never half there.
+        handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(secret)
+            file.flush()
+            os.fsync(file.fileno())
+        write_atomically(public, open_text)
+    except OSError as error:
+        raise BadInput(f"cannot write the key to {place}: {error.strerror or error}") from error
+    return read_public(public)
+
+
+def trust(path: Path, name: str | None = None, folder: Path | None = None) -> PublicKey:
+    """Put somebody's public key among those that are believed."""
+    read = read_public(path)
+    place = (folder or key_folder()) / f"{_checked(name or path.stem)}.pub"
+    if place.exists() and read_public(place).id != read.id:
+        raise BadInput(f"another key is trusted under the name {place.stem!r}", remedy="give a name: --name NAME")
+    write_atomically(place, path.read_bytes())
+    return read_public(place)
+
+
+def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
+    place = folder or key_folder()
+    return tuple(read_public(path) for path in sorted(place.glob("*.pub"))) if place.is_dir() else ()
+
+
+def read_public(path: Path) -> PublicKey:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = forms.load_pem_public_key(_read(path))
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise BadInput(f"{path} is no public key", remedy="a .pub file made by: rekindle key new") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise BadInput(f"{path} is no Ed25519 key", remedy="a .pub file made by: rekindle key new")
+    return PublicKey(name=path.stem, id=_identity(key), path=path, _key=key)
+
+
+def read_private(name: str, folder: Path | None = None) -> PrivateKey:
+    """A key by its name, or by the path of its file."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization as forms
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    path = Path(name) if name.endswith(".key") else (folder or key_folder()) / f"{_checked(name)}.key"
+    if not path.exists():
+        raise BadInput(f"there is no signing key {name!r} ({path})", remedy=f"rekindle key new --name {path.stem}")
+    try:
+        key = forms.load_pem_private_key(_read(path), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadInput(
+            f"{path} is no private key that can be read", remedy="a .key file of: rekindle key new"
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BadInput(f"{path} is no Ed25519 key", remedy="rekindle key new makes one")
+    return PrivateKey(name=path.stem, id=_identity(key.public_key()), sign=key.sign)
+
+
+def checker(keys: Iterable[PublicKey]) -> Callable[[str, bytes, bytes], str | None]:
+    """Which of these keys made a signature; the id in the envelope only says which to try first."""
+    known = tuple(keys)
+
+    def check(key_id: str, signature: bytes, message: bytes) -> str | None:
+        for key in sorted(known, key=lambda one: one.id != key_id):
+            if key.signed(signature, message):
+                return key.name
+        return None
+
+    return check
+
+
+def _identity(key: Any) -> str:
+    from cryptography.hazmat.primitives import serialization as forms
+
+    raw = key.public_bytes(forms.Encoding.Raw, forms.PublicFormat.Raw)
+    return "ed25519:" + hashlib.sha256(raw).hexdigest()[:32]
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise BadInput(f"{name!r} is no name for a key", remedy="letters, digits, dots, dashes; 64 at the most")
+    return name
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_KEY_BYTES)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error

@@ -1,0 +1,93 @@
+"""What a wheel claims against what its bytes hold; signing keys; a wheelhouse against its signed list."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.document import Document, Part
+from rekindle.model.verify import SkipKind, Verdict, VerifyStatus
+
+
+class ClaimCheck(Part, frozen=True, kw_only=True):
+    """``claimed`` is what the wheel or its statement says, ``found`` what the bytes hold."""
+
+    id: str
+    status: VerifyStatus
+    claimed: str | None = None
+    found: str | None = None
+    detail: str = ""
+    skip: SkipKind | None = None
+
+
+class ClaimsReport(Document, frozen=True, kw_only=True):
+    """``verify --claims``. Proven: signed by a trusted key, and everything claimed is found."""
+
+    wheel: str
+    sha256: str
+    verdict: Verdict
+    signed_by: str | None = None
+    checks: tuple[ClaimCheck, ...] = ()
+    # Of SLSA's build levels: provenance exists and is signed by its maker is 1; more needs a hosted builder.
+    slsa_build_level: int = 0
+    next: tuple[str, ...] = ()
+
+
+class SigningKey(Part, frozen=True, kw_only=True):
+    name: str
+    id: str
+    public: str
+    private: bool = False
+
+
+class SigningKeys(Document, frozen=True, kw_only=True):
+    """``key``: what there is, or what was made."""
+
+    folder: str
+    keys: tuple[SigningKey, ...] = ()
+    note: str = ""
+    signed: str | None = None
+
+
+class ListedWheel(Part, frozen=True, kw_only=True):
+    file: str
+    project: str
+    version: str
+    sha256: str
+    bytes: int
+    yanked: bool = False
+
+
+class WheelList(Document, frozen=True, kw_only=True):
+    """The payload of a wheelhouse's signed list. ``serial`` grows with every list; times are UTC, ISO 8601."""
+
+    kind: Literal["rekindle-wheel-list"] = "rekindle-wheel-list"
+    name: str
+    serial: int
+    made: str
+    expires: str
+    wheels: tuple[ListedWheel, ...] = ()
+
+
+ProblemKind = Literal[
+    "removed", "replaced", "unlisted", "older-list", "expired", "clock", "unsigned", "wrong-key", "page", "metadata"
+]
+
+
+class IndexProblem(Part, frozen=True, kw_only=True):
+    kind: ProblemKind
+    text: str
+    file: str | None = None
+
+
+class IndexCheck(Document, frozen=True, kw_only=True):
+    """``index check``: the wheelhouse against its signed, dated list."""
+
+    root: str
+    good: bool
+    signed_by: str | None = None
+    serial: int | None = None
+    made: str | None = None
+    expires: str | None = None
+    wheels: int = 0
+    problems: tuple[IndexProblem, ...] = ()
+    next: tuple[str, ...] = ()

@@ -1,0 +1,58 @@
+"""Keys, a wheel's claims and a wheelhouse's check, for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.model.claims import ClaimsReport, IndexCheck, SigningKeys
+from rekindle.render.screen import Screen
+
+_MARKS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
+
+
+def view_keys(answer: SigningKeys, screen: Screen) -> None:
+    if answer.signed:
+        screen.verdict("ok", f"signed: {answer.signed}")
+    elif not answer.keys:
+        screen.verdict("warn", f"there are no keys in {answer.folder}: rekindle key new makes one")
+    else:
+        screen.verdict("ok", f"{len(answer.keys)} keys in {answer.folder}")
+        screen.rows([(key.name, key.id, "can sign" if key.private else "believed") for key in answer.keys])
+    if answer.note:
+        screen.paragraph(answer.note)
+
+
+def view_claims(report: ClaimsReport, screen: Screen) -> None:
+    name = Path(report.wheel).name
+    if report.verdict == "proven":
+        screen.verdict("ok", f"{name} is what it claims to be, signed by {report.signed_by}")
+    elif report.verdict == "failed":
+        screen.verdict("fail", f"{name} is not what it claims to be")
+    else:
+        screen.verdict("warn", f"{name}: nothing it claims is wrong, but nobody known answers for it")
+    screen.rows([("sha256", report.sha256), ("SLSA build level", str(report.slsa_build_level))])
+    for check in report.checks:
+        if check.status == "skipped" and check.skip == "absent":
+            words = f"nothing claimed ({check.detail})" + (f"; found {check.found}" if check.found else "")
+        elif check.status == "passed":
+            words = check.claimed or check.found or "right"
+        else:
+            words = check.detail or f"claimed {check.claimed}, found {check.found}"
+        screen.bullet(f"{check.id}: {words}", status=_MARKS[check.status])
+        if check.status == "failed" and check.claimed:
+            screen.paragraph(f"claimed {check.claimed}; found {check.found}", indent=4)
+    for step in report.next:
+        screen.paragraph(f"→ {step}")
+
+
+def view_index_check(answer: IndexCheck, screen: Screen) -> None:
+    if answer.good:
+        screen.verdict("ok", f"{answer.wheels} wheels, all as {answer.signed_by} listed them")
+    else:
+        screen.verdict("fail", f"{len(answer.problems)} things in {answer.root} are not as they were signed")
+    rows = [("list", f"number {answer.serial}" if answer.serial is not None else "none"), ("made", answer.made or "–")]
+    screen.rows([*rows, ("expires", answer.expires or "–")])
+    for problem in answer.problems:
+        screen.bullet(f"{problem.kind}: {problem.text}", status="fail")
+    for step in answer.next:
+        screen.paragraph(f"→ {step}")

@@ -1,0 +1,248 @@
+"""What a wheel claims against what its bytes hold: version, architectures, CPU, glibc, libraries, statement, bill.
+
+Each comparison is a pure function of what was read: the inspection of the bytes, the wheel's own small files, and the
+in-toto statement that came with it. What nobody claims is ``absent``, never a pass.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from rekindle.model.claims import ClaimCheck
+from rekindle.model.verify import Verdict
+from rekindle.model.wheel import WheelReport
+
+_ASSIGNED = re.compile(r"^(__version__|cuda|hip)\s*(?::[^=\n]+)?=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
+_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
+_OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What was read of one wheel. ``statement`` is the in-toto statement, ``bills`` the CycloneDX files inside."""
+
+    file: str
+    sha256: str
+    report: WheelReport
+    metadata_version: str | None = None
+    version_py: str = ""
+    bills: Mapping[str, bytes] = field(default_factory=dict)
+    statement: Mapping[str, Any] | None = None
+
+
+def compare(material: Material) -> list[ClaimCheck]:
+    """Every claim that can be held against the bytes."""
+    return [
+        _record(material),
+        _version(material),
+        _toolkit(material),
+        _architectures(material),
+        _isa(material),
+        _glibc(material),
+        _statement(material),
+        _bill(material),
+        _libraries(material),
+    ]
+
+
+def judge_claims(checks: Sequence[ClaimCheck]) -> Verdict:
+    """Failed: something claimed is not so. Proven: signed by a trusted key, and nothing claimed is otherwise."""
+    if any(check.status == "failed" for check in checks):
+        return "failed"
+    status = {check.id: check.status for check in checks}
+    needed = ("signature", "statement", "record", "version")
+    return "proven" if all(status.get(id) == "passed" for id in needed) else "not-proven"
+
+
+def _answer(id: str, good: bool, claimed: str, found: str, detail: str = "") -> ClaimCheck:
+    return ClaimCheck(id=id, status="passed" if good else "failed", claimed=claimed, found=found, detail=detail)
+
+
+def _unclaimed(id: str, why: str, found: str | None = None) -> ClaimCheck:
+    return ClaimCheck(id=id, status="skipped", skip="absent", found=found, detail=why)
+
+
+def _record(material: Material) -> ClaimCheck:
+    faults = [finding for finding in material.report.findings if finding.code.startswith(("record-", "no-record"))]
+    bad = [finding.text for finding in faults if finding.code != "record-unverified"]
+    return _answer("record", not bad, "every file as RECORD lists it", "; ".join(bad) or "the same")
+
+
+def _version(material: Material) -> ClaimCheck:
+    """The file's name, METADATA and what the package will call itself must name one version."""
+    named = material.file.split("-")[1] if material.file.count("-") >= 4 else ""
+    said = {"the file name": named.replace("_", "+", 1) if "_" in named else named}
+    if material.metadata_version:
+        said["METADATA"] = material.metadata_version
+    inside = dict(_ASSIGNED.findall(material.version_py)).get("__version__")
+    same = len({_parsed(value) for value in said.values()}) == 1
+    if inside is not None:
+        said["version.py"] = inside
+        # PyPI's wheels leave the local part out of their name, but never name another release.
+        whole = _parsed(inside) == _parsed(said["the file name"])
+        same = same and (whole or ("+" not in said["the file name"] and _parsed(inside, local=False) == _parsed(named)))
+    found = ", ".join(f"{where} {value}" for where, value in said.items())
+    return _answer("version", same, said["the file name"], found)
+
+
+def _parsed(value: str, *, local: bool = True) -> str:
+    try:
+        version = Version(value)
+    except InvalidVersion:
+        return value
+    return str(version) if local else version.public
+
+
+def _toolkit(material: Material) -> ClaimCheck:
+    """The local part (cu126, rocm6.4, cpu) against the toolkit the bytes were made with."""
+    inside = dict(_ASSIGNED.findall(material.version_py))
+    name = (inside.get("__version__") or material.metadata_version or "").partition("+")[2]
+    cuda, hip = inside.get("cuda"), inside.get("hip")
+    kernels = material.report.gpu.torch_kernels
+    code = "CUDA code" if kernels.sass or kernels.ptx else "ROCm code" if kernels.gfx else "no GPU code"
+    found = f"{f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'no GPU'} in version.py, {code} in its libraries"
+    if match := re.match(r"cu(\d{2,3})(?!\d)", name):
+        wanted = f"{match[1][:-1]}.{match[1][-1]}"
+        good = (cuda or "").startswith(wanted) and (code == "CUDA code" or material.report.quick)
+        return _answer("toolkit", good, f"CUDA {wanted}", found)
+    if match := re.match(r"rocm(\d+\.\d+)", name):
+        return _answer("toolkit", (hip or "").startswith(match[1]) and code == "ROCm code", f"ROCm {match[1]}", found)
+    if name.split(".")[0] == "cpu":
+        return _answer("toolkit", not cuda and not hip and code == "no GPU code", "no GPU", found)
+    if cuda and code != "CUDA code":
+        return _answer("toolkit", False, f"CUDA {cuda}", found)
+    return _unclaimed("toolkit", "the version names no toolkit", found)
+
+
+def _architectures(material: Material) -> ClaimCheck:
+    gpu = material.report.gpu
+    found = [*gpu.torch_kernels.sass, *gpu.torch_kernels.ptx, *gpu.torch_kernels.gfx]
+    shown = " ".join(found) or "none"
+    if not gpu.declared:
+        return _unclaimed("architectures", "the wheel declares none", shown)
+    claimed = {one.split(":")[0] for one in gpu.declared}
+    lacking = sorted(claimed - {one.split(":")[0] for one in found})
+    return _answer(
+        "architectures",
+        not lacking,
+        " ".join(gpu.declared),
+        shown,
+        f"no code for {' '.join(lacking)}" if lacking else "",
+    )
+
+
+def _isa(material: Material) -> ClaimCheck:
+    """Only a statement claims a CPU: the flags it was compiled with."""
+    flags = " ".join(str(value) for name, value in _settings(material).items() if name in ("CFLAGS", "CXXFLAGS"))
+    found = material.report.cpu.runs_from
+    march = re.findall(r"-march=([\w-]+)", flags)
+    if not march:
+        return _unclaimed("isa", "no statement names the CPU it was compiled for", found)
+    if found is None:
+        return ClaimCheck(id="isa", status="skipped", skip="untried", claimed=march[-1], detail="the code was not read")
+    oldest = material.report.cpu.oldest
+    good = march[-1] == found or march[-1].replace("-", "_") in oldest or _newer(march[-1], found)
+    return _answer("isa", good, march[-1], found)
+
+
+def _newer(claimed: str, found: str) -> bool:
+    """Whether the CPU that is claimed has all that the bytes need; both in archspec's names."""
+    import archspec.cpu
+
+    names = [name.replace("-", "_") for name in (claimed, found)]
+    known = [archspec.cpu.TARGETS.get(name) for name in names]
+    if known[0] is None or known[1] is None:
+        return False
+    return bool(known[0] >= known[1])
+
+
+def _glibc(material: Material) -> ClaimCheck:
+    found = material.report.links.glibc
+    limits = []
+    for tag in material.report.tags:
+        platform = tag.split("-")[-1]
+        limits += [(int(a), int(b)) for a, b in _MANYLINUX.findall(platform)]
+        limits += [limit for name, limit in _OLD_MANYLINUX.items() if platform.startswith(f"{name}_")]
+    if not limits:
+        return _unclaimed("glibc", "its tags promise no glibc", found)
+    # Several tags may be in one name: each is a promise, so the oldest counts.
+    limit = min(limits)
+    if found is None:
+        return ClaimCheck(id="glibc", status="skipped", skip="untried", detail="no library was read")
+    numbers = tuple(int(part) for part in found.split(".")[:2])
+    return _answer("glibc", numbers <= limit, f"{limit[0]}.{limit[1]} or older", found)
+
+
+def _statement(material: Material) -> ClaimCheck:
+    if material.statement is None:
+        return _unclaimed("statement", "no provenance lies beside the wheel")
+    subjects = material.statement.get("subject")
+    named = {
+        str(one.get("name")): str((one.get("digest") or {}).get("sha256"))
+        for one in (subjects if isinstance(subjects, list) else [])
+        if isinstance(one, dict)
+    }
+    claimed = named.get(material.file)
+    words = claimed or f"other files ({', '.join(named) or 'none'})"
+    return _answer("statement", claimed == material.sha256, words, material.sha256)
+
+
+def _settings(material: Material) -> Mapping[str, Any]:
+    place: Any = material.statement
+    for name in ("predicate", "buildDefinition", "internalParameters", "environment"):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else {}
+
+
+def _bill(material: Material) -> ClaimCheck:
+    """Each bill of materials can be read, and names this product in this version."""
+    if not material.bills:
+        return _unclaimed("bill", "the wheel holds no bill of materials")
+    wrong, names = [], []
+    product = str(canonicalize_name(material.report.name or ""))
+    for name, raw in sorted(material.bills.items()):
+        try:
+            component = json.loads(raw)["metadata"]["component"]
+            said, version = str(canonicalize_name(component["name"])), component.get("version")
+        except (ValueError, KeyError, TypeError):
+            wrong.append(f"{PurePosixPath(name).name} cannot be read")
+            continue
+        names.append(f"{said} {version or ''}".strip())
+        stem = str(canonicalize_name(PurePosixPath(said).name.split("-")[0]))
+        if said != product and stem != product:
+            wrong.append(f"{PurePosixPath(name).name} is about {said}")
+        elif version is not None and _parsed(str(version)) != _parsed(material.metadata_version or ""):
+            wrong.append(f"{PurePosixPath(name).name} is about version {version}")
+    found = "; ".join(wrong) or ", ".join(names)
+    return _answer("bill", not wrong, f"{product} {material.metadata_version or ''}".strip(), found)
+
+
+def _libraries(material: Material) -> ClaimCheck:
+    """Libraries that were put into the wheel (``*.libs``) must stand in a bill, and those of a bill in the wheel."""
+    bundled = {PurePosixPath(name).name for name in material.report.links.bundled if ".libs/" in name}
+    listed: set[str] = set()
+    for raw in material.bills.values():
+        try:
+            for component in json.loads(raw).get("components", []):
+                for one in component.get("properties", []):
+                    if one.get("name") == "rekindle:in-wheel":
+                        listed.add(PurePosixPath(str(one.get("value"))).name)
+        except (ValueError, AttributeError, TypeError):
+            continue
+    if not listed and not bundled:
+        return _unclaimed("libraries", "none were put in")
+    if not material.bills:
+        return _unclaimed("libraries", "no bill of materials lists what was put in", " ".join(sorted(bundled)))
+    present = {PurePosixPath(one.file).name for one in material.report.links.libraries} | bundled
+    lacking, extra = sorted(listed - present), sorted(bundled - listed)
+    words = [f"not in the wheel: {', '.join(lacking)}"] if lacking else []
+    words += [f"in no bill: {', '.join(extra)}"] if extra else []
+    return _answer("libraries", not words, f"{len(listed)} listed", f"{len(bundled)} put in", "; ".join(words))

@@ -1,0 +1,188 @@
+"""What a wheel claims against what it holds: each claim made false once, and each boundary from both sides."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rekindle import api
+from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of
+from rekindle.model.claims import ClaimCheck
+from rekindle.model.wheel import Finding, Kernels, LibraryLinks, Links, WheelCpu, WheelGpu, WheelReport
+from rekindle.verify.claims import Material, compare, judge_claims
+from tiny_wheels import make_wheel
+
+REPORT = WheelReport(
+    name="torch",
+    version="2.6.0+cu124",
+    tags=("cp311-cp311-manylinux_2_28_x86_64",),
+    gpu=WheelGpu(declared=("sm_50", "compute_90"), torch_kernels=Kernels(sass=("sm_50",), ptx=("compute_90",))),
+    cpu=WheelCpu(runs_from="x86_64_v2"),
+    links=Links(glibc="2.28", bundled=("torch.libs/libgomp.so.1",), libraries=(LibraryLinks(file="torch/lib/a.so"),)),
+)
+FILE = "torch-2.6.0+cu124-cp311-cp311-manylinux_2_28_x86_64.whl"
+VERSION = "__version__ = '2.6.0+cu124'\ncuda: Optional[str] = '12.4'\nhip = None\n"
+BILL = {
+    "metadata": {"component": {"name": "torch", "version": "2.6.0+cu124"}},
+    "components": [{"properties": [{"name": "rekindle:in-wheel", "value": "torch.libs/libgomp.so.1"}]}],
+}
+STATEMENT: dict[str, Any] = {
+    "subject": [{"name": FILE, "digest": {"sha256": "ab" * 32}}],
+    "predicate": {"buildDefinition": {"internalParameters": {"environment": {"CXXFLAGS": "-O2 -march=ivybridge"}}}},
+}
+GOOD = Material(
+    file=FILE,
+    sha256="ab" * 32,
+    report=REPORT,
+    metadata_version="2.6.0+cu124",
+    version_py=VERSION,
+    bills={"torch.dist-info/sboms/torch.cdx.json": json.dumps(BILL).encode()},
+    statement=STATEMENT,
+)
+
+
+def status(material: Material) -> dict[str, str]:
+    return {check.id: check.status for check in compare(material)}
+
+
+def with_report(**changes: Any) -> Material:
+    return replace(GOOD, report=msgspec.structs.replace(REPORT, **changes))
+
+
+def test_a_wheel_that_is_what_it_says() -> None:
+    assert set(status(GOOD).values()) == {"passed"}, compare(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("check", "material"),
+    [
+        ("record", with_report(findings=(Finding(code="record-wrong", text="x differs", severity="error"),))),
+        ("record", with_report(findings=(Finding(code="no-record", text="none", severity="error"),))),
+        ("version", replace(GOOD, metadata_version="2.6.1+cu124")),
+        ("version", replace(GOOD, version_py=VERSION.replace("2.6.0", "2.6.1"))),
+        ("version", replace(GOOD, version_py=VERSION.replace("2.6.0+cu124", "2.6.0+cu126"))),
+        ("version", replace(GOOD, file=FILE.replace("2.6.0+cu124", "2.6.0+cpu"))),
+        ("toolkit", replace(GOOD, version_py=VERSION.replace("12.4", "12.6"))),
+        ("toolkit", with_report(gpu=WheelGpu())),
+        ("architectures", with_report(gpu=WheelGpu(declared=("sm_90",), torch_kernels=Kernels(sass=("sm_50",))))),
+        ("isa", with_report(cpu=WheelCpu(runs_from="haswell"))),
+        ("isa", with_report(cpu=WheelCpu(runs_from="x86_64_v3"))),
+        ("glibc", with_report(links=Links(glibc="2.29"))),
+        ("glibc", with_report(links=Links(glibc="3.0"))),
+        ("statement", replace(GOOD, sha256="cd" * 32)),
+        ("statement", replace(GOOD, statement={**STATEMENT, "subject": []})),
+        ("statement", replace(GOOD, statement={"subject": "nonsense"})),
+        ("bill", replace(GOOD, bills={"a.cdx.json": b"{"})),
+        ("bill", replace(GOOD, metadata_version="2.6.0")),
+        ("libraries", with_report(links=Links(bundled=("torch.libs/libgomp.so.1", "torch.libs/libextra.so")))),
+        ("libraries", with_report(links=Links(glibc="2.28"))),
+    ],
+)  # fmt: skip
+def test_each_claim_made_false_is_noticed(check: str, material: Material) -> None:
+    assert status(material)[check] == "failed"
+    signed = ClaimCheck(id="signature", status="passed")
+    assert judge_claims([signed, *compare(material)]) == "failed"
+
+
+@pytest.mark.parametrize(("glibc", "good"), [("2.27", True), ("2.28", True), ("2.29", False), ("2.3", True)])
+def test_glibc_is_compared_by_number(glibc: str, good: bool) -> None:
+    material = with_report(links=Links(glibc=glibc))
+    assert (status(material)["glibc"] == "passed") is good
+
+
+def test_of_several_tags_the_oldest_promise_counts() -> None:
+    tags = ("cp311-cp311-manylinux_2_28_x86_64", "cp311-cp311-manylinux2014_x86_64")
+    assert status(with_report(tags=tags))["glibc"] == "failed"
+    assert status(with_report(tags=("cp311-cp311-linux_x86_64",)))["glibc"] == "skipped"
+
+
+def test_a_plain_name_may_hide_a_local_part_but_no_other_release() -> None:
+    plain = replace(GOOD, file=FILE.replace("+cu124", ""), metadata_version="2.6.0")
+    assert status(plain)["version"] == "passed"
+    assert status(replace(plain, version_py=VERSION.replace("2.6.0", "2.6.1")))["version"] == "failed"
+
+
+def test_a_cpu_build_holds_no_gpu_code() -> None:
+    cpu = replace(
+        GOOD, file=FILE.replace("cu124", "cpu"), metadata_version="2.6.0+cpu",
+        version_py="__version__ = '2.6.0+cpu'\ncuda = None\n",
+    )  # fmt: skip
+    assert status(cpu)["toolkit"] == "failed"
+    assert status(replace(cpu, report=msgspec.structs.replace(REPORT, gpu=WheelGpu())))["toolkit"] == "passed"
+
+
+def test_what_nobody_claims_is_absent_and_never_a_pass() -> None:
+    bare = replace(GOOD, statement=None, bills={}, report=WheelReport(name="torch", version="2.6.0+cu124"))
+    skipped = {check.id for check in compare(bare) if check.skip == "absent"}
+    assert {"architectures", "isa", "glibc", "statement", "bill", "libraries"} <= skipped
+
+
+def test_the_verdict_needs_a_signature_a_statement_the_record_and_the_version() -> None:
+    ids = ("signature", "statement", "record", "version")
+    checks = [ClaimCheck(id=id, status="passed") for id in ids]
+    assert judge_claims(checks) == "proven"
+    for number in range(len(ids)):
+        assert judge_claims(checks[:number] + checks[number + 1 :]) == "not-proven"
+        skipped = ClaimCheck(id=ids[number], status="skipped", skip="absent")
+        assert judge_claims([*checks[:number], skipped, *checks[number + 1 :]]) == "not-proven"
+    assert judge_claims([*checks, ClaimCheck(id="glibc", status="failed")]) == "failed"
+
+
+@pytest.fixture
+def signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "keys"))
+    api.key_new("maker")
+    wheel = make_wheel(tmp_path / "with spaces ü", "tiny", "1.0")
+    statement = {"subject": [{"name": wheel.name, "digest": {"sha256": sha256_of(wheel)}}]}
+    path = wheel.with_name(f"{wheel.name}.intoto.json")
+    path.write_text(json.dumps(statement))
+    api.key_sign(path, "maker")
+    return wheel
+
+
+def test_a_signed_wheel_is_proven_and_names_its_level_honestly(signed: Path) -> None:
+    report = api.verify_claims(signed)
+    assert report.verdict == "proven" and report.signed_by == "maker" and report.slsa_build_level == 1
+    assert report.next == ()
+
+
+def test_a_tampered_wheel_a_wrong_key_and_a_missing_signature(signed: Path, tmp_path: Path) -> None:
+    raw = signed.read_bytes()
+    make_wheel(signed.parent, "tiny", "1.0", files={"tiny/__init__.py": b"import evil\n"})
+    assert api.verify_claims(signed).verdict == "failed"
+    signed.write_bytes(raw)
+    api.key_new("other")
+    other = Path(api.key_list().keys[1].public)
+    report = api.verify_claims(signed, keys=[other])
+    assert report.verdict == "failed" and report.checks[0].status == "failed" and report.slsa_build_level == 0
+    signed.with_name(f"{signed.name}.intoto.dsse.json").unlink()
+    unsigned = api.verify_claims(signed)
+    assert unsigned.verdict == "not-proven" and "sign" in unsigned.next[0]
+    signed.with_name(f"{signed.name}.intoto.json").unlink()
+    assert api.verify_claims(signed).verdict == "not-proven"
+
+
+def test_nobodys_key_is_no_proof(signed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "nothing"))
+    report = api.verify_claims(signed)
+    assert report.verdict == "not-proven" and "key trust" in report.next[0]
+
+
+def test_what_cannot_be_read_is_one_line(signed: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no file"):
+        api.verify_claims(tmp_path / "tiny-2.0-py3-none-any.whl")
+    with pytest.raises(BadInput, match="no file"):
+        api.verify_claims(signed, statement=tmp_path / "x.json")
+    signed.with_name(f"{signed.name}.intoto.dsse.json").write_bytes(b"{}")
+    with pytest.raises(BadInput, match="envelope"):
+        api.verify_claims(signed)
+    signed.with_name(f"{signed.name}.intoto.dsse.json").unlink()
+    signed.write_bytes(signed.read_bytes()[:200])
+    with pytest.raises(BadInput, match="readable wheel"):
+        api.verify_claims(signed)
