@@ -116,6 +116,7 @@ class Machine(Document, frozen=True, kw_only=True):
     disk_free_gib: float | None = None
     disks: tuple[Volume, ...] = ()
     gpus: tuple[Gpu, ...] = ()
+    no_gpu: bool | None = None
     drivers: Drivers = Drivers()
     toolkits: tuple[Toolkit, ...] = ()
     compilers: tuple[Compiler, ...] = ()

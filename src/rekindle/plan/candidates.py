@@ -29,6 +29,8 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     had = question.had_python(known, to_build=candidate.answer == "build")
     if had:
         return had
+    if question.jetpack is not None and candidate.answer == "build" and question.jetpack.python in known:
+        return question.jetpack.python  # the board's own
     liked = [version for version in _LIKED_PYTHONS if version in known]
     unharmed = (version for version in liked if not _is_harmful(version, candidate, question))
     return next(unharmed, liked[0] if liked else known[-1] if known else None)
@@ -38,7 +40,9 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
     """A known hazard names this Python with this torch (torch.compile under 3.12 before 2.4)."""
     kind = "wheel" if candidate.answer == "install" else "build"
     return any(
-        hazard.concerns in (kind, "both") and (hazard.torch is None or matches(candidate.torch, hazard.torch))
+        hazard.concerns in (kind, "both")
+        and (kind == "wheel" or hazard.effect == "breaks")  # what warns of a build is cured by its pins
+        and (hazard.torch is None or matches(candidate.torch, hazard.torch))
         for hazard in question.facts.python_hazards
         if matches(python, hazard.python or "")
     )

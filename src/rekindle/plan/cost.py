@@ -23,6 +23,7 @@ TORCH_FAR = 3.0
 DOUBT = 0.8
 ONLY_PTX = 2.5  # the driver may compile the kernels, but the math libraries of that age do not know the card
 UNTRIED = 0.9  # nobody is known to have compiled it
+NEAR = 0.3  # only for a sibling of the card
 PATCH = 0.5  # a patch of ours, applied and reversible
 OVERRIDE = 0.4
 ANCIENT = 3.0
@@ -44,8 +45,8 @@ def cost(assessed: Assessed, question: Question) -> float:
         total += _torch_distance(candidate.torch, question)
     only_ptx = any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
     total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
-    if assessed.evidence is not None and assessed.evidence.grade == "untried" and not assessed.evidence.near:
-        total += UNTRIED
+    if assessed.evidence is not None and assessed.evidence.grade == "untried":
+        total += NEAR if assessed.evidence.near else UNTRIED
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)

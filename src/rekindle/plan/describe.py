@@ -59,11 +59,13 @@ def machine_from_flags(
     if arch and arch.lower() not in ("x86_64", "amd64", "aarch64", "arm64", *OTHER_ARCHS):
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
+    cards = _gpus(gpu, facts)
     return Machine(
         os=Os(system=system, distro=distro, glibc=glibc, arch=arch),
         cpu=processor,
         memory_gib=parse_size(memory),
-        gpus=_gpus(gpu, facts),
+        gpus=cards,
+        no_gpu=True if gpu and not cards else None,
         drivers=Drivers(nvidia=driver),
         toolkits=tuple(toolkits),
         compilers=_compilers(compiler),

@@ -67,7 +67,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
                 if made == sm:
                     text = f"{what} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
                     return Found("compiled", text, flavour.source[0])
-                if made.major == sm.major:
+                if made.major == sm.major and made < sm:  # what a newer sibling can do, an older may lack
                     near = made
     kin = [row for row in rows if _same_major(row.cuda, cuda)]
     if kin:

@@ -125,10 +125,13 @@ class Question:
     @property
     def cards_are_hopeless(self) -> bool:
         """There are cards, nothing can use any of them, and nobody asked for the CPU wheel."""
-        return self.backend == "cpu" and bool(self.machine.gpus) and self.flavour != "cpu"
+        mac = self.machine.os.system == "macos"  # the CPU wheel is the only one there, cards or not
+        return self.backend == "cpu" and bool(self.machine.gpus) and self.flavour != "cpu" and not mac
 
     def _is_hopeless(self, gpu: Gpu) -> bool:
         """A card that no torch ever had kernels for; it is named and set aside."""
+        if self.machine.os.system == "macos":
+            return gpu.vendor in ("nvidia", "amd")
         return backend_of(gpu.vendor) is None or ever_supported(gpu, self.facts).kind == "no"
 
     @functools.cached_property
@@ -152,7 +155,7 @@ class Question:
     @property
     def no_gpu(self) -> bool:
         """Somebody looked (or said so), and there is none; a machine described by hand may just not say."""
-        return bool(self.machine.tools) or self.machine.disk_free_gib is not None
+        return bool(self.machine.no_gpu or self.machine.tools) or self.machine.disk_free_gib is not None
 
     @functools.cached_property
     def board_cuda(self) -> str | None:

@@ -20,6 +20,8 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.rules_system import pythons_of, span
 
+XPU_INDEX = "https://download.pytorch.org/whl/xpu"
+XPU_PLATFORMS = ("linux_x86_64", "windows")
 _PLATFORMS = {
     "linux_x86_64": "Linux",
     "linux_aarch64": "Linux on aarch64",
@@ -135,9 +137,8 @@ def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
         text = f"No official wheel that keeps the wish has code for {listed}: it takes a source build."
         yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
         return
-    text = (
-        f"No official wheel will do, so it takes a source build. The nearest, {nearest.candidate.name}: {why[0].reason}"
-    )
+    text = f"No official wheel will do, so it takes a source build. The nearest is {nearest.candidate.name}. "
+    text += why[0].reason + (f" Easier than a build: {why[0].remedy}." if why[0].remedy else "")
     yield Reason(code=why[0].code, text=text, source=why[0].source)
 
 
@@ -164,16 +165,23 @@ def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
 
 def cpu_plan_reasons(question: Question) -> Iterator[Reason]:
     """For a "no": what is the matter with each card."""
-    for gpu in question.hopeless_gpus or (question.machine.gpus if question.platform.startswith("macos") else ()):
+    for gpu in question.hopeless_gpus:
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
 
 
 def _hopeless(gpu: Gpu, question: Question) -> str:
+    if question.machine.os.system == "macos":
+        return (
+            f"{card(gpu)}: neither CUDA nor ROCm exists for macOS, so torch runs on the CPU there"
+            " (and on Apple's own GPUs through MPS)."
+        )
     if isinstance(gpu.arch, Sm):
         return f"{card(gpu)} is older than Kepler (sm_30): torch's CUDA kernels never supported it, and no build can."
     if gpu.vendor == "intel":
-        index = "https://download.pytorch.org/whl/xpu"
-        return f"{card(gpu)}: Intel GPUs need the XPU wheels (torch 2.5 and later, {index}), which are not planned for."
+        return (
+            f"{card(gpu)}: Intel GPUs run torch with the XPU wheels (torch 2.5 and later, {XPU_INDEX}). They are not"
+            " in the tables, so nothing is promised about this card."
+        )
     return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
 
 
@@ -199,7 +207,8 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
             text = f"{gpu.name} was also sold with other chips ({others}); planned for {gpu.arch}. The PCI id decides."
             yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
     for refusal in assessed.doubts:
-        yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}", source=refusal.source)
+        remedy = f" {refusal.remedy[0].upper()}{refusal.remedy[1:]}." if refusal.remedy else ""
+        yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}{remedy}", source=refusal.source)
     for _, coverage in assessed.covered:
         if coverage.kind == "override":
             assignment = " ".join(f"{name}={value}" for name, value in coverage.env)
@@ -217,7 +226,12 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
         yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
     for hazard in assessed.hazards:
         yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
-    if not question.machine.gpus and question.backend == "cpu" and question.flavour is None and not question.no_gpu:
+    mac = question.platform.startswith("macos")
+    if mac and question.arch == "aarch64":
+        text = 'On Apple silicon this wheel uses the GPU through MPS: torch.device("mps").'
+        yield Reason(code="mps", text=text, source="https://pytorch.org/docs/stable/notes/mps.html")
+    named = question.machine.gpus or question.flavour is not None or question.no_gpu or mac
+    if question.backend == "cpu" and not named:
         yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
     if candidate.answer == "install" and seen.kind == "partly":

@@ -167,7 +167,11 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome
     outcome.wheels = _assess_wheels(question)
     outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheelhouse, question)]
     cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
-    if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED:
+    # Where no wheel keeps the asked torch, a build of that very release is worth naming beside it.
+    moved = question.torch is not None and not any(
+        one.feasible and question.wants_torch(one.candidate.torch) for one in outcome.wheels
+    )
+    if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED or moved:
         outcome.builds = _find_builds(question)
     return outcome
 
@@ -241,5 +245,5 @@ def _find_builds(question: Question) -> list[Assessed]:
 
 def _is_supported(assessed: Assessed, question: Question) -> bool:
     """Somebody compiled it, or it is the very release that was asked for."""
-    known = assessed.evidence is None or assessed.evidence.grade != "untried" or assessed.evidence.near
+    known = assessed.evidence is None or assessed.evidence.grade != "untried"
     return known or question.torch is not None

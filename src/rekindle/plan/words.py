@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 
 from rekindle.compat import BACKENDS, flavour_backend
-from rekindle.model.plan import Change, Plan, Reason, Refusal
+from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.assess import assessed_builds
+from rekindle.plan.candidate import Candidate
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.reasons import choice_reasons, cpu_plan_reasons, warnings_for, why_no_wheel
+from rekindle.plan.reasons import XPU_INDEX, XPU_PLATFORMS, choice_reasons, cpu_plan_reasons, warnings_for, why_no_wheel
 from rekindle.plan.recipe import make_recipe, planned_cudnn
+from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.shell import spell
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
@@ -23,11 +25,12 @@ def compose(outcome: Outcome) -> Plan:
     question = outcome.question
     best = outcome.best
     if best is None:
-        return _no(outcome, [] if outcome.obstacle else _against_the_wish(outcome))
+        plain = outcome.obstacle is not None or question.cards_are_hopeless
+        return _no(outcome, [] if plain else _against_the_wish(outcome))
     against = _against_the_wish(outcome) if best.changes else []
     candidate = best.candidate
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
-    changes = tuple(_explained(change, departures, against) for change in best.changes)
+    changes = tuple(_explained(change, departures, against, candidate) for change in best.changes)
     recipe = make_recipe(best, question) if candidate.answer == "build" else None
     system = question.machine.os.system
     requests, left_out = ((), ()) if recipe else install_requests(best, question)
@@ -74,11 +77,13 @@ _EXPLAINS = {
 }
 
 
-def _explained(change: Change, departures: set[str], against: list[Refusal]) -> Change:
+def _explained(change: Change, departures: set[str], against: list[Refusal], candidate: Candidate) -> Change:
     """A departure from the wish gets the reason the asked value was refused for."""
     if change.what not in departures:
         return change
     rules = _EXPLAINS.get(change.what, ())
+    if candidate.answer == "install":  # what is wrong with the asked wheel comes before what is wrong with a build
+        rules = tuple(sorted(rules, key=lambda number: "install" not in RULES[number].applies))
     fitting = [refusal for refusal in against if refusal.rule in rules]
     if not fitting:
         return change
@@ -164,9 +169,17 @@ def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
         answer="none",
         as_asked=False,
         because=tuple(because) or (nothing,),
-        alternatives=tuple(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),
+        alternatives=(*_xpu(question), *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest)),
         asked=question.asked,
     )
+
+
+def _xpu(question: Question) -> tuple[Alternative, ...]:
+    """Intel's cards have wheels of their own, which the tables do not judge."""
+    if all(gpu.vendor != "intel" for gpu in question.machine.gpus) or question.platform not in XPU_PLATFORMS:
+        return ()
+    why = f"for Intel Arc and Data Center GPUs, not judged here: pip install torch --index-url {XPU_INDEX}"
+    return (Alternative(answer="install", torch=question.facts.releases[0], variant="xpu", why=why),)
 
 
 def _commonest(outcome: Outcome) -> list[Refusal]:

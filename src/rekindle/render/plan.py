@@ -45,7 +45,9 @@ def _verdict(plan: Plan) -> tuple[str, str]:
     name = f"torch {plan.torch}" + (f"+{plan.variant}" if plan.variant else "")
     python = f" for Python {plan.python}" if plan.python else ""
     if plan.answer == "none":
-        return "fail", "No torch runs on this machine as it is" if not plan.asked else "Nothing fits as asked"
+        if any(reason.code == "gpu-unsupported" for reason in plan.because):
+            return "fail", "No torch of our tables can use this GPU"
+        return "fail", "Nothing fits as asked" if plan.asked else "No torch runs on this machine as it is"
     if plan.answer == "build":
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         asked = ", as asked" if plan.as_asked and plan.asked else "" if plan.as_asked else ", with changes"
@@ -60,6 +62,8 @@ def _verdict(plan: Plan) -> tuple[str, str]:
     if plan.as_asked:
         fits = "a published wheel with code for this GPU" if _has_gpu(plan) else "a published wheel for this system"
         return "ok", f"Install {name}{python}: {fits}"
+    if any(warning.code == "gpu-not-served" for warning in plan.warnings):
+        return "warn", f"Install {name}{python}: it serves a part of the cards"
     return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"
 
 
