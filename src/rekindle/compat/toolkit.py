@@ -18,6 +18,7 @@ def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
     return tuple(kit for kit in reversed(facts.toolkits) if sm in facts.cuda.toolkit[kit].sass)
 
 
+@functools.lru_cache(maxsize=1024)
 def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Answer:
     """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
     row = facts.toolkit(cuda)

@@ -16,7 +16,7 @@ from rekindle.plan import (  # they register themselves
     rules_wish,
 )
 from rekindle.plan.candidate import Assessed, Candidate
-from rekindle.plan.candidates import builds
+from rekindle.plan.candidates import builds, choose_python
 from rekindle.plan.compilers import choose
 from rekindle.plan.cost import cost
 from rekindle.plan.evidence import evidence, weakest
@@ -69,6 +69,7 @@ def assessed_builds(
     for candidate in builds(question, versions, kits=kits):
         if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
             continue
+        candidate = replace(candidate, python=choose_python(candidate, question))
         yield assess(replace(candidate, compiler=choose(candidate, question)), question)
 
 

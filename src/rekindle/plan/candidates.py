@@ -67,17 +67,17 @@ def official(question: Question) -> Iterator[Candidate]:
 
 
 def builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:
-    """Source builds of these releases, each with the toolkits worth trying, best first; no compiler chosen yet."""
+    """Source builds of these releases, each with the toolkits worth trying, best first; neither Python nor compiler
+    is chosen yet: most end before that."""
     for version in versions:
         for kit in _kits(question, version)[:kits]:
-            bare = Candidate(
+            yield Candidate(
                 answer="build",
                 torch=version,
                 backend=question.backend,
                 cuda=kit if question.backend == "cuda" else None,
                 rocm=kit if question.backend == "rocm" else None,
             )
-            yield replace(bare, python=choose_python(bare, question))
 
 
 def _kits(question: Question, version: str) -> list[str | None]:

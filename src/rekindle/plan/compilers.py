@@ -83,31 +83,51 @@ def _spoken(compiler: str) -> str:
     return compiler.replace("-", " ", 1)
 
 
+def fits(compiler: str, candidate: Candidate, question: Question) -> bool:
+    """The same judgement as :func:`problems`, without words: most compilers are only tried."""
+    kind, _, version = compiler.partition("-")
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    if version and row is not None and takes_compiler(row, kind, version) is False:
+        return False
+    era = question.facts.era(candidate.torch)
+    if kind == "gcc" and version and era.gcc_min and not _reaches(version, era.gcc_min):
+        return False
+    hazards = met(replace(candidate, compiler=compiler), question)
+    return not any(hazard.compiler and hazard.effect == "breaks" and not cured(hazard) for hazard in hazards)
+
+
 def choose(candidate: Candidate, question: Question) -> str | None:
     """The compiler to build with: the asked one, one the machine has, or the first proposal without a problem.
 
     Among equals one that takes the sources as they are comes before one that needs a patch.
     """
     wish = question.wish.compiler
-    if wish and not list(problems(wish, candidate, question)):
+    if wish and fits(wish, candidate, question):
         return wish
-    found = [f"{one.kind}-{one.version}" for one in question.machine.compilers] if wish is None else []
-    if fitting := _fitting(found, candidate, question):
-        return fitting[0]
+    if wish is None:
+        had = (f"{one.kind}-{one.version}" for one in question.machine.compilers)
+        if (found := _first(had, candidate, question)) is not None:
+            return found
     proposals = MSVC if question.machine.os.system == "windows" else GCC
-    if wish and wish.startswith("clang"):
+    if wish is None:
+        return _first(proposals, candidate, question)
+    if wish.startswith("clang"):
         proposals = (*CLANG, *proposals)
-    fitting = _fitting(proposals, candidate, question)
-    if wish and fitting and wish.partition("-")[0] == fitting[0].partition("-")[0]:
-        # The nearest to what was asked for: usually the distribution has that one too.
-        number = wish.partition("-")[2]
-        older = [name for name in fitting if compare(name.partition("-")[2], number) <= 0]
-        if older:
-            return max(older, key=lambda name: key(name.partition("-")[2]))
+    fitting = [name for name in proposals if fits(name, candidate, question)]
+    # The nearest to what was asked for: usually the distribution has that one too.
+    kind, _, number = wish.partition("-")
+    older = [name for name in fitting if name.startswith(f"{kind}-") and compare(name.partition("-")[2], number) <= 0]
+    if older and fitting[0].startswith(f"{kind}-"):
+        return max(older, key=lambda name: key(name.partition("-")[2]))
     return fitting[0] if fitting else None
 
 
-def _fitting(names: Iterable[str], candidate: Candidate, question: Question) -> list[str]:
-    """Those without a problem, as given, but those that need no patch first."""
-    good = [name for name in names if not list(problems(name, candidate, question))]
-    return sorted(good, key=lambda name: any(map(cured, met(replace(candidate, compiler=name), question))))
+def _first(names: Iterable[str], candidate: Candidate, question: Question) -> str | None:
+    """The first that takes the sources as they are; else the first that does with a patch."""
+    patched = None
+    for name in names:
+        if fits(name, candidate, question):
+            if not any(map(cured, met(replace(candidate, compiler=name), question))):
+                return name
+            patched = patched or name
+    return patched

@@ -79,6 +79,15 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
     return Found("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
 
 
+@functools.lru_cache(maxsize=4096)
+def anybody_built(torch: str, sm: Sm, facts: Facts) -> bool:
+    """Is there any evidence of this release for this architecture, with whatever toolkit?"""
+    if any(sm in row.sm and matches(torch, row.torch) for row in facts.sources.evidence):
+        return True
+    made = (parse_sm(arch) for flavour in facts.flavours(torch) for archs in flavour.sm.values() for arch in archs)
+    return any(one == sm for one in made)
+
+
 def _same_major(spec: str, cuda: str) -> bool:
     return any(key(part.strip("<>=!~ "))[0] == key(cuda)[0] for part in spec.split(","))
 

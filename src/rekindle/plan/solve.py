@@ -21,6 +21,7 @@ from rekindle.plan.assess import assess, assessed_builds, with_hazards
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import buildable_releases, official
 from rekindle.plan.cost import BUILD_AS_ASKED
+from rekindle.plan.evidence import anybody_built
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.outcome import Alone, Near, Outcome
 from rekindle.plan.question import Question
@@ -60,7 +61,10 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
         return Outcome(question, obstacle=obstacle)
-    outcome = _assess_all(question, wheelhouse)
+    # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
+    apart = _apart(question) if len(question.gpus) > 1 and question.backend == "cuda" else None
+    hopeless = apart is not None and not question.wish.build
+    outcome = Outcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
     best = outcome.best
@@ -81,8 +85,7 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
     for kept, smaller in groups:
         if smaller is not chosen and smaller.best is not None and _is_worth_telling(kept, smaller.best, chosen):
             chosen.alone.append(Alone(kept, smaller.best, _driver_for(smaller)))
-    if chosen is not outcome:
-        chosen.apart = _apart(question)
+    chosen.apart = apart
     return chosen
 
 
@@ -227,6 +230,8 @@ def _find_builds(question: Question) -> list[Assessed]:
     for version in buildable_releases(question):
         if feasible >= _ENOUGH_BUILDS and version not in wanted:
             break
+        if feasible and question.torch is None and not _anybody_built(version, question):
+            continue  # one untried release is enough; look for one that somebody compiled
         here = 0
         for assessed in assessed_builds(question, (version,)):
             found.append(assessed)
@@ -241,6 +246,10 @@ def _find_builds(question: Question) -> list[Assessed]:
         if feasible >= 3 * _ENOUGH_BUILDS and any(_is_supported(one, question) for one in found if one.feasible):
             break
     return found
+
+
+def _anybody_built(version: str, question: Question) -> bool:
+    return all(anybody_built(version, sm, question.facts) for sm in question.sms)
 
 
 def _is_supported(assessed: Assessed, question: Question) -> bool:
