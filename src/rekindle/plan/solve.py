@@ -32,7 +32,7 @@ from rekindle.plan.words import compose
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
-_HELD_BACK = 5  # minor releases
+_HELD_BACK = 4  # minor releases: more than a year
 _NEAR = 2
 
 
