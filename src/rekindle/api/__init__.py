@@ -1,4 +1,10 @@
-"""The public library: one function per verb, one file each. Only this room knows all stages; it joins them."""
+"""The public library: one function per verb, one file each. Only this room knows all stages; it joins them.
+
+Every function returns a frozen value (:mod:`rekindle.model`) that is JSON on disk (``rekindle.model.document.encode``)
+and shows itself in a notebook. What cannot be done because of what was given raises a subclass of
+:class:`rekindle.errors.RekindleError` with ``message`` and ``remedy``; an answer that is no (nothing fits, a build or
+a check failed) is a value.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +53,7 @@ from rekindle.api.source import (
 )
 from rekindle.api.up import up
 from rekindle.api.verify import compare_verifications, verify
+from rekindle.model.document import Document, show_in_notebooks
 
 __all__ = [
     "build",
@@ -112,3 +119,12 @@ __all__ = [
     "verify_claims",
     "why_not",
 ]
+
+
+def _as_html(document: Document) -> str:
+    from rekindle.render.html import render_html
+
+    return render_html(document)
+
+
+show_in_notebooks(_as_html)

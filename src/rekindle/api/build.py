@@ -61,9 +61,11 @@ def build(
     A build that fails is a value, :class:`~rekindle.model.build.BuildFailure`: the first real error, the command that
     made it, and the diagnosis. Interrupted, killed or out of disk: the same call continues.
 
-    >>> outcome = build(plan=spark_plan, source=spark_tree, workspace=folder, target="no_such_target")
-    >>> type(outcome).__name__, outcome.phase
-    ('BuildFailure', 'compile')
+    >>> import sys
+    >>> told = {"plan": spark_plan, "source": spark_tree, "workspace": folder, "pythons": (sys.executable,)}
+    >>> outcome = build(**told, target="no_such_target", as_is=True)
+    >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
+    ('BuildFailure', True, True)
     """
     from rekindle.errors import Untrusted
     from rekindle.model.plan import Plan

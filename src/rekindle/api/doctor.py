@@ -23,7 +23,14 @@ def doctor(
     replay: Path | None = None,
     progress: Progress | None = None,
 ) -> Examination:
-    """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds."""
+    """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds.
+
+    >>> examined = doctor()
+    >>> examined.machine.os.system in ("linux", "windows")
+    True
+    >>> all(check.fix for check in examined.checks if check.status == "fail")
+    True
+    """
     from rekindle.doctor.examine import examine
     from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost

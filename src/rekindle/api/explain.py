@@ -61,14 +61,22 @@ def installed_torch(where: str | None = None, *, progress: Progress | None = Non
 
 
 def explain_list() -> Catalogue:
-    """Everything ``explain`` knows."""
+    """Everything ``explain`` knows.
+
+    >>> len(explain_list().rules) > 50
+    True
+    """
     from rekindle.explain.catalogue import catalogue
 
     return catalogue()
 
 
 def explain_rule(rule: str) -> Catalogue:
-    """What is known about one cause."""
+    """What is known about one cause.
+
+    >>> [page.id for page in explain_rule("cuda-out-of-memory").rules]
+    ['cuda-out-of-memory']
+    """
     from rekindle.explain.catalogue import find_pages
 
     return find_pages(rule)

@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 def export(
     plan: Plan, format: str, *, system: str | None = None, out: Path | None = None, image: str | None = None
 ) -> Exported:
-    """The plan as ``sh``, ``bat``, ``dockerfile`` or ``github``; written to ``out`` if given."""
+    """The plan as ``sh``, ``bat``, ``dockerfile`` or ``github``; written to ``out`` if given.
+
+    >>> from rekindle.api import machine_from_flags, plan
+    >>> made = plan(machine_from_flags(gpu=["RTX 3060"], os="linux", glibc="2.35", python="3.12", driver="570.86"))
+    >>> script = export(made, "sh", out=folder)
+    >>> script.text.splitlines()[0], (folder / script.path).exists()
+    ('#!/bin/sh', True)
+    """
     from rekindle.export.recipe import make_recipe
     from rekindle.export.scripts import NAMES, encode, render
     from rekindle.host.files import write_atomically

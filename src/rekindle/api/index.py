@@ -24,7 +24,11 @@ def index_add(
     look_inside: bool = True,
     progress: Progress | None = None,
 ) -> Added:
-    """Check wheels, store them in the wheelhouse ``root`` with their evidence."""
+    """Check wheels, store them in the wheelhouse ``root`` with their evidence.
+
+    >>> [each.state for each in index_add(str(folder / "house"), [str(wheel)]).wheels]
+    ['added']
+    """
     from rekindle.errors import BadInput
     from rekindle.index.evidence import check_about, find_origin, find_provenance, load_proofs, load_report
     from rekindle.index.store import Evidence, Wheelhouse, admit, receive
@@ -63,7 +67,13 @@ def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
 
 
 def index_build(root: str, *, sign: str | None = None, days: int = 90, progress: Progress | None = None) -> SiteBuilt:
-    """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``."""
+    """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``.
+
+    >>> _ = index_add(str(folder / "site"), [str(wheel)])
+    >>> built = index_build(str(folder / "site"))
+    >>> (folder / "site" / "simple" / "torch" / "index.html").is_file()
+    True
+    """
     from rekindle.errors import BadInput
     from rekindle.index.site import build_site
     from rekindle.index.store import Wheelhouse
@@ -113,7 +123,12 @@ def index_check(
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:
-    """Withdraw a wheel (or, with None, offer it again)."""
+    """Withdraw a wheel (or, with None, offer it again).
+
+    >>> _ = index_add(str(folder / "yanked"), [str(wheel)])
+    >>> index_yank(str(folder / "yanked"), wheel.name, "made by mistake").yanked
+    'made by mistake'
+    """
     from rekindle.index.store import Wheelhouse, yank
     from rekindle.model.wheelhouse import Yanked
 
@@ -148,7 +163,13 @@ def index_search(
     glibc: str | None = None,
     versions: str | None = None,
 ) -> Found:
-    """Which wheels of a wheelhouse (directory or URL) run on the described machine."""
+    """Which wheels of a wheelhouse (directory or URL) run on the described machine.
+
+    >>> _ = index_add(str(folder / "searched"), [str(wheel)])
+    >>> _ = index_build(str(folder / "searched"))
+    >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
+    ()
+    """
     from rekindle.index.asking import wanted_from
     from rekindle.index.catalogue import load_wheels, location
     from rekindle.index.search import search

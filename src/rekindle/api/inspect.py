@@ -24,7 +24,12 @@ def inspect(
     platform: str | None = None,
     progress: Progress | None = None,
 ) -> WheelReport:
-    """What a wheel, library, directory or published package really contains; ``machine`` adds a verdict."""
+    """What a wheel, library, directory or published package really contains; ``machine`` adds a verdict.
+
+    >>> report = inspect(str(wheel), machine=inspect_machine("sm_35"), machine_name="an old card")
+    >>> report.name, report.gpu.torch_kernels.sass, report.verdict.runs
+    ('torch', ('sm_50', 'sm_90'), False)
+    """
     import msgspec
 
     from rekindle.inspect.survey import inspect_source
@@ -61,7 +66,11 @@ def inspect_diff(
     platform: str | None = None,
     progress: Progress | None = None,
 ) -> WheelDiff:
-    """What changed from one wheel to another."""
+    """What changed from one wheel to another.
+
+    >>> inspect_diff(str(wheel), str(wheel)).differences
+    ()
+    """
     from rekindle.inspect.diff import compare
 
     reports = [
@@ -72,7 +81,12 @@ def inspect_diff(
 
 
 def inspect_page(report: WheelReport, path: Path) -> None:
-    """Save the report as one HTML page that needs no network."""
+    """Save the report as one HTML page that needs no network.
+
+    >>> inspect_page(inspect(str(wheel)), folder / "wheel.html")
+    >>> (folder / "wheel.html").read_text(encoding="utf-8")[:15].lower()
+    '<!doctype html>'
+    """
     from rekindle.host.files import write_for_user
     from rekindle.render.wheel_html import wheel_page
 
@@ -80,7 +94,11 @@ def inspect_page(report: WheelReport, path: Path) -> None:
 
 
 def inspect_machine(where: str) -> Machine:
-    """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``)."""
+    """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``).
+
+    >>> str(inspect_machine("Tesla K40c").gpus[0].arch)
+    'sm_35'
+    """
     from pathlib import Path
 
     from rekindle.api.plan import find_machine, machine_from_flags, this_machine

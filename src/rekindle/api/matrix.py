@@ -42,6 +42,7 @@ def matrix_root(table: Path, workspace: Path | None = None) -> Path:
 
 
 def lock_file(table: Path) -> Path:
+    """Where the table keeps what it resolved to."""
     return table.with_suffix(".lock")
 
 

@@ -19,6 +19,12 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
 
     ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
     Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
+
+    >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
+    >>> made.answer, made.cuda
+    ('build', '11.8')
+    >>> bool(made.because[0].text)
+    True
     """
     import msgspec
 
@@ -165,14 +171,24 @@ def _with_patches(made: Plan, machine: Machine) -> Plan:
 
 
 def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:
-    """What was judged about a value that the plan does not propose."""
+    """What was judged about a value that the plan does not propose.
+
+    >>> from rekindle.model.plan import Wish
+    >>> answer = why_not(machine_from_flags(gpu=["Tesla K40c"]), Wish(), "torch=2.15")
+    >>> answer.possible
+    False
+    """
     from rekindle.plan.whynot import why_not as look
 
     return look(machine, wish, text)
 
 
 def this_machine() -> Machine:
-    """What the doctor finds here."""
+    """What the doctor finds here.
+
+    >>> this_machine().os.system in ("linux", "windows")
+    True
+    """
     from rekindle.doctor.examine import examine
     from rekindle.host.live import LiveHost
 
@@ -180,7 +196,12 @@ def this_machine() -> Machine:
 
 
 def machine_from_flags(*, gpu: Sequence[str] = (), **flags: str | float | None) -> Machine:
-    """A machine described by hand; everything not given is unknown."""
+    """A machine described by hand; everything not given is unknown.
+
+    >>> machine = machine_from_flags(gpu=["Tesla K40c"], os="windows")
+    >>> [str(gpu.arch) for gpu in machine.gpus], machine.memory_gib
+    (['sm_35'], None)
+    """
     from rekindle.facts import load_facts
     from rekindle.plan.describe import machine_from_flags as describe
 
@@ -188,7 +209,14 @@ def machine_from_flags(*, gpu: Sequence[str] = (), **flags: str | float | None) 
 
 
 def machine_profile(name: str) -> tuple[Machine, Wish]:
-    """A machine people plan for, by name, and the wish that goes with it."""
+    """A machine people plan for, by name, and the wish that goes with it.
+
+    >>> from rekindle.facts import load_facts
+    >>> name = next(iter(load_facts().machines.machine))
+    >>> machine, wish = machine_profile(name)
+    >>> machine.os.system in ("linux", "windows")
+    True
+    """
     from rekindle.facts import load_facts
     from rekindle.plan.describe import machine_profile as profile
 
@@ -196,7 +224,14 @@ def machine_profile(name: str) -> tuple[Machine, Wish]:
 
 
 def find_machine(where: str) -> tuple[Machine, Wish]:
-    """A machine.json, what ``doctor --json`` printed, or the name of a profile."""
+    """A machine.json, what ``doctor --json`` printed, or the name of a profile.
+
+    >>> from rekindle.model.document import encode
+    >>> _ = (folder / "machine.json").write_bytes(encode(machine_from_flags(gpu=["gfx1031"])))
+    >>> machine, wish = find_machine(str(folder / "machine.json"))
+    >>> str(machine.gpus[0].arch)
+    'gfx1031'
+    """
     from rekindle.errors import BadInput
     from rekindle.model.document import load
     from rekindle.model.machine import Examination, Machine

@@ -64,7 +64,11 @@ def source_fetch(
 
 
 def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
-    """The tree that is meant: the one given, the only one of the workspace, or the current directory."""
+    """The tree that is meant: the one given, the only one of the workspace, or the current directory.
+
+    >>> find_tree(spark_tree) == spark_tree
+    True
+    """
     from rekindle.errors import BadInput
     from rekindle.host.workspace import Workspace
 
@@ -117,7 +121,11 @@ def source_status(
     patches: Path | None = None,
     given: Mapping[str, str | None] | None = None,
 ) -> SourceTree:
-    """What a tree is, which patches it needs and has, which submodules it lacks."""
+    """What a tree is, which patches it needs and has, which submodules it lacks.
+
+    >>> source_status(spark_tree).project
+    'spark'
+    """
     from rekindle.source.patches import status
     from rekindle.source.supply import with_parts
 
@@ -157,7 +165,12 @@ def source_patch(
     patches: Path | None = None,
     given: Mapping[str, str | None] | None = None,
 ) -> SourceTree:
-    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then."""
+    """Apply what the build needs, all or none. Conflicts come back as states; nothing is changed then.
+
+    >>> planned = source_patch(spark_tree, dry_run=True, given={"cmake": "4.4.0"})
+    >>> {patch.id: patch.state for patch in planned.patches}["cmake-4-policies"]
+    'clean'
+    """
     from rekindle.source.patches import apply
     from rekindle.source.supply import with_parts
 
@@ -167,7 +180,12 @@ def source_patch(
 
 
 def source_unpatch(root: Path) -> SourceTree:
-    """Take our patches out, byte for byte."""
+    """Take our patches out, byte for byte.
+
+    >>> _ = source_patch(spark_tree, only=["cmake-4-policies"])
+    >>> [patch.state for patch in source_unpatch(spark_tree).patches if patch.state == "applied"]
+    []
+    """
     from rekindle.source.patches import unapply
 
     return unapply(root)
@@ -176,7 +194,12 @@ def source_unpatch(root: Path) -> SourceTree:
 def rewrite_cmake(
     root: Path, *, floor: str = "3.5", dry_run: bool = False, progress: Progress | None = None
 ) -> CMakeRewrite:
-    """Raise what CMake 4 refuses, in any tree."""
+    """Raise what CMake 4 refuses, in any tree.
+
+    >>> found = rewrite_cmake(spark_tree, dry_run=True)
+    >>> found.changes[0].before, found.changes[0].after
+    ('3.0', '3.5')
+    """
     from rekindle.source.rewrite import rewrite_cmake as rewrite
 
     return rewrite(root, floor=floor, dry_run=dry_run, progress=progress)

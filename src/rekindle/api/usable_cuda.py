@@ -24,6 +24,7 @@ class CudaFound(NamedTuple):
 
 
 def find_usable_cuda(host: Host | None = None) -> CudaFound:
+    """Ask the nvcc on PATH, and let it compile one kernel: what it refuses, it refuses here."""
     host = host or LiveHost()
     nvcc = host.which("nvcc")
     if nvcc is None:

@@ -39,6 +39,7 @@ def parts_for(release: str, facts: Facts | None = None) -> tuple[ThirdParty, ...
 
 
 def needs_for(release: str, facts: Facts | None = None) -> tuple[Need, ...]:
+    """What a release asks of the system."""
     return tuple(row for row in (facts or load_facts()).supply.need if matches(release, row.torch))
 
 
@@ -51,6 +52,7 @@ def settings_of(rows: Iterable[Need], *, gpu: bool) -> dict[str, str]:
 
 
 def losses_of(rows: Iterable[ThirdParty]) -> tuple[str, ...]:
+    """What is lost where these parts are left out."""
     return tuple(row.loss for row in rows if row.loss)
 
 
@@ -66,6 +68,7 @@ def manager_here(host: Host, facts: Facts | None = None) -> Manager | None:
 
 
 def packages_of(rows: Iterable[Need], manager: Manager | None) -> tuple[str, ...]:
+    """The names of the packages that bring what these rows need."""
     if manager is None:
         return ()
     return tuple(dict.fromkeys(name for row in rows for name in row.packages.get(manager.name, ())))
@@ -77,6 +80,7 @@ def install_line(packages: Sequence[str], manager: Manager, *, root: bool) -> st
 
 
 def is_root(host: Host) -> bool:
+    """Does whoever runs us need no sudo?"""
     return host.env.get("HOME") == "/root" or host.env.get("USER") == "root"
 
 

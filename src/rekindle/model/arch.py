@@ -68,6 +68,7 @@ class Sm(GpuArch):
 
     @classmethod
     def from_number(cls, number: int, suffix: str = "") -> Sm:
+        """From the integer of fat binaries: 35 is sm_35, 120 is sm_120."""
         return cls(number // 10, number % 10, suffix)
 
 
@@ -109,6 +110,7 @@ class Gfx(GpuArch):
 
     @property
     def generic(self) -> bool:
+        """A name that stands for several chips, such as gfx11-generic."""
         return self.name.endswith("-generic")
 
 
@@ -144,6 +146,7 @@ def parse_gfx_code(text: str) -> Gfx:
 
 
 def parse_gpu_arch(text: Any) -> GpuArch:
+    """``sm_35``, ``3.5``, ``gfx1030``; ValueError for anything else."""
     if not isinstance(text, str):
         raise ValueError(f"an architecture is a string, not {type(text).__name__}")
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)

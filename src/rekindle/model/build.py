@@ -9,6 +9,8 @@ from rekindle.model.source import AppliedPatch
 
 
 class Phase(Part, frozen=True, kw_only=True):
+    """A part of the build and how long it took."""
+
     name: str
     seconds: float
 

@@ -35,11 +35,15 @@ class Trimmed(Part, frozen=True, kw_only=True):
 
 
 class PartSize(Part, frozen=True, kw_only=True):
+    """A file of the wheel and its size."""
+
     file: str
     bytes: int
 
 
 class BundleReport(Document, frozen=True, kw_only=True):
+    """What ``bundle`` brought along, left to the machine, and could not find."""
+
     wheel: str
     system: Literal["linux", "windows"]
     out: str | None = None

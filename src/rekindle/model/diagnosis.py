@@ -12,6 +12,8 @@ _PLACEHOLDER = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
 
 
 class Match(Part, frozen=True, kw_only=True):
+    """One cause that fits, with what shows it and what helps."""
+
     id: str
     confidence: Confidence
     cause: str

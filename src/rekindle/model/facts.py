@@ -289,6 +289,8 @@ class GfxSwitch(Row, frozen=True, kw_only=True):
 
 
 class Microarchitecture(Row, frozen=True, kw_only=True):
+    """A CPU generation: its level, features, and what it descends from."""
+
     vendor: str
     family: str
     level: str
@@ -327,6 +329,8 @@ class CpuRun(Row, frozen=True, kw_only=True):
 
 
 class Distro(Row, frozen=True, kw_only=True):
+    """A Linux distribution: its C library, compiler and Python."""
+
     name: str
     glibc: str | None = None
     libc: Literal["glibc", "musl"] = "glibc"
@@ -383,6 +387,8 @@ class TableView(Document, frozen=True, kw_only=True):
 
 
 class SourceUse(Part, frozen=True, kw_only=True):
+    """A source and how many rows rest on it."""
+
     source: str
     rows: int
     tables: tuple[str, ...]
@@ -412,6 +418,8 @@ class Compared(Part, frozen=True, kw_only=True):
 
 
 class FactsCheck(Document, frozen=True, kw_only=True):
+    """``facts check``: what was measured again, and whether the tables agree."""
+
     compared: tuple[Compared, ...]
     agrees: int
     drift: int

@@ -42,6 +42,8 @@ class Cpu(Part, frozen=True, kw_only=True):
 
 
 class Gpu(Part, frozen=True, kw_only=True):
+    """A card; ``arch`` None where it is not known which chip it is."""
+
     vendor: Vendor
     name: str | None = None
     arch: GpuArch | None = None
@@ -62,6 +64,8 @@ class Drivers(Part, frozen=True, kw_only=True):
 
 
 class Toolkit(Part, frozen=True, kw_only=True):
+    """An installed toolkit or library: cuda, cudnn, nccl, rocm, mkl, openblas or oneapi."""
+
     kind: str
     version: str | None = None
     path: str | None = None
@@ -69,6 +73,8 @@ class Toolkit(Part, frozen=True, kw_only=True):
 
 
 class Compiler(Part, frozen=True, kw_only=True):
+    """A C++ compiler."""
+
     kind: Literal["gcc", "clang", "msvc"]
     version: str
     path: str | None = None
@@ -76,6 +82,8 @@ class Compiler(Part, frozen=True, kw_only=True):
 
 
 class Python(Part, frozen=True, kw_only=True):
+    """An interpreter; ``kind`` says where it comes from (system, venv, conda, uv)."""
+
     version: str
     path: str | None = None
     abi: str | None = None
@@ -107,6 +115,8 @@ class InstalledTorch(Part, frozen=True, kw_only=True):
 
 
 class Machine(Document, frozen=True, kw_only=True):
+    """What the doctor found out about a machine; unknown is None or missing."""
+
     os: Os
     cpu: Cpu = Cpu()
     memory_gib: float | None = None
@@ -138,6 +148,8 @@ class Check(Part, frozen=True, kw_only=True):
 
 
 class Ready(Part, frozen=True, kw_only=True):
+    """Is the machine ready to build torch, and to use it?"""
+
     build: bool
     use: bool
 

@@ -164,6 +164,8 @@ class CellRow(Part, frozen=True, kw_only=True):
 
 
 class MatrixStatus(Document, frozen=True, kw_only=True):
+    """Where every cell of a matrix stands."""
+
     root: str
     rows: tuple[CellRow, ...]
     refused: tuple[RefusedCell, ...] = ()

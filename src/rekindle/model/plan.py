@@ -152,6 +152,8 @@ class BuildRecipe(Part, frozen=True, kw_only=True):
 
 
 class Alternative(Part, frozen=True, kw_only=True):
+    """Another way that would work, and what it costs."""
+
     answer: Answer
     torch: VersionText | None = None
     variant: Tag | None = None

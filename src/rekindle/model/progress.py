@@ -24,8 +24,11 @@ class Progress(Protocol):
 class Silent:
     """Nobody listens."""
 
-    def stage(self, name: str, detail: str = "") -> None: ...
+    def stage(self, name: str, detail: str = "") -> None:
+        """Nothing is said of a stage."""
 
-    def step(self, done: float, total: float | None, detail: str = "") -> None: ...
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        """Nothing is said of a step."""
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        """Nothing is said."""

@@ -13,6 +13,8 @@ PatchState = Literal["clean", "applied", "already", "conflict", "not-needed", "u
 
 
 class AppliedPatch(Part, frozen=True, kw_only=True):
+    """A patch and how it stands to a tree; see :data:`PatchState`."""
+
     id: str
     state: PatchState
     sha256: str | None = None
@@ -49,6 +51,7 @@ class SourceTree(Document, frozen=True, kw_only=True):
 
     @property
     def conflicts(self) -> tuple[AppliedPatch, ...]:
+        """The patches that fit neither way."""
         return tuple(patch for patch in self.patches if patch.state == "conflict")
 
 
@@ -92,6 +95,8 @@ class RecordedFile(Part, frozen=True, kw_only=True):
 
 
 class RecordedPatch(Part, frozen=True, kw_only=True):
+    """A patch we applied, by the SHA-256 of its text."""
+
     id: str
     sha256: str
     files: tuple[str, ...] = ()
@@ -112,6 +117,8 @@ class TreeRecord(Document, frozen=True, kw_only=True):
 
 
 class JournalEdit(Part, frozen=True, kw_only=True):
+    """One file of a change that has begun: its content before and after, by digest."""
+
     path: str
     before: str | None = None
     after: str | None = None

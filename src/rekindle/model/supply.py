@@ -77,6 +77,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
 
     @property
     def folder(self) -> str:
+        """Where it belongs in the tree."""
         return self.path or f"third_party/{self.name}"
 
 

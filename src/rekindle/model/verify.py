@@ -27,6 +27,8 @@ class Crash(Part, frozen=True, kw_only=True):
 
 
 class VerifyCheck(Part, frozen=True, kw_only=True):
+    """One check and how it ended."""
+
     id: str
     status: VerifyStatus
     detail: str = ""
@@ -78,6 +80,8 @@ class VerifyReport(Document, frozen=True, kw_only=True):
 
 
 class VerifyChange(Part, frozen=True, kw_only=True):
+    """A check that ended differently; None where a report does not have it."""
+
     id: str
     before: VerifyStatus | None
     after: VerifyStatus | None

@@ -25,6 +25,7 @@ def key(text: str) -> Key:
 
 
 def is_version(text: str) -> bool:
+    """Does it begin with a number?"""
     return _NUMBERS.match(text.lstrip("v")) is not None
 
 
@@ -38,6 +39,7 @@ def compare(left: str, right: str) -> int:
 
 
 def at_least(version: str, floor: str) -> bool:
+    """Is it the floor or newer?"""
     return compare(version, floor) >= 0
 
 

@@ -69,6 +69,8 @@ class DataFiles(Part, frozen=True, kw_only=True):
 
 
 class WheelGpu(Part, frozen=True, kw_only=True):
+    """The GPU axis: what the wheel says of itself, what its own kernels hold, and every library."""
+
     declared: tuple[str, ...] = ()
     torch_kernels: Kernels = Kernels()
     static_libraries: Kernels = Kernels()
@@ -88,6 +90,8 @@ class Evidence(Part, frozen=True, kw_only=True):
 
 
 class IsaUse(Part, frozen=True, kw_only=True):
+    """How many functions use an instruction set, with a few names."""
+
     isa: str
     functions: int
     examples: tuple[str, ...] = ()
@@ -121,6 +125,8 @@ class WheelCpu(Part, frozen=True, kw_only=True):
 
 
 class LibraryLinks(Part, frozen=True, kw_only=True):
+    """What one library asks of the loader."""
+
     file: str
     soname: str | None = None
     needed: tuple[str, ...] = ()
@@ -140,6 +146,8 @@ class External(Part, frozen=True, kw_only=True):
 
 
 class Links(Part, frozen=True, kw_only=True):
+    """The link axis of the whole wheel: what it needs, brings, and expects outside."""
+
     needed: tuple[str, ...] = ()
     bundled: tuple[str, ...] = ()
     external: tuple[str, ...] = ()
@@ -161,6 +169,8 @@ class Finding(Part, frozen=True, kw_only=True):
 
 
 class AxisVerdict(Part, frozen=True, kw_only=True):
+    """What one axis says about a machine."""
+
     axis: Axis
     runs: Runs
     code: str
@@ -178,6 +188,8 @@ class Verdict(Part, frozen=True, kw_only=True):
 
 
 class WheelReport(Document, frozen=True, kw_only=True):
+    """What a wheel, a library or an installed package really contains."""
+
     name: str | None = None
     version: str | None = None
     tags: tuple[str, ...] = ()
@@ -208,6 +220,8 @@ class Difference(Part, frozen=True, kw_only=True):
 
 
 class WheelDiff(Document, frozen=True, kw_only=True):
+    """What changed from one wheel to another."""
+
     before: str
     after: str
     differences: tuple[Difference, ...] = ()

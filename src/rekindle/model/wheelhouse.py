@@ -55,6 +55,8 @@ class RowLibrary(Part, frozen=True, kw_only=True):
 
 
 class RowProof(Part, frozen=True, kw_only=True):
+    """A verification that lies beside a wheel: how it ended and where it ran."""
+
     passed: int
     failed: int
     skipped: int
@@ -99,6 +101,8 @@ class Catalogue(Document, frozen=True, kw_only=True):
 
 
 class AddedWheel(Part, frozen=True, kw_only=True):
+    """One wheel given to ``index add``."""
+
     file: str
     state: str
     sha256: str
@@ -115,6 +119,8 @@ class Added(Document, frozen=True, kw_only=True):
 
 
 class Yanked(Document, frozen=True, kw_only=True):
+    """``index yank``: the reason, or None where the wheel is offered again."""
+
     root: str
     file: str
     yanked: str | None

@@ -43,6 +43,7 @@ from rekindle.spark import unpack as spark
 
 
 def run_demo(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
+    """Walk, with the workspace held, and write the report."""
     with workspace.lock("demo", wait=3600.0, say=progress.note):
         return reported(_walk(workspace, options, progress))
 

@@ -90,6 +90,7 @@ def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progre
 
 
 def fat_is_there(report: BundleReport) -> bool:
+    """Is the kept report still true: the fat wheel lies there unchanged (or none was needed)?"""
     return report.out is None or (Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256)
 
 
@@ -105,6 +106,7 @@ def fetch_tree(workspace: Workspace, progress: Progress) -> SourceTree:
 
 
 def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
+    """The tree with the patches this build needs; a patch that does not fit ends the walk."""
     tree = source_patch(root, plan=workspace.plan, python=python)
     if tree.conflicts:
         names = ", ".join(patch.id for patch in tree.conflicts)
@@ -116,5 +118,6 @@ def patch_tree(root: Path, workspace: Workspace, python: str) -> SourceTree:
 
 
 def wheel_is_there(built: BuildResult) -> bool:
+    """Does the wheel lie there with the digest it was built with?"""
     wheel = Path(built.wheel)
     return wheel.is_file() and sha256_of(wheel) == built.wheel_sha256

@@ -66,6 +66,7 @@ def find_python(machine: Machine, wanted: str | None) -> str:
 
 
 def environment_python(folder: Path) -> Path:
+    """The interpreter of a virtual environment."""
     return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 

@@ -52,6 +52,7 @@ Confirm = Callable[[Plan, Callable[[], str]], bool]
 
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
+    """Walk, with the workspace held, and write the report."""
     with workspace.lock("up", wait=3600.0, say=progress.note):
         return reported(_walk(workspace, options, progress, confirm))
 

@@ -32,6 +32,8 @@ def digest(*inputs: Any) -> str:
 
 
 class Walk:
+    """One walk: its legs so far, and where their documents are kept."""
+
     def __init__(self, workspace: Workspace, progress: Progress) -> None:
         self.workspace = workspace
         self.progress = progress
@@ -138,10 +140,13 @@ class Within:
         self._outer = outer
 
     def stage(self, name: str, detail: str = "") -> None:
+        """A stage of the leg, as a line."""
         self._outer.note(f"{name}: {detail}" if detail else name)
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
+        """How far the leg is."""
         self._outer.step(done, total, detail)
 
     def note(self, text: str) -> None:
+        """A remark, indented under the leg."""
         self._outer.note(f"  {text}")

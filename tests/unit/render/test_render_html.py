@@ -1,0 +1,63 @@
+"""Documents in a notebook: every one that people are shown has its view, and nothing strangers wrote is markup."""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.model.document import Document, encode
+from rekindle.model.machine import Machine, Os
+from rekindle.render.html import VIEWS, find_view, render_html
+
+ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
+
+
+def views_in_the_room() -> dict[str, list[str]]:
+    """Document class -> the public functions of this room that show it."""
+    found: dict[str, list[str]] = {}
+    for path in ROOM.glob("*.py"):
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and len(node.args.args) == 2:
+                first, second = (ast.unparse(arg.annotation) if arg.annotation else "" for arg in node.args.args)
+                if second == "Screen":
+                    found.setdefault(first, []).append(f"{path.stem}.{node.name}")
+    return found
+
+
+def test_every_view_is_listed_under_its_document() -> None:
+    listed = {name.split(".")[1] for name in VIEWS}
+    assert listed == set(views_in_the_room())
+    for name, place in VIEWS.items():
+        assert place in views_in_the_room()[name.split(".")[1]]
+
+
+def test_the_text_is_what_the_terminal_shows() -> None:
+    found = api.explain("nvcc fatal   : Unsupported gpu architecture 'compute_120'")
+    page = found._repr_html_()
+    assert page is not None and page.count("<span") == page.count("</span>") > 0
+    text = html.unescape(re.sub(r"<[^>]+>", "", page))
+    assert found.matches[0].cause.split(".")[0][:40] in " ".join(text.split()) and "\x1b" not in text
+
+
+def test_what_strangers_wrote_stays_text() -> None:
+    evil = "<script>alert(1)</script>\x1b[31m"
+    match = Match(id="x", confidence="low", cause=evil, evidence=evil, title=evil, fix=(evil,))
+    page = render_html(Diagnosis(matches=(match,)))
+    assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
+
+
+def test_without_a_view_the_json_is_shown() -> None:
+    machine = Machine(os=Os(system="linux", distro="<b>"))
+    assert find_view(machine) is None
+    assert render_html(machine) == f'<pre style="line-height:1.4">{html.escape(encode(machine).decode())}</pre>'
+
+
+def test_nobody_knows_how_without_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.model.document._shown", [])
+    assert Document()._repr_html_() is None
