@@ -13,8 +13,8 @@ import pytest
 
 import tiny_wheels
 from rekindle.api.journey import up
-from rekindle.api.journey.install import environment_python
 from rekindle.errors import StageFailed
+from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
@@ -62,7 +62,7 @@ def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
     def run() -> dict[str, str]:
-        options = up.UpOptions(wish=Wish(), python=str(environment_python(environment)))
+        options = up.UpOptions(wish=Wish(), python=str(python_of(environment)))
         journey = up.run_up(Workspace(tmp_path / "work"), options, Silent(), lambda *_: True)
         assert journey.arrived and journey.verification is not None
         assert journey.verification.wheel_sha256 == journey.wheel_sha256

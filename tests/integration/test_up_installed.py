@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import tiny_wheels
-from rekindle.api.journey.install import environment_python, foresee, install
+from rekindle.api.journey.install import foresee, install
 from rekindle.api.journey.installed import look_into
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Plan, Request
@@ -65,7 +66,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def python(environment: Path) -> Iterator[str]:
-    yield str(environment_python(environment))
+    yield str(python_of(environment))
     for left in environment.rglob("site-packages/*"):
         if left.name.startswith(("torch", "nvidia")):
             shutil.rmtree(left)

@@ -23,7 +23,7 @@ def export(
     """
     from rekindle.export.recipe import make_recipe
     from rekindle.export.scripts import NAMES, encode, render
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.model.export import Exported
     from rekindle.source.patches import load_patches
 
@@ -36,7 +36,7 @@ def export(
     path = None
     if out is not None:
         path = out / NAMES[format].format(recipe.folder) if out.is_dir() else out
-        write_atomically(path, encode(text, format))
+        write_for_user(path, encode(text, format))
         if format == "sh":
             path.chmod(path.stat().st_mode | 0o111)
     shown = str(path) if path else NAMES[format].format(recipe.folder)

@@ -58,7 +58,7 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
     from rekindle.errors import BadInput
     from rekindle.facts.canonical import reformat
     from rekindle.facts.load import HERE, MAX_FILE_BYTES
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.model.facts import FactsFormat
 
     chosen = tuple(files) or tuple(sorted(HERE.glob("*.toml")))
@@ -79,7 +79,7 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
         if wanted.encode() != raw:
             changed.append(path.name)
             if write:
-                write_atomically(path, wanted)
+                write_for_user(path, wanted)
     return FactsFormat(files=tuple(path.name for path in chosen), changed=tuple(changed), written=write)
 
 

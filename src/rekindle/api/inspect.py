@@ -140,10 +140,10 @@ def usual_pythons() -> list[str]:
     from pathlib import Path
 
     from rekindle.host.live import LiveHost
+    from rekindle.host.venv import python_of
 
     host = LiveHost()
-    inside = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
-    found = [str(Path(root, *inside)) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
+    found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
     found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
     # Two names of one environment are one; two environments may share the program their links lead to.
     return list({Path(path).parent: path for path in reversed(found) if Path(path).exists()}.values())[::-1]

@@ -193,7 +193,7 @@ def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> It
     from rekindle.build.governor import Governor
     from rekindle.build.history import load_history, save_history
     from rekindle.build.jobs import SHARED_JOBSERVER, cores
-    from rekindle.build.options import parse_size
+    from rekindle.build.options import memory_budget
     from rekindle.host.jobserver import open_jobserver
     from rekindle.matrix.local import LocalEngine
 
@@ -201,7 +201,7 @@ def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> It
     history = Path(lock.root) / "history.json"
     learnt = load_history(history)
     size = memory or lock.defaults.memory
-    budget = parse_size(size) if size else None
+    budget = memory_budget(size) if size else None
     server = open_jobserver(f"matrix {lock.root}")
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
     governor = Governor(server, learnt, max_jobs=lock.defaults.jobs or cores(), budget=budget)

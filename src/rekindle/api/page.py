@@ -18,9 +18,9 @@ _CHUNK = 64
 
 def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
     """Write the page that finds the torch for a card: one file that works offline, with or without a wheelhouse."""
-    from rekindle.errors import BadInput, StageFailed
+    from rekindle.errors import BadInput
     from rekindle.facts import load_facts
-    from rekindle.host.files import write_atomically
+    from rekindle.host.files import write_for_user
     from rekindle.index.cards import architectures
     from rekindle.index.catalogue import load_wheels
     from rekindle.index.page import render_page
@@ -36,10 +36,7 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
     facts = load_facts()
     grid = plan_grid(architectures(facts), progress or Silent())
     text, cards = render_page(facts, grid, rows, base="" if out is None else _base(root))
-    try:
-        write_atomically(target, text)
-    except OSError as error:
-        raise StageFailed(f"cannot write {target}: {error.strerror or error}") from error
+    write_for_user(target, text)
     return PageWritten(
         path=str(target.resolve()), bytes=len(text.encode()), gpus=cards, answers=len(grid.answers), wheels=len(rows)
     )

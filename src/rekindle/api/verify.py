@@ -36,12 +36,12 @@ def verify(
     ``gpu`` False claims nothing about a GPU; None asks for a kernel on one wherever the package was built for one.
     """
     from rekindle.errors import BadInput
+    from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
     from rekindle.model.document import encode, load
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
-    from rekindle.verify.disk_errors import write_report
     from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
     from rekindle.verify.root import user_cache
@@ -96,9 +96,9 @@ def verify(
         )
     report = proof_with_causes(report)
     if save is not None:
-        write_report(save, encode(report))
+        write_for_user(save, encode(report))
     if junit is not None:
-        write_report(junit, output.junit(report))
+        write_for_user(junit, output.junit(report))
     return report
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.build.engine import build
-from rekindle.build.options import BuildOptions, parse_size
+from rekindle.build.options import BuildOptions
 from rekindle.build.request import BuildRequest, make_order
 
-__all__ = ["BuildOptions", "BuildRequest", "build", "make_order", "parse_size"]
+__all__ = ["BuildOptions", "BuildRequest", "build", "make_order"]

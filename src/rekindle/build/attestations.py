@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rekindle import __version__
+from rekindle.formats.cyclonedx import render_bill
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
-_SPACE = uuid.UUID("6f2a3c1e-2f0b-5c8e-9d35-6c1f0a5e7b11")
 _GITMODULE = re.compile(r'\[submodule "([^"]+)"\]([^[]*)')
 
 
@@ -65,23 +65,14 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
         "purl": f"pkg:pypi/{name}@{version}",
         "bom-ref": f"pkg:pypi/{name}@{version}",
     }
-    if tree.patches:
+    if tree.patched:
         product["pedigree"] = {
             "patches": [
                 {"type": "unofficial", "diff": {"text": {"content": f"{patch.id} sha256:{patch.sha256 or 'unknown'}"}}}
-                for patch in tree.patches
-                if patch.state in ("applied", "already")
+                for patch in tree.patched
             ]
         }
-    body = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": {"component": product, "tools": {"components": [{"type": "application", "name": "rekindle"}]}},
-        "components": inside,
-    }
-    digest = json.dumps(body, sort_keys=True)
-    return _json({**body, "serialNumber": f"urn:uuid:{uuid.uuid5(_SPACE, digest)}"})
+    return render_bill(product, inside, tool_version=__version__)
 
 
 def provenance(
@@ -95,7 +86,7 @@ def provenance(
     elif tree.digest:
         materials.append({"uri": tree.origin or tree.project, "digest": {"sha256": tree.digest}})
     materials += [
-        {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patches if patch.sha256
+        {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
     ]
     return _json({
         "_type": "https://in-toto.io/Statement/v1",

@@ -54,7 +54,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         plan_digest=digest,
         source_commit=work.tree.commit,
         source_digest=work.tree.digest,
-        patches=work.tree.patches,
+        patches=work.tree.patched,
         toolchain=dict(work.toolchain),
         environment=dict(env.chosen),
         phases=tuple(work.phases),
@@ -95,7 +95,7 @@ def _identity(work: Work, digest: str) -> bytes:
         "plan_digest": digest,
         "source_commit": work.tree.commit,
         "source_digest": work.tree.digest,
-        "patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patches],
+        "patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched],
     })  # fmt: skip
 
 

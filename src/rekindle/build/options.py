@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from rekindle.errors import BadInput
+from rekindle.model.size import parse_size
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 MIN_MEMORY_BYTES = 64 * 1024 * 1024
 
 
@@ -32,12 +30,9 @@ class BuildOptions:
         return replace(self, clean=False)
 
 
-def parse_size(text: str) -> int:
-    """``8G``, ``8GiB``, ``1500m``, ``2.5 GB``: always powers of 1024, as compilers' memory is meant."""
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise BadInput(f"{text!r} is no size", remedy="write for example 8G or 1500M")
-    size = int(float(match[1]) * 1024 ** _POWER[match[2].lower()])
+def memory_budget(text: str) -> int:
+    """Bytes for all compilers together: ``16``, ``8G``, ``1500M``."""
+    size = parse_size(text)
     if size < MIN_MEMORY_BYTES:
         raise BadInput(f"{text!r} is too small for any compiler", remedy="write for example 8G or 1500M")
     return size

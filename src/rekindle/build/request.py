@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.build.foreign import check_names
-from rekindle.build.options import LAUNCHERS, BuildOptions, parse_size
+from rekindle.build.options import LAUNCHERS, BuildOptions, memory_budget
 from rekindle.errors import BadInput
 from rekindle.host.workspace import Workspace, default_workspace
 from rekindle.model.document import load
@@ -60,7 +60,7 @@ def make_order(request: BuildRequest) -> Order:
         raise BadInput("--jobs is at least 1")
     options = BuildOptions(
         jobs=request.jobs,
-        memory_bytes=parse_size(request.memory) if request.memory else None,
+        memory_bytes=memory_budget(request.memory) if request.memory else None,
         launcher=request.launcher,
         clean=request.clean,
         target=request.target,

@@ -19,6 +19,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
+from rekindle.host.venv import bin_of, python_of
 from rekindle.model.pins import pin_requirement
 
 _PROBE = (
@@ -130,9 +131,7 @@ def prepare_target(
     interpreter: Interpreter, folder: Path, wanted: Sequence[str], env: Mapping[str, str], say: Callable[[str], None]
 ) -> TargetPython:
     """Make or complete the environment in ``folder``."""
-    windows = os.name == "nt"
-    bin_folder = folder / ("Scripts" if windows else "bin")
-    python = bin_folder / ("python.exe" if windows else "python")
+    bin_folder, python = bin_of(folder), python_of(folder)
     stamp = folder / "rekindle-ready"
     digest = hashlib.sha256("\n".join([interpreter.path, interpreter.version, *wanted]).encode()).hexdigest()
     ready = TargetPython(interpreter=interpreter, python=str(python), bin=bin_folder)

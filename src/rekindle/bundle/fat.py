@@ -55,8 +55,8 @@ def make_fat(order: Order, progress: Progress) -> BundleReport:
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise BadInput(f"{order.wheel.name} is no readable wheel: {error}") from error
     except OSError as error:
-        raise StageFailed(
-            f"cannot bundle {order.wheel.name}: {error.strerror or error}",
+        raise BadInput(
+            f"cannot bundle {order.wheel.name} into {order.out}: {error.strerror or error}",
             remedy="nothing was written; make room or give a writable directory with --out",
         ) from error
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rekindle import __version__
 from rekindle.bundle.rules import Rules
+from rekindle.formats.cyclonedx import render_bill
 from rekindle.model.bundle import Brought
 
 # The packages through which official wheels get the same libraries.
@@ -74,14 +74,4 @@ def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rul
                 ],
             }
         )
-    document = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": {
-            "component": {"type": "library", "name": subject},
-            "tools": {"components": [{"type": "application", "name": "rekindle", "version": __version__}]},
-        },
-        "components": components,
-    }
-    return json.dumps(document, indent=2).encode() + b"\n"
+    return render_bill({"type": "library", "name": subject}, components, tool_version=__version__)

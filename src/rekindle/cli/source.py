@@ -22,8 +22,6 @@ EXAMPLES = """examples:
 """
 _FACTS = ("cmake", "compiler", "setuptools", "numpy", "glibc", "cuda", "rocm", "fmt", "os", "arch", "backend")
 
-_EXAMPLE = {"compiler": '"gcc 13.2"', "os": "linux|windows", "arch": "x86_64|aarch64", "backend": "cpu|cuda|rocm"}
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)

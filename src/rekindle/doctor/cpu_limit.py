@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rekindle.doctor.cgroups import groups_of
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import text_of
+from rekindle.host.cgroups import groups_of
 
 
 def allowed_processors(host: Asking) -> float | None:
@@ -19,7 +19,7 @@ def allowed_processors(host: Asking) -> float | None:
 
 def _quota(host: Asking) -> float | None:
     best: float | None = None
-    for version, place in groups_of(host, "cpu"):
+    for version, place in groups_of(host.read, "cpu"):
         if version == 2:
             words = text_of(host.read(f"{place}/cpu.max")).split()
         else:

@@ -1,19 +1,16 @@
 """How much memory this process may really use: the smallest of the machine, its container and its job.
 
-A container's limit is a file: cgroup v2 ``memory.max``, cgroup v1 ``memory.limit_in_bytes``, at every level
-from the process's own group up to the root that is mounted here.
+A container's limits are files: cgroup v2 ``memory.max`` and ``memory.high``, cgroup v1 ``memory.limit_in_bytes``, at
+every level from the process's own group up to the root that is mounted here.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from rekindle.doctor.cgroups import groups_of
 from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import lines_of, text_of
-
-# cgroup v1 says "no limit" as a page-rounded LONG_MAX; nothing real comes near.
-_NO_LIMIT = 1 << 60
+from rekindle.doctor.text import lines_of
+from rekindle.host.cgroups import groups_of, memory_limit
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,9 +56,8 @@ def _by_call(host: Asking) -> Limits:
 def cgroup_limit(host: Asking) -> tuple[int, str] | None:
     """The smallest limit above this process, and which kind of group said so."""
     best: tuple[int, str] | None = None
-    for version, place in groups_of(host, "memory"):
-        name = "memory.max" if version == 2 else "memory.limit_in_bytes"
-        value = text_of(host.read(f"{place}/{name}")).strip()
-        if value.isdigit() and int(value) < _NO_LIMIT and (best is None or int(value) < best[0]):
-            best = int(value), f"cgroup v{version}"
+    for version, place in groups_of(host.read, "memory"):
+        limit = memory_limit(host.read, version, place)
+        if limit is not None and (best is None or limit < best[0]):
+            best = limit, f"cgroup v{version}"
     return best

@@ -50,9 +50,8 @@ class Seen:
     kept: list[Event] = field(default_factory=list)
     last: Event | None = None
 
-    @property
-    def tired(self) -> bool:
-        """Counts the call: of many, one in fifty is looked at."""
+    def pass_over(self) -> bool:
+        """May this one be left unread? Of many, one in fifty is looked at; the call is counted."""
         if self.count < _ENOUGH:
             return False
         self.passed_over += 1
@@ -115,7 +114,7 @@ class Watcher:
 
         for pattern, is_rule, key in self._users[index]:
             place = reading.rules if is_rule else reading.signals
-            if key in place and place[key].tired:
+            if key in place and place[key].pass_over():
                 continue
             text = around(pattern.before, pattern.lines)
             found = compiled(pattern.regex).search(text) if pattern.regex else None

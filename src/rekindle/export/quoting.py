@@ -79,11 +79,6 @@ def batch_word(text: str) -> Quoted:
     return Quoted(word.replace("%", "%%"))
 
 
-def batch_echo(text: str) -> Quoted:
-    """Text after ``echo`` outside of any block."""
-    return Quoted("".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in plain_text(text)).replace("%", "%%"))
-
-
 def batch_remark(text: str) -> Quoted:
     """Text after ``rem``: one line, whatever was in it; cmd looks for percent signs and carets even there."""
     return Quoted(comment(text).replace("%", "%%").replace("^", "^^").rstrip("^"))

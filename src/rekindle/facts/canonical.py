@@ -8,13 +8,11 @@ A test holds every shipped file to it, and ``rekindle facts format`` writes it.
 
 from __future__ import annotations
 
-import json
-import re
 import tomllib
 from collections.abc import Mapping
 from typing import Any
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+from rekindle.model.toml import toml_key, toml_value
 
 
 def dump(tables: Mapping[str, Any]) -> str:
@@ -22,14 +20,15 @@ def dump(tables: Mapping[str, Any]) -> str:
     lines: list[str] = []
     for name, value in tables.items():
         if not isinstance(value, (dict, list)):
-            lines.append(f"{_key(name)} = {_value(value)}")
+            lines.append(f"{toml_key(name)} = {toml_value(value)}")
     for name, value in tables.items():
         if isinstance(value, dict):
             for row_name, row in value.items():
-                lines += ["", f"[{_key(name)}.{_key(row_name)}]", *_row(row, f"{_key(name)}.{_key(row_name)}")]
+                path = f"{toml_key(name)}.{toml_key(row_name)}"
+                lines += ["", f"[{path}]", *_row(row, path)]
         elif isinstance(value, list):
             for row in value:
-                lines += ["", f"[[{_key(name)}]]", *_row(row, _key(name))]
+                lines += ["", f"[[{toml_key(name)}]]", *_row(row, toml_key(name))]
     return "\n".join(lines) + "\n"
 
 
@@ -54,37 +53,14 @@ def reformat(text: str) -> str:
 
 
 def _row(row: Mapping[str, Any], path: str) -> list[str]:
-    lines = [f"{_key(name)} = {_value(value)}" for name, value in row.items() if not _is_long(value)]
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in row.items() if not _is_long(value)]
     for name, value in row.items():
         if _is_long(value):
-            lines.append(f"[{path}.{_key(name)}]")
-            lines += [f"{_key(inner)} = {_value(item)}" for inner, item in value.items()]
+            lines.append(f"[{path}.{toml_key(name)}]")
+            lines += [f"{toml_key(inner)} = {toml_value(item)}" for inner, item in value.items()]
     return lines
 
 
 def _is_long(value: Any) -> bool:
     """Tables of many entries get lines of their own; small ones stay inline."""
     return isinstance(value, dict) and len(value) > 5
-
-
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _string(name)
-
-
-def _string(text: str) -> str:
-    # JSON's escapes are a subset of TOML's; 0x7f is the one character TOML forbids and JSON allows.
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(name)} = {_value(item)}" for name, item in value.items()) + " }"
-    raise TypeError(f"no TOML form for {type(value).__name__}")

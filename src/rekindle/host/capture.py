@@ -17,7 +17,8 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.record import Record
-from rekindle.host.toml import render_key, render_table, render_value
+from rekindle.host.toml import render_table, render_value
+from rekindle.model.toml import toml_key
 
 SCHEMA = 1
 _MAX_BYTES = 16 << 20
@@ -56,17 +57,17 @@ def render_capture(record: Record) -> str:
     table("access", record.access)
     table("memory", _fields(record.memory))
     for path, disk in record.disks.items():
-        table(f"disks.{render_key(path)}", _fields(disk))
+        table(f"disks.{toml_key(path)}", _fields(disk))
     if record.cpuid:
         leaves = [[*where, *registers] for where, registers in record.cpuid.leaves.items()]
         table("cpuid", {"xcr0": record.cpuid.xcr0, "leaves": leaves})
     table("nvml", record.nvml or {})
     for kind, answers in (("pythons", record.pythons), ("torches", record.torches)):
         for path, answer in answers.items():
-            table(f"{kind}.{render_key(path)}", answer or {})
+            table(f"{kind}.{toml_key(path)}", answer or {})
     for name, key in record.registry.items():
         if key is not None:
-            table(f"registry.{render_key(name)}", {"values": dict(key.values), "keys": list(key.keys)})
+            table(f"registry.{toml_key(name)}", {"values": dict(key.values), "keys": list(key.keys)})
     for run in record.runs:
         said = {"argv": list(run.argv), "code": run.code, "timed_out": run.timed_out or None}
         parts.append(f"\n[[run]]\n{render_table({**said, 'out': run.out or None, 'err': run.err or None})}")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-_NO_LIMIT = 1 << 60
+from rekindle.host.cgroups import groups_of, memory_limit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +35,7 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
     machine = _meminfo(fs)
     if machine is None:
         return None
-    groups = [group for group in (_version_2(fs), _version_1(fs)) if group]
+    groups = _limits(fs)
     tightest = min([machine, *groups], key=lambda memory: memory.available)
     return MemoryNow(
         total=min(memory.total for memory in [machine, *groups]),
@@ -58,73 +59,40 @@ def _meminfo(fs: Path) -> MemoryNow | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _group_levels(fs: Path, version: int) -> tuple[Path, ...]:
-    """The folders to read, found once: a process does not change its control group while it builds."""
-    name, kind, option = ("", "cgroup2", "") if version == 2 else ("memory", "cgroup", "memory")
-    path, mount = _groups(fs).get(name), _mount(fs, kind, option)
-    if path is None or mount is None:
-        return ()
-    limits = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
-    return tuple(level for level in _levels(mount, path) if any((level / limit).exists() for limit in limits))
+def _group_levels(fs: Path) -> tuple[tuple[int, str], ...]:
+    """The groups that set a limit, found once: a process does not change its control group while it builds."""
+    read = _reader(fs)
+    return tuple(group for group in groups_of(read, "memory") if memory_limit(read, *group) is not None)
 
 
-def _groups(fs: Path) -> dict[str, str]:
-    """Controller → path of our group; the unified hierarchy has the empty name."""
-    found = {}
-    for line in _text(fs / "proc/self/cgroup").splitlines():
-        _, controllers, path = ([*line.split(":", 2), "", ""])[:3]
-        for controller in controllers.split(","):
-            found[controller] = path
+def _limits(fs: Path) -> list[MemoryNow]:
+    read, found = _reader(fs), []
+    for version, place in _group_levels(fs):
+        limit = memory_limit(read, version, place)
+        if limit is None:
+            continue
+        level = fs / place.lstrip("/")
+        name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
+        used = _number(level / name) - _reclaimable(level, prefix)
+        found.append(
+            MemoryNow(
+                total=limit,
+                available=max(0, limit - used),
+                limited_by=f"control group {level}",
+                pressure=_pressure(_text(level / "memory.pressure")) if version == 2 else 0.0,
+            )
+        )
     return found
 
 
-def _mount(fs: Path, kind: str, option: str) -> Path | None:
-    """Where a hierarchy is mounted, from /proc/self/mountinfo."""
-    for line in _text(fs / "proc/self/mountinfo").splitlines():
-        left, _, right = line.partition(" - ")
-        fields, after = left.split(), right.split()
-        if len(fields) < 5 or len(after) < 3 or after[0] != kind:
-            continue
-        if not option or option in after[2].split(","):
-            return fs / fields[4].replace("\\040", " ").lstrip("/")
-    return None
+def _reader(fs: Path) -> Callable[[str], bytes | None]:
+    def read(path: str) -> bytes | None:
+        try:
+            return (fs / path.lstrip("/")).read_bytes()
+        except OSError:
+            return None
 
-
-def _levels(mount: Path, path: str) -> list[Path]:
-    """Our group and every one above it. Inside a container the path may not exist: then the mount is ours."""
-    place = mount / path.lstrip("/")
-    if ".." in Path(path).parts or not place.is_dir():
-        return [mount]
-    return [place, *(parent for parent in place.parents if parent == mount or mount in parent.parents)]
-
-
-def _version_2(fs: Path) -> MemoryNow | None:
-    tightest = None
-    for level in _group_levels(fs, 2):
-        limit = min(_number(level / "memory.max"), _number(level / "memory.high"))
-        if limit >= _NO_LIMIT:
-            continue
-        used = _number(level / "memory.current", missing=0) - _reclaimable(level, "")
-        now = MemoryNow(
-            total=limit,
-            available=max(0, limit - used),
-            limited_by=f"control group {level}",
-            pressure=_pressure(_text(level / "memory.pressure")),
-        )
-        tightest = now if tightest is None or now.available < tightest.available else tightest
-    return tightest
-
-
-def _version_1(fs: Path) -> MemoryNow | None:
-    tightest = None
-    for level in _group_levels(fs, 1):
-        limit = _number(level / "memory.limit_in_bytes")
-        if limit >= _NO_LIMIT:
-            continue
-        used = _number(level / "memory.usage_in_bytes", missing=0) - _reclaimable(level, "total_")
-        now = MemoryNow(total=limit, available=max(0, limit - used), limited_by=f"control group {level}")
-        tightest = now if tightest is None or now.available < tightest.available else tightest
-    return tightest
+    return read
 
 
 def _reclaimable(level: Path, prefix: str) -> int:
@@ -141,9 +109,9 @@ def _pressure(text: str) -> float:
     return 0.0
 
 
-def _number(path: Path, *, missing: int = _NO_LIMIT) -> int:
+def _number(path: Path) -> int:
     text = _text(path).strip()
-    return int(text) if text.isdigit() else missing
+    return int(text) if text.isdigit() else 0
 
 
 def _text(path: Path) -> str:

@@ -1,58 +1,51 @@
-"""Writes plain values as TOML a person can read: long texts as they are, in literal blocks."""
+"""A capture as TOML that a person can read: long texts as they are, in literal blocks."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+from rekindle.model.toml import toml_key, toml_text, toml_value
+
 # What a literal string may hold: everything but control characters (tab and newline are allowed).
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_WIDE = 90
 
 
-def render_key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _inline(key)
+def render_text(text: str) -> str:
+    """Literal where it reads better: several lines, Windows paths."""
+    if _CONTROL.search(text) or "'''" in text or text.endswith("'"):
+        return toml_text(text)
+    return f"'''\n{text}'''" if "\n" in text else _on_one_line(text)
 
 
-def render_string(text: str) -> str:
-    if _CONTROL.search(text) or "'''" in text or "\r" in text or text.endswith("'"):
-        # JSON's escapes are TOML's, but for DEL, which JSON leaves as it is.
-        return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if "\n" in text:
-        return f"'''\n{text}'''"
-    # Windows paths read better without doubled backslashes.
-    return f"'{text}'" if ("\\" in text or '"' in text) and "'" not in text else _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _on_one_line(text: str) -> str:
+    """Inside arrays and inline tables a text stays on its line."""
+    plain = "'" not in text and "\n" not in text and not _CONTROL.search(text)
+    return f"'{text}'" if plain and ("\\" in text or '"' in text) else toml_text(text)
 
 
 def render_value(value: Any) -> str:
-    """A value on one line (texts apart); None cannot be written, so leave such keys out."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (int, float)):
-        return repr(value)
+    """A value; what is None inside it is left out."""
     if isinstance(value, str):
-        return render_string(value)
-    if isinstance(value, Mapping):
-        inner = ", ".join(f"{render_key(str(k))} = {_inline(v)}" for k, v in value.items() if v is not None)
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, (list, tuple)):
-        items = [_inline(item) for item in value if item is not None]
-        if sum(map(len, items)) > 90:
+        return render_text(value)
+    whole = _without_none(value)
+    if isinstance(whole, list):
+        items = [toml_value(item, _on_one_line) for item in whole]
+        if sum(map(len, items)) > _WIDE:
             return "[\n" + "".join(f"  {item},\n" for item in items) + "]"
-        return f"[{', '.join(items)}]"
-    raise TypeError(f"no TOML form for {type(value).__name__}")
+    return toml_value(whole, _on_one_line)
 
 
-def _inline(value: Any) -> str:
-    """Inside arrays and inline tables a text stays on its line."""
-    return _quoted(value) if isinstance(value, str) and "\n" in value else render_value(value)
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value if item is not None]
+    return value
 
 
 def render_table(values: Mapping[str, Any]) -> str:
-    return "".join(f"{render_key(key)} = {render_value(value)}\n" for key, value in values.items() if value is not None)
+    """``key = value`` lines; what is None is left out."""
+    return "".join(f"{toml_key(key)} = {render_value(value)}\n" for key, value in values.items() if value is not None)

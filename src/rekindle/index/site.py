@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.errors import StageFailed
+from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
 from rekindle.index.rows import Piece, load_pieces
@@ -51,7 +51,7 @@ def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBu
             else:
                 written = _bring_up_to_date(house.root, projects, write_atomically, progress)
     except OSError as error:
-        raise StageFailed(
+        raise BadInput(
             f"cannot write the site in {house.root}: {error.strerror or error}",
             remedy="the site that was there is unchanged; make room or check the directory's permissions",
         ) from error

@@ -218,7 +218,7 @@ def _disk_errors(root: Path) -> Iterator[None]:
         free = ""
         with contextlib.suppress(OSError):
             free = f" ({shutil.disk_usage(root).free >> 20} MiB free)"
-        raise StageFailed(
+        raise BadInput(
             f"cannot write to the wheelhouse {root}: {error.strerror or error}{free}",
             remedy="nothing was changed; make room or give a writable directory with --root",
         ) from error

@@ -24,6 +24,11 @@ class AppliedPatch(Part, frozen=True, kw_only=True):
     source: str | None = None
     instead: str | None = None
 
+    @property
+    def is_in(self) -> bool:
+        """Is it in the tree now, put there by us or by others?"""
+        return self.state in ("applied", "already")
+
 
 class SourceTree(Document, frozen=True, kw_only=True):
     """``project`` is torch, torchvision, torchaudio or spark.
@@ -48,6 +53,11 @@ class SourceTree(Document, frozen=True, kw_only=True):
     repaired: str | None = None
     hipified: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def patched(self) -> tuple[AppliedPatch, ...]:
+        """The patches that are in the tree: what bills of materials, provenance and reports speak of."""
+        return tuple(patch for patch in self.patches if patch.is_in)
 
     @property
     def conflicts(self) -> tuple[AppliedPatch, ...]:

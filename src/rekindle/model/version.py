@@ -2,6 +2,10 @@
 
 ``key("2.10.0") > key("2.9")``. A local part (``+cu128``) and letters after the numbers do not count.
 ``matches("2.1.2", ">=2.1,<2.3")`` knows the few operators that facts and wishes use.
+
+The border to ``packaging.version``: these functions are for what the tables and people name (toolkits, drivers,
+compilers, C libraries, Pythons, torch releases), where 12.8 means every 12.8.x and a suffix is no pre-release.
+What a wheel, an index page or a requirement says about a *package* follows PEP 440 and is read with ``packaging``.
 """
 
 from __future__ import annotations

@@ -13,12 +13,12 @@ from rekindle.facts.gpus import find_gpu
 from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
 from rekindle.model.plan import Wish
+from rekindle.model.size import GIB, parse_size
 from rekindle.model.version import is_version
 from rekindle.plan.obstacles import OTHER_ARCHS
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
 _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(g|gb|gib|m|mb|mib|t|tb|tib)?", re.IGNORECASE)
 
 
 def machine_from_flags(
@@ -63,7 +63,7 @@ def machine_from_flags(
     return Machine(
         os=Os(system=system, distro=distro, glibc=glibc, arch=arch),
         cpu=processor,
-        memory_gib=parse_size(memory),
+        memory_gib=_gib(memory),
         gpus=cards,
         no_gpu=True if gpu and not cards else None,
         drivers=Drivers(nvidia=driver),
@@ -123,15 +123,9 @@ def _compilers(text: str | None) -> tuple[Compiler, ...]:
     return (Compiler(kind=kind, version=version),)  # type: ignore[arg-type]
 
 
-def parse_size(value: str | float | None) -> float | None:
+def _gib(value: str | float | None) -> float | None:
     """``16``, ``16G``, ``16 GiB`` → 16.0 GiB."""
-    if value is None or isinstance(value, (int, float)):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise BadInput(f"--memory wants a size like 16G, not {value!r}")
-    factor = {"m": 1 / 1024, "t": 1024.0}.get((match[2] or "g")[0].lower(), 1.0)
-    return float(match[1]) * factor
+    return parse_size(value) / GIB if isinstance(value, str) else value
 
 
 def machine_profile(name: str, facts: Facts) -> tuple[Machine, Wish]:

@@ -24,6 +24,7 @@ VIEWS = {
     "diagnosis.Catalogue": "diagnosis.view_catalogue",
     "diagnosis.Diagnosis": "diagnosis.view_diagnosis",
     "export.Exported": "export.render_exported",
+    "facts.FactsFormat": "facts.format_view",
     "facts.FactsCheck": "facts.check_view",
     "facts.SourcesView": "facts.sources_view",
     "facts.TableView": "facts.table_view",

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_atomically
+from rekindle.host.files import write_for_user
 from rekindle.host.git import Git
 from rekindle.model.source import SavedPatches
 from rekindle.source import history
@@ -61,7 +61,7 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
         target = folder / name
         if target.exists() and target.read_text(encoding="utf-8", errors="replace") != content:
             raise BadInput(f"{target} exists and is different", remedy="give another directory with --output DIR")
-        write_atomically(target, content)
+        write_for_user(target, content)
         files.append(str(target))
     if git.dirty():
         skipped.append("uncommitted changes are not saved: commit them first")

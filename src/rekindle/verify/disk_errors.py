@@ -6,10 +6,8 @@ import contextlib
 import errno
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_atomically
 
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 
@@ -26,11 +24,3 @@ def disk_errors() -> Iterator[None]:
         raise BadInput(
             f"cannot write to {place}: {error.strerror}", remedy="free some space there, or set TMPDIR to another disk"
         ) from error
-
-
-def write_report(path: Path, data: bytes) -> None:
-    """A report where the user wants it."""
-    try:
-        write_atomically(path, data)
-    except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error

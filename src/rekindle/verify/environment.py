@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.protocol import Host
+from rekindle.host.venv import python_of
 from rekindle.model.progress import Progress
 from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.subject import Subject
@@ -60,7 +60,7 @@ def make_environment(
     check_fits(subject, interpreter)
     installer = _installer(host, interpreter)
     _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
-    python = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    python = python_of(folder)
     progress.stage("installing", subject.path.name)
     wanted = [str(subject.path), *(extra if dependencies else ())]
     options = [option for place in find_links for option in ("--find-links", place)]

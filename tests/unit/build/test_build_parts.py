@@ -13,7 +13,7 @@ from rekindle.build.frontend import find_front_end
 from rekindle.build.history import History, Learnt, kind_of, load_history, save_history
 from rekindle.build.jobs import fixed_jobs
 from rekindle.build.naming import wheel_version
-from rekindle.build.options import parse_size
+from rekindle.build.options import memory_budget
 from rekindle.build.resume import forget_python
 from rekindle.build.target import requirements
 from rekindle.errors import BadInput
@@ -29,15 +29,18 @@ def plan(**how) -> Plan:
     return Plan(**{"answer": "build", "torch": "2.0.1", "build": recipe, **how})
 
 
-@pytest.mark.parametrize(("text", "size"), [("8G", 8 * GIB), ("1.5 GiB", 3 * GIB // 2), ("512m", GIB // 2)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8", 8 * GIB), ("64m", GIB // 16), ("8G", 8 * GIB), ("1.5 GiB", 3 * GIB // 2), ("512m", GIB // 2)],
+)
 def test_sizes(text: str, size: int) -> None:
-    assert parse_size(text) == size
+    assert memory_budget(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "8", "many", "-3G", "8 parsecs"])
+@pytest.mark.parametrize("text", ["", "8b", "0.05", "many", "-3G", "8 parsecs"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(BadInput):
-        parse_size(text)
+        memory_budget(text)
 
 
 def test_versions() -> None:

@@ -16,7 +16,7 @@ from rekindle.build.attestations import bill_of_materials, provenance, third_par
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.errors import StageFailed
 from rekindle.model.plan import Plan
-from rekindle.model.source import AppliedPatch, SourceTree
+from rekindle.model.source import AppliedPatch, PatchState, SourceTree
 
 FILES = {
     "torch/__init__.py": b"x = 1\n",
@@ -80,15 +80,23 @@ def test_attestations(tmp_path: Path) -> None:
         '[submodule "third_party/fmt"]\n path = third_party/fmt\n url = https://x/fmt\n'
     )
     assert third_party(tmp_path) == [{"name": "fmt", "url": "https://x/fmt"}]
-    patch = AppliedPatch(id="p1", state="clean", sha256="ab")
-    tree = SourceTree(project="torch", version="2.0", root=str(tmp_path), digest="cd", patches=(patch,))
+    states: tuple[PatchState, ...] = ("applied", "already", "clean", "conflict", "not-needed", "unknown")
+    patches = tuple(AppliedPatch(id=f"p-{state}", state=state, sha256="ab") for state in states)
+    tree = SourceTree(project="torch", version="2.0", root=str(tmp_path), digest="cd", patches=patches)
     first = bill_of_materials(tree, "2.0+rekindle.cpu", {"numpy": "1.26"}, {"ninja": "1.13"})
     assert first == bill_of_materials(tree, "2.0+rekindle.cpu", {"numpy": "1.26"}, {"ninja": "1.13"})
     bill = json.loads(first)
     assert {c["name"] for c in bill["components"]} == {"fmt", "numpy", "ninja"}
     assert bill["serialNumber"].startswith("urn:uuid:")
-    assert "p1" in json.dumps(bill["metadata"]["component"]["pedigree"])
+    # What is in the tree, by us or by others, and nothing that is not.
+    told = [patch["diff"]["text"]["content"] for patch in bill["metadata"]["component"]["pedigree"]["patches"]]
+    assert told == ["p-applied sha256:ab", "p-already sha256:ab"]
     statement = json.loads(provenance(Plan(answer="build"), "dd", tree, [("w.whl", "ee")], {"A": "1"}, {}))
+    materials = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert [each["uri"] for each in materials if each["uri"].startswith("patch:")] == [
+        "patch:p-applied",
+        "patch:p-already",
+    ]
     assert statement["subject"] == [{"name": "w.whl", "digest": {"sha256": "ee"}}]
     assert {"uri": "torch", "digest": {"sha256": "cd"}} in statement["predicate"]["buildDefinition"][
         "resolvedDependencies"

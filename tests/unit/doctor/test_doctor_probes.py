@@ -61,6 +61,16 @@ MEMINFO = b"MemTotal:       65970688 kB\nSwapTotal:       2097152 kB\n"
             8.0,
             "cgroup v2",
         ),
+        # memory.high slows a process down long before memory.max would kill it: the lower one counts.
+        (
+            {
+                "/proc/self/cgroup": b"0::/job\n",
+                "/sys/fs/cgroup/job/memory.max": b"8589934592\n",
+                "/sys/fs/cgroup/job/memory.high": b"4294967296\n",
+            },
+            4.0,
+            "cgroup v2",
+        ),
         # A limit above what the machine has limits nothing.
         ({"/proc/self/cgroup": b"0::/\n", "/sys/fs/cgroup/memory.max": b"999999999999\n"}, 62.9, None),
         # Hybrid: the unified tree has no memory controller, the old one has.

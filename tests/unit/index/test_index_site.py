@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from rekindle import api
-from rekindle.errors import StageFailed
+from rekindle.errors import BadInput
 from rekindle.index import site
 from rekindle.index.store import Wheelhouse
 from rekindle.model.document import decode
@@ -133,7 +133,7 @@ def test_a_full_disk_during_build_keeps_the_site(root: Path, tmp_path: Path, mon
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(site._Hidden, "__call__", full)
-    with pytest.raises(StageFailed, match="No space left"):
+    with pytest.raises(BadInput, match="No space left"):
         api.index_build(str(root))
     assert _snapshot(root) == old
 

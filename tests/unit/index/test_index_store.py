@@ -138,7 +138,7 @@ def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path, monkeypatch: py
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(store.os, "fsync", full)
-    with pytest.raises(StageFailed, match="No space left"):
+    with pytest.raises(BadInput, match="No space left"):
         _add(root, second)
     assert sorted(path for path in root.rglob("*") if path.is_file()) == before
 
@@ -147,7 +147,7 @@ def test_a_root_that_is_a_file_or_missing_wheel(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "tiny", "1.0")
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(StageFailed, match="cannot write"):
+    with pytest.raises(BadInput, match="cannot write"):
         _add(blocked, wheel)
     with pytest.raises(BadInput, match="cannot read"):
         _add(tmp_path / "house", tmp_path / "gone-1.0-py3-none-any.whl")

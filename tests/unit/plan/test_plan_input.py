@@ -29,7 +29,7 @@ from rekindle.cli.main import main
         (["--gpu", "sm_86", "--compiler", "tcc-1"], "gcc-13"),
         (["--gpu", "sm_86", "--python", "three"], "version number"),
         (["--gpu", "sm_86", "--driver", "new"], "version number"),
-        (["--gpu", "sm_86", "--memory", "much"], "like 16G"),
+        (["--gpu", "sm_86", "--memory", "much"], "no size"),
         (["--gpu", "sm_86", "--os", "beos"], "linux, windows or macos"),
         (["--gpu", "sm_86", "--arch", "ia64"], "x86_64 or aarch64"),
         (["--cpu", "ivybridge", "--arch", "aarch64"], "x86_64 CPU"),

@@ -12,9 +12,10 @@ import pytest
 from rekindle import api
 from rekindle.cli import main as front
 from rekindle.errors import BadInput, Exit, MissingTool
+from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.verify.disk_errors import disk_errors, write_report
+from rekindle.verify.disk_errors import disk_errors
 from rekindle.verify.emulator import find_emulator
 
 
@@ -40,7 +41,7 @@ def test_no_temporary_directory_at_all(monkeypatch: pytest.MonkeyPatch, capsys: 
 def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput):
-        write_report(tmp_path / "file" / "report.json", b"{}")
+        write_for_user(tmp_path / "file" / "report.json", b"{}")
 
 
 @pytest.mark.parametrize(

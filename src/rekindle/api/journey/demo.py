@@ -157,7 +157,7 @@ def _unpack(root: Path) -> bool:
 
 def _with_patches(plan: Plan, tree: SourceTree) -> Plan:
     assert plan.build is not None
-    ids = tuple(patch.id for patch in tree.patches if patch.state in ("applied", "already"))
+    ids = tuple(patch.id for patch in tree.patched)
     return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, patches=ids))
 
 

@@ -21,6 +21,7 @@ from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
+from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.journey import Installation, Package
 from rekindle.model.machine import Machine
@@ -65,14 +66,9 @@ def find_python(machine: Machine, wanted: str | None) -> str:
     )
 
 
-def environment_python(folder: Path) -> Path:
-    """The interpreter of a virtual environment."""
-    return folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-
-
 def make_environment(python: str, folder: Path, log: Path) -> Path:
     """A virtual environment, made once."""
-    exe = environment_python(folder)
+    exe = python_of(folder)
     if not exe.exists():
         _run([python, "-m", "venv", str(folder)], log, None)
     return exe

@@ -31,6 +31,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
+from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
@@ -110,7 +111,7 @@ class _Story:
 
     @property
     def python(self) -> str:
-        return self.options.python or str(installing.environment_python(self.environment))
+        return self.options.python or str(python_of(self.environment))
 
     @property
     def inputs(self) -> str:

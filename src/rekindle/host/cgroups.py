@@ -1,17 +1,22 @@
-"""The control groups this process is in, from its own up to the root that is mounted here (v1 and v2)."""
+"""The control groups this process is in, from its own up to the root that is mounted here (v1 and v2).
+
+Everything is read through a function, so that a recorded machine answers like a live one. ``memory.max`` kills,
+``memory.high`` slows down until nothing moves: for what a process may use, the lower of the two counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import lines_of
+Read = Callable[[str], bytes | None]
+# cgroup v1 says "no limit" as a page-rounded LONG_MAX; nothing real comes near.
+_NO_LIMIT = 1 << 60
 
 
-def groups_of(host: Asking, controller: str) -> Iterator[tuple[int, str]]:
+def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
     """Version and directory of every group whose limit of ``controller`` (memory, cpu) holds for this process."""
-    mounts = _mounts(host)
-    for line in lines_of(host.read("/proc/self/cgroup")):
+    mounts = _mounts(read)
+    for line in _lines(read("/proc/self/cgroup")):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
@@ -27,22 +32,38 @@ def groups_of(host: Asking, controller: str) -> Iterator[tuple[int, str]]:
             yield version, place
 
 
+def memory_limit(read: Read, version: int, place: str) -> int | None:
+    """What this one group allows, in bytes; None where it sets no limit."""
+    names = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
+    found = [int(text) for name in names if (text := _text(read(f"{place}/{name}")).strip()).isdigit()]
+    return min((value for value in found if value < _NO_LIMIT), default=None)
+
+
 def _upwards(root: str, below: str) -> list[str]:
     parts = [part for part in below.split("/") if part and part != ".."]
     return ["/".join([root.rstrip("/"), *parts[:count]]) for count in range(len(parts), -1, -1)]
 
 
-def _mounts(host: Asking) -> dict[str, tuple[str, str]]:
+def _mounts(read: Read) -> dict[str, tuple[str, str]]:
     """Controller ("" for the unified tree) → where it is mounted, and which part of it is the mounted root."""
     found: dict[str, tuple[str, str]] = {}
-    for line in lines_of(host.read("/proc/self/mountinfo")):
+    for line in _lines(read("/proc/self/mountinfo")):
         left, mark, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if not mark or len(fields) < 5 or not kind:
             continue
+        place = fields[4].replace("\\040", " ")
         if kind[0] == "cgroup2":
-            found.setdefault("", (fields[4], fields[3]))
+            found.setdefault("", (place, fields[3]))
         elif kind[0] == "cgroup":
             for name in kind[-1].split(","):
-                found.setdefault(name, (fields[4], fields[3]))
+                found.setdefault(name, (place, fields[3]))
     return found
+
+
+def _lines(raw: bytes | None) -> list[str]:
+    return _text(raw).splitlines()
+
+
+def _text(raw: bytes | None) -> str:
+    return (raw or b"").decode("utf-8", "replace")
