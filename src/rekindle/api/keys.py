@@ -29,6 +29,7 @@ def key_trust(path: Path, *, name: str | None = None, folder: Path | None = None
 
 
 def key_list(*, folder: Path | None = None) -> SigningKeys:
+    """The keys of this machine and those it believes."""
     return _answer(folder)
 
 

@@ -33,6 +33,8 @@ class ClaimsReport(Document, frozen=True, kw_only=True):
 
 
 class SigningKey(Part, frozen=True, kw_only=True):
+    """A key by its name and id; the secret part never leaves its file."""
+
     name: str
     id: str
     public: str
@@ -74,6 +76,8 @@ ProblemKind = Literal[
 
 
 class IndexProblem(Part, frozen=True, kw_only=True):
+    """Something on an index that is not as its list says."""
+
     kind: ProblemKind
     text: str
     file: str | None = None

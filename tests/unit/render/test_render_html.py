@@ -26,7 +26,7 @@ def views_in_the_room() -> dict[str, list[str]]:
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and len(node.args.args) == 2:
                 first, second = (ast.unparse(arg.annotation) if arg.annotation else "" for arg in node.args.args)
-                if second == "Screen":
+                if second == "Screen" and first != "object":
                     found.setdefault(first, []).append(f"{path.stem}.{node.name}")
     return found
 
