@@ -51,6 +51,8 @@ class SigningKeys(Document, frozen=True, kw_only=True):
 
 
 class ListedWheel(Part, frozen=True, kw_only=True):
+    """A wheel as the list names it."""
+
     file: str
     project: str
     version: str
