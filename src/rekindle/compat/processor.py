@@ -73,10 +73,12 @@ def code_starts(
     return answer("yes", "cpu-isa", f"{who} has all that is used without asking")
 
 
-def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts) -> Answer:
-    """A published x86-64 wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
+def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch: str | None = "x86_64") -> Answer:
+    """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
         return answer("unknown", "cpu-not-told", "what the CPU can do is not known")
+    if arch != "x86_64":
+        return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     have = frozenset(features)
     for hazard in facts.hazards.hazard:
         if hazard.concerns == "build" or hazard.effect != "breaks" or not hazard.cpu_lacks:

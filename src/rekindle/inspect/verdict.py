@@ -126,11 +126,13 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     lacking = set((found.want or "").split(", "))
     shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
     text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
-    # What was seen running weighs more than what was read: then only that place is in doubt.
+    # An official wheel is made to choose at run time, and the planner offers it: that it does not start at all takes
+    # a report of it. What was read then names the places that crash.
     if report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
-        seen = wheel_starts((report.version or "").split("+")[0], features, facts)
-        if seen.kind in ("yes", "partly"):
-            return [verdict("cpu", "partly", seen.code, f"{seen.text}; but {text}", "rekindle verify --level full")]
+        seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
+        if seen.kind != "no":
+            remedy = f"rekindle verify --level full --cpu {machine.cpu.microarchitecture or 'NAME'}"
+            return [verdict("cpu", "partly", "cpu-places", f"{text}; as a whole: {seen.text}", remedy)]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
 
 

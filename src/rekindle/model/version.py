@@ -47,6 +47,7 @@ def at_least(version: str, floor: str) -> bool:
     return compare(version, floor) >= 0
 
 
+@functools.lru_cache(maxsize=4096)
 def minor(text: str) -> str:
     """``2.8`` of ``2.8.1``."""
     return ".".join(str(part) for part in key(text)[:2])

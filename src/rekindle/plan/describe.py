@@ -92,7 +92,7 @@ def _check_arch(arch: GpuArch | None, facts: Facts) -> None:
     if isinstance(arch, Sm):
         known = {Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass}
         plain = Sm(arch.major, arch.minor)
-        if plain not in known and plain < max(known):
+        if plain not in known and min(known) < plain < max(known):
             near = sorted(known, key=lambda sm: abs(sm.major * 10 + sm.minor - plain.major * 10 - plain.minor))[:2]
             raise BadInput(
                 f"no GPU is known whose architecture is {plain} (known: {min(known)} to {max(known)})",

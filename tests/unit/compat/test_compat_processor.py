@@ -101,6 +101,12 @@ def test_the_evidence_is_that_of_a_cpu_that_can_do_no_more() -> None:
     assert wheel_starts("1.6.0", NEHALEM, FACTS).source == hazard.source[0]
 
 
+def test_other_processors_were_not_tried() -> None:
+    assert wheel_starts("1.6.0", ["asimd"], FACTS, "aarch64").code == "cpu-not-seen"
+    assert wheel_starts("2.6.0", IVY, FACTS, "aarch64").kind == "unknown"
+    assert wheel_starts("2.6.0", IVY, FACTS, "x86_64").kind == "yes"
+
+
 def test_a_board_without_avx_hears_of_the_crash() -> None:
     """The J1900 is Silvermont: SSE4.2, no AVX; quantised Linear stops there as on Nehalem."""
     silvermont = FACTS.cpu.microarchitecture.get("silvermont")

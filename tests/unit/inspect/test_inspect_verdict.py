@@ -146,3 +146,19 @@ def test_the_worst_axis_comes_first() -> None:
     order = [one.runs for one in verdict_for(OLD, machine("sm_120"), "x").axes]
     rank = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
     assert order == sorted(order, key=lambda runs: rank[runs])
+
+
+def test_an_official_wheel_is_refused_for_a_cpu_only_where_somebody_saw_it() -> None:
+    """The planner offers it there; places that the reading found are named, and no more is said."""
+    read = WheelCpu(
+        arch="aarch64", functions=9, required=("sve",), runs_from="armv8-a+sve",
+        evidence=(Evidence(function="somewhere", file="l.so", isa=("sve",), why="exported"),),
+    )  # fmt: skip
+    official = msgspec.structs.replace(OLD, name="torch", version="2.7.1+cu128", cuda="12.8", cpu=read)
+    arm = machine(cpu=Cpu(features=("asimd", "atomics")), os=Os(system="linux", arch="aarch64"))
+    assert axis(verdict_for(official, arm, "N1"), "cpu") == "partly"
+    own = msgspec.structs.replace(official, version="2.7.1+mine")
+    assert axis(verdict_for(own, arm, "N1"), "cpu") == "no"
+    crash = msgspec.structs.replace(read, arch="x86_64", required=("avx",))
+    old = msgspec.structs.replace(official, version="1.6.0+cu101", cuda="10.1", cpu=crash)
+    assert axis(verdict_for(old, machine(cpu=Cpu(features=("sse4_2",))), "Nehalem"), "cpu") == "no"
