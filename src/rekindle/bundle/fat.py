@@ -25,6 +25,7 @@ from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
 from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.wheel import check_wheel
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
@@ -50,9 +51,10 @@ class Order:
 
 def make_fat(order: Order, progress: Progress) -> BundleReport:
     try:
+        check_wheel(order.wheel)
         with zipfile.ZipFile(order.wheel) as source:
             return _Bundling(order, source, progress).run()
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
         raise BadInput(f"{order.wheel.name} is no readable wheel: {error}") from error
     except OSError as error:
         raise BadInput(
@@ -219,9 +221,9 @@ class _Bundling:
         return outcome
 
     def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
-        metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8")
+        metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")
         text, _ = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
-        out.add(f"{self.folder}/METADATA", [text.encode()])
+        out.add(f"{self.folder}/METADATA", [text.encode("utf-8", "surrogateescape")])
         wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8")
         out.add(f"{self.folder}/WHEEL", [with_build_tag(wheel, self.tag).encode()])
         if brought:

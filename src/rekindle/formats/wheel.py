@@ -1,8 +1,9 @@
 """A wheel as a zip archive from a stranger: members, their bytes, METADATA, WHEEL and RECORD.
 
 Nothing is extracted by name, so nothing can escape; still a wheel with escaping, doubled or encrypted
-members is refused, because what pip would install from it is not what we read. Inflating is bounded by
-the size the directory declares, and the declared sizes by what real libraries reach.
+members is refused, because what pip would install from it is not what we read. Members may not share bytes and
+may not be too many; inflating is bounded by the size the directory declares, and the declared sizes by what real
+wheels reach. :func:`check_wheel` is the door for every verb that carries a wheel on or installs it.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ import csv
 import functools
 import hashlib
 import io
+import os
+import stat
 import struct
+import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from email.parser import HeaderParser
+from pathlib import Path
 from typing import BinaryIO
 
 from rekindle.errors import BadInput
 from rekindle.formats.inflate import Damaged, crc32, raw_inflater
+from rekindle.formats.zip_directory import check_count
 
 # Pieces that stay in the processor's cache inflate faster than large ones.
 CHUNK = 1 << 18
@@ -31,7 +37,13 @@ MAX_SMALL = 64 << 20
 MAX_RATIO = 120
 RATIO_FROM = 64 << 20
 MAX_TOTAL = 64 << 30
-MAX_MEMBERS = 500_000
+# A whole torch has 13,000; every name costs memory in each of our tables.
+MAX_MEMBERS = 100_000
+MAX_TOTAL_RATIO = 60
+TOTAL_RATIO_FROM = 256 << 20
+MAX_HEADERS = 4 << 20
+MAX_RECORD = 32 << 20
+MAX_NAME = 1024
 _LOCAL = struct.Struct("<4s22xHH")
 
 
@@ -43,6 +55,8 @@ class Member:
     method: int
     crc: int
     header: int
+    mode: int = 0
+    raw_name: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +76,10 @@ class WheelZip:
         self._open = opener
         with opener() as stream:
             head = stream.read(512)
-            stream.seek(0)
             try:
+                check_count(stream, what, MAX_MEMBERS)
+                length = stream.seek(0, os.SEEK_END)
+                stream.seek(0)
                 with zipfile.ZipFile(stream) as archive:
                     infos = archive.infolist()
             except (
@@ -77,24 +93,45 @@ class WheelZip:
                 raise BadInput(_why_no_zip(head, what, error), remedy="download it again") from error
         self.members = {member.name: member for member in map(self._member, infos)}
         if len(self.members) != len(infos):
-            names = [info.filename for info in infos]
-            double = next(name for name in names if names.count(name) > 1)
-            raise BadInput(f"{what} holds two members called {double!r}; which one counts is anyone's guess")
-        if len(infos) > MAX_MEMBERS or sum(member.size for member in self.members.values()) > MAX_TOTAL:
-            raise BadInput(f"{what} would unpack to more than {MAX_TOTAL >> 30} GiB; it is no wheel worth reading")
+            seen: set[str] = set()
+            double = ""
+            for info in infos:
+                if info.filename in seen:
+                    double = info.filename
+                    break
+                seen.add(info.filename)
+            raise BadInput(f"{what} holds two members called {double[:200]!r}; which one counts is anyone's guess")
+        total = sum(member.size for member in self.members.values())
+        if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
+            raise BadInput(f"{what} would unpack its {length} bytes to {total >> 20} MiB; it is no wheel worth reading")
+        self._refuse_shared_bytes(length)
+
+    def _refuse_shared_bytes(self, length: int) -> None:
+        """Members that overlap make a small file inflate without end (and hide one file inside another)."""
+        end, last = 0, ""
+        for member in sorted(self.members.values(), key=lambda member: member.header):
+            if member.header < end:
+                raise BadInput(f"{self.what}: {member.name[:200]!r} lies inside {last[:200]!r}; no wheel does that")
+            end, last = member.header + _LOCAL.size + member.stored, member.name
+        if end > length:
+            raise BadInput(f"{self.what} is cut off inside {last[:200]!r}", remedy="download it again")
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
         name, what = info.filename, self.what
         parts = name.replace("\\", "/").split("/")
         if ".." in parts or name[:1] in ("/", "\\") or ":" in parts[0]:
-            raise BadInput(f"{what} has a member {name!r} that would be written outside the installation")
+            raise BadInput(f"{what} has a member {name[:200]!r} that would be written outside the installation")
+        if not name.strip("/") or "." in parts or "" in parts[:-1] or len(name) > MAX_NAME or "\0" in name:
+            raise BadInput(f"{what} has a member called {name[:200]!r}, which is no file's name")
         if info.flag_bits & 0x1:
             raise BadInput(f"{what} is encrypted ({name!r}); wheels never are")
         if info.file_size > RATIO_FROM and info.file_size > MAX_RATIO * max(info.compress_size, 1):
             raise BadInput(
                 f"{what}: {name!r} would inflate {info.compress_size} bytes to {info.file_size}; that is a zip bomb"
             )
-        return Member(name, info.file_size, info.compress_size, info.compress_type, info.CRC, info.header_offset)
+        raw = info.orig_filename.encode("utf-8" if info.flag_bits & 0x800 else "cp437", "replace")
+        sizes = (info.file_size, info.compress_size)
+        return Member(name, *sizes, info.compress_type, info.CRC, info.header_offset, info.external_attr >> 16, raw)
 
     def read(self, name: str, limit: int = MAX_SMALL) -> bytes:
         """A small member, whole."""
@@ -142,6 +179,8 @@ class WheelZip:
                 f"{self.what}: nothing is stored where {member.name!r} should begin", remedy="download it again"
             )
         _, name_length, extra_length = _LOCAL.unpack(header)
+        if stream.read(name_length) != member.raw_name:
+            raise BadInput(f"{self.what}: {member.name[:200]!r} is stored under another name than the directory gives")
         stream.seek(member.header + _LOCAL.size + name_length + extra_length)
         left = member.stored
         if member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -178,14 +217,63 @@ class WheelZip:
 
     def headers(self, file: str) -> list[tuple[str, str]]:
         """The header fields of METADATA or WHEEL; empty where the file is missing."""
-        raw = self.find(f"{self.dist_info}/{file}") if self.dist_info else None
+        raw = self.find(f"{self.dist_info}/{file}", MAX_HEADERS) if self.dist_info else None
         return [] if raw is None else read_headers(raw)
 
     @functools.cached_property
     def record(self) -> dict[str, RecordRow] | None:
         """RECORD, or None where the wheel has none."""
-        raw = self.find(f"{self.dist_info}/RECORD") if self.dist_info else None
-        return None if raw is None else read_record(raw.decode("utf-8", "replace"))
+        raw = self.find(f"{self.dist_info}/RECORD", MAX_RECORD) if self.dist_info else None
+        return None if raw is None else read_record(raw.decode("utf-8", "replace"), self.what)
+
+    def check_installable(self) -> None:
+        """Refuse what no installer may get: links, devices, names that are one file on some disks."""
+        folded: dict[str, str] = {}
+        for member in self.members.values():
+            kind = stat.S_IFMT(member.mode)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                raise BadInput(f"{self.what}: {member.name!r} is a link or a device; a wheel holds files only")
+            if "\\" in member.name:
+                raise BadInput(f"{self.what}: {member.name!r} has a backslash, which is a folder on Windows")
+            key = unicodedata.normalize("NFC", member.name.rstrip("/")).casefold()
+            other = folded.setdefault(key, member.name)
+            if other != member.name:
+                raise BadInput(f"{self.what}: {other!r} and {member.name!r} are one file on Windows and macOS")
+        # A file that another entry uses as its folder cannot be both.
+        for name in folded:
+            parent = name.rpartition("/")[0]
+            if parent in folded and not folded[parent].endswith("/"):
+                raise BadInput(f"{self.what}: {folded[parent]!r} is a file and a folder at once")
+
+    def check_listed(self) -> None:
+        """Refuse a wheel whose RECORD leaves files out: nothing would notice if they were exchanged."""
+        rows, own = self.record, self.dist_info
+        metadata = self.find(f"{own}/METADATA", MAX_HEADERS)
+        try:
+            (metadata or b"").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{self.what}: METADATA is no UTF-8 text, which it must be") from error
+        if rows is None:
+            raise BadInput(f"{self.what} has no RECORD, so nothing says what belongs to it")
+        exempt = {f"{own}/RECORD", f"{own}/RECORD.jws", f"{own}/RECORD.p7s"}
+        unlisted = [name for name in self.members if name not in rows and name not in exempt and name[-1] != "/"]
+        if unlisted:
+            raise BadInput(f"{self.what}: {unlisted[0]!r} is not listed in RECORD")
+        bare = [name for name, row in rows.items() if row.digest is None and name not in exempt]
+        if bare:
+            raise BadInput(f"{self.what}: RECORD gives {bare[0][:200]!r} no hash that can be read")
+
+
+def check_wheel(path: Path, *, listed: bool = True) -> WheelZip:
+    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it."""
+    try:
+        wheel = WheelZip(lambda: path.open("rb"), path.name)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    wheel.check_installable()
+    if listed:
+        wheel.check_listed()
+    return wheel
 
 
 def read_headers(raw: bytes) -> list[tuple[str, str]]:
@@ -194,20 +282,31 @@ def read_headers(raw: bytes) -> list[tuple[str, str]]:
     return [(key, str(value)) for key, value in parsed.items()]
 
 
-def read_record(text: str) -> dict[str, RecordRow]:
+def read_record(text: str, what: str = "RECORD") -> dict[str, RecordRow]:
     """RECORD lines that cannot be understood keep no digest: the check then calls them unverified."""
     rows: dict[str, RecordRow] = {}
-    for line in csv.reader(io.StringIO(text, newline="")):
-        if not line:
-            continue
-        algorithm, _, encoded = (line[1] if len(line) > 1 else "").partition("=")
-        try:
-            digest = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)) if encoded else None
-        except (binascii.Error, ValueError):
-            digest = None
-        size = line[2] if len(line) > 2 else ""
-        rows[line[0]] = RecordRow(algorithm or None, digest, int(size) if size.isdecimal() else None)
+    try:
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        for line in lines:
+            if line:
+                rows[line[0]] = _row(line)
+            if len(rows) > 2 * MAX_MEMBERS:
+                raise BadInput(f"{what}: RECORD has more than {2 * MAX_MEMBERS} rows; it is not read")
+    except csv.Error as error:
+        raise BadInput(f"{what}: RECORD cannot be read ({error})") from error
     return rows
+
+
+def _row(line: list[str]) -> RecordRow:
+    algorithm, _, encoded = (line[1] if len(line) > 1 else "").partition("=")
+    try:
+        digest = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)) if encoded else None
+    except (binascii.Error, ValueError):
+        digest = None
+    size = line[2] if len(line) > 2 else ""
+    # Sizes beyond 18 digits are no sizes, and Python refuses to read numbers of thousands of digits.
+    plain = size.isascii() and size.isdecimal() and len(size) < 19
+    return RecordRow(algorithm or None, digest, int(size) if plain else None)
 
 
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:

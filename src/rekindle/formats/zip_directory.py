@@ -66,4 +66,4 @@ def _directory(stream: BinaryIO) -> tuple[int, int, int] | None:
             said, size = _END64.unpack(raw)[7:9]
             end = where
     # Bytes before the first member (self-extracting files) shift everything; the list ends where its end begins.
-    return max(0, end - size), min(size, length), said
+    return max(0, end - size), size, said

@@ -20,6 +20,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rekindle.errors import BadInput
+from rekindle.formats.wheel import check_wheel
 from rekindle.index.names import WheelName, normal_project, parse_name
 from rekindle.model.progress import Progress, Silent
 
@@ -46,7 +47,7 @@ def read_wheel(path: Path, *, file: str | None = None, progress: Progress | None
     """Check a wheel whole; any fault is a :class:`BadInput` that says which member or field is wrong."""
     name = parse_name(file or path.name)
     try:
-        _bound_members(path, name.file)
+        check_wheel(path)
         with zipfile.ZipFile(path) as archive:
             return _check(archive, name, progress or Silent())
     # OSError too: offsets in a damaged directory make zipfile seek to where no file goes.
@@ -54,26 +55,6 @@ def read_wheel(path: Path, *, file: str | None = None, progress: Progress | None
         raise BadInput(f"{name.file} is no readable wheel: {error}", remedy="download or build it again") from error
     except RuntimeError as error:  # zipfile's word for "encrypted"
         raise BadInput(f"{name.file} is no readable wheel: {error}") from error
-
-
-def _bound_members(path: Path, shown: str) -> None:
-    """Count members before zipfile makes an object for each of them."""
-    with path.open("rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        file.seek(max(0, size - 65_557))
-        tail = file.read()
-    at = tail.rfind(_END)
-    if at < 0:
-        raise BadInput(f"{shown} is no zip file", remedy="download or build it again")
-    count = int.from_bytes(tail[at + 10 : at + 12], "little")
-    directory = int.from_bytes(tail[at + 12 : at + 16], "little")
-    # A zip64 locator, where there is one, lies right before the end record and 56 bytes after its own record.
-    if tail[at - 20 : at - 16] == b"PK\x06\x07" and tail[at - 76 : at - 72] == b"PK\x06\x06":
-        count = int.from_bytes(tail[at - 76 + 32 : at - 76 + 40], "little")
-        directory = int.from_bytes(tail[at - 76 + 40 : at - 76 + 48], "little")
-    # An entry of the directory takes at least 46 bytes, so its size bounds the count even if that lies.
-    if count > MAX_MEMBERS or directory > MAX_MEMBERS * 400:
-        raise BadInput(f"{shown} lists {count} members; a wheel here has at most {MAX_MEMBERS}")
 
 
 def _check(archive: zipfile.ZipFile, name: WheelName, progress: Progress) -> ReadWheel:

@@ -11,6 +11,7 @@ from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from rekindle.errors import BadInput
+from rekindle.formats.wheel import check_wheel
 
 # distribution -> the package to import, where the two differ
 IMPORTS = {"spark-miniature": "spark"}
@@ -93,6 +94,7 @@ def read_subject(path: Path) -> Subject:
 
 def _requirements(path: Path) -> tuple[str, ...]:
     try:
+        check_wheel(path, listed=False)
         with zipfile.ZipFile(path) as archive:
             inside = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             if not inside:

@@ -56,7 +56,7 @@ def test_name_outside_and_inside_must_agree(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("member", ["../evil.py", "/etc/evil", "a\\..\\evil", "C:evil/x"])
 def test_members_that_leave_their_directory_are_refused(tmp_path: Path, member: str) -> None:
-    with pytest.raises(BadInput, match="leave its directory"):
+    with pytest.raises(BadInput, match="outside the installation"):
         read_wheel(make_wheel(tmp_path, files={member: b""}))
 
 
@@ -93,7 +93,7 @@ def test_a_million_members_are_refused_without_reading_them(tmp_path: Path, monk
     struct.pack_into("<HHI", raw, at + 8, 0xFFFF, 0xFFFF, 0xF0000000)
     wheel.write_bytes(raw)
     monkeypatch.setattr(reading.zipfile, "ZipFile", lambda *_: pytest.fail("opened it"))
-    with pytest.raises(BadInput, match="members"):
+    with pytest.raises(BadInput, match="directory of"):
         read_wheel(wheel)
 
 
@@ -106,5 +106,5 @@ def test_a_bomb_is_refused_by_its_promise(tmp_path: Path, monkeypatch: pytest.Mo
 def test_no_zip_at_all(tmp_path: Path) -> None:
     path = tmp_path / "tiny-1.0-py3-none-any.whl"
     path.write_bytes(b"hello")
-    with pytest.raises(BadInput, match="no zip file"):
+    with pytest.raises(BadInput, match="not a zip file"):
         read_wheel(path)
