@@ -52,14 +52,14 @@ def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
 
 
 def ask_planner(ask: Ask) -> Plan:
-    """The planner itself, for one question of the page; the card's name is left open."""
+    """What ``plan`` says, for one question of the page; the card's name is left open."""
     import msgspec
 
+    from rekindle.api.plan import plan
     from rekindle.facts import load_facts
     from rekindle.index.grid import NAME, PLACES
     from rekindle.model.plan import Wish
     from rekindle.plan.describe import machine_from_flags
-    from rekindle.plan.solve import make_plan
 
     place = next(place for place in PLACES if place.id == ask.place)
     facts = load_facts()
@@ -70,7 +70,7 @@ def ask_planner(ask: Ask) -> Plan:
     machine = msgspec.structs.replace(
         machine, gpus=tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
     )
-    return make_plan(machine, Wish(python=ask.python) if ask.python else Wish(), facts)
+    return plan(machine, Wish(python=ask.python) if ask.python else Wish(), wheelhouses=())
 
 
 def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:

@@ -28,7 +28,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "dotprod": ("asimddp",), "fcma": ("fcma",), "jscvt": ("jscvt",), "rcpc": ("lrcpc",), "fp16fml": ("asimdfhm",),
     "i8mm": ("i8mm",), "bf16": ("bf16",), "sve": ("sve",), "sme": ("sme",), "sha2": ("sha2",),
 }  # fmt: skip
-# What torch and its libraries ask the CPU for when they choose kernels; two CPUs equal in these behave alike.
+# What torch and its libraries ask the CPU for when they choose kernels.
 CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
 
 
@@ -86,7 +86,7 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
         lacks = any(feature not in have for feature in hazard.cpu_lacks)
         if lacks and (hazard.torch is None or matches(torch, hazard.torch)):
             return answer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
-    kinds = _choosing(have)
+    kinds = choosing(have)
     equal_or_less = [row for row in facts.cpu.run if _kinds(row.cpu, facts) <= kinds]
     equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]
     crash = _nearest([row for row in equal_or_more if row.result == "partly"], torch)
@@ -102,10 +102,11 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
 
 @functools.lru_cache(maxsize=256)
 def _kinds(name: str, facts: Facts) -> frozenset[str]:
-    return _choosing(frozenset(facts.cpu.microarchitecture[name].features))
+    return choosing(frozenset(facts.cpu.microarchitecture[name].features))
 
 
-def _choosing(features: frozenset[str]) -> frozenset[str]:
+def choosing(features: Iterable[str]) -> frozenset[str]:
+    """The instruction sets of a CPU by which kernels are chosen; two CPUs equal in these behave alike."""
     return frozenset(CHOOSING) - frozenset(missing(CHOOSING, features))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from rekindle.compat.processor import choosing
 from rekindle.model.document import _to_json
 from rekindle.model.plan import Plan
 
@@ -127,9 +128,8 @@ def fill(gpus: tuple[str, ...], answers: Iterable[tuple[Ask, Plan]], tell: Calla
 
 def nearest_cpu(features: Iterable[str], known: Mapping[str, Iterable[str]]) -> str:
     """The choice that stands for a CPU: "" if it has AVX2 and FMA, else the one that shares most and adds nothing."""
-    have = set(features)
+    have = choosing(features)
     if {"avx2", "fma"} <= have:
         return ""
-    matters = {"avx", "avx2", "fma", "f16c", "sse4_2", "popcnt"}
-    fitting = [name for name, other in known.items() if (set(other) & matters) <= (have & matters)]
-    return max(fitting, key=lambda name: len(set(known[name]) & have & matters), default="x86_64")
+    fitting = {name: kinds for name, other in known.items() if (kinds := choosing(other)) <= have}
+    return max(fitting, key=lambda name: len(fitting[name]), default="x86_64")
