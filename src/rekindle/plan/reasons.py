@@ -198,6 +198,7 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
         yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
     for gpu in question.hopeless_gpus:
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
+    yield from _driver_needed(candidate, question)
     for gpu in question.usable_gpus:
         if gpu not in question.gpus and gpu.arch not in [other.arch for other in question.gpus]:
             text = f"{card(gpu)} stays unused: one torch serves either NVIDIA or AMD cards."
@@ -236,6 +237,9 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
     if candidate.answer == "install" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
+
+
+def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.cuda and not question.driver and not question.tegra:
         ptx = needs_ptx(candidate, question)
         want = wanted_driver(candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)

@@ -10,7 +10,7 @@ from rekindle.facts import Facts
 from rekindle.facts.companions import companions
 from rekindle.model.facts import Flavour, FrontEnd
 from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, pip_arguments
-from rekindle.model.version import compare, key
+from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
@@ -133,6 +133,8 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "msvc":
         steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
+    if candidate.cuda and not question.tegra:
+        steps.append(Step(kind="set", env={"CUDA_HOME": toolkit_folder(candidate.cuda, question)}))
     prefix = plan_blas(question).prefix
     if prefix is not None:
         folder = ".venv" if prefix == "." else f".venv/{prefix}"
@@ -145,6 +147,18 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -
     steps.append(Step(kind="run", argv=front_end(candidate.torch, question.facts).command))
     steps.append(Step(kind="install-built", folder="dist"))
     return steps
+
+
+def toolkit_folder(cuda: str, question: Question) -> str:
+    """Where the toolkit is, or where NVIDIA's installer puts it: several may be there, and one is meant."""
+    found = (
+        kit.path for kit in question.machine.toolkits if kit.kind == "cuda" and same_prefix(kit.version or "0", cuda)
+    )
+    if (path := next(found, None)) is not None:
+        return path
+    if question.machine.os.system == "windows":
+        return f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(cuda)}"
+    return f"/usr/local/cuda-{minor(cuda)}"
 
 
 def with_patch_step(plan: Plan) -> Plan:

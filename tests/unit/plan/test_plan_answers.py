@@ -227,6 +227,12 @@ def test_jobs_come_from_memory(memory: float | None, jobs: str | None) -> None:
     assert made.build is not None and made.build.env.get("MAX_JOBS") == jobs
 
 
+def test_the_lines_name_the_toolkit_that_is_meant() -> None:
+    assert "export CUDA_HOME=/usr/local/cuda-11.8" in plan("sm_35", torch="1.13.1", build=True, cuda="11.8").commands
+    windows = plan("sm_35", torch="2.0.1", build=True, cuda="11.8", os="windows")
+    assert any("CUDA_HOME=" in line and line.rstrip('"').endswith("v11.8") for line in windows.commands)
+
+
 @pytest.mark.parametrize(("torch", "words"), [("2.13.0", "setup.py"), ("2.14.0", "-m build")])
 def test_the_front_end_is_that_of_the_release(torch: str, words: str) -> None:
     assert any(words in command for command in plan("sm_86", torch=torch, build=True).commands)

@@ -9,17 +9,19 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS
+from rekindle.compat.driver import card_drivers
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch
 from rekindle.model.document import decode, encode
 from rekindle.model.machine import Drivers, Gpu, Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.plan.assess import assess
+from rekindle.plan.candidate import Candidate
 from rekindle.plan.candidates import official
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
-from rekindle.plan.rules import RULES
-from rekindle.plan.solve import make_plan
+from rekindle.plan.rules import RULES, refusals
+from rekindle.plan.solve import make_plan, solve
 
 FACTS = load_facts()
 SMS = sorted({str(sm) for row in FACTS.cuda.toolkit.values() for sm in row.sass if not sm.suffix and sm != Sm(10, 1)})
@@ -114,6 +116,57 @@ def test_every_refusal_has_a_source_or_a_way_out(names: list[str], wish: Wish, s
         for refusal in assess(candidate, question).refusals:
             assert refusal.reason and refusal.rule in RULES
             assert refusal.source or refusal.change, refusal
+
+
+@given(gpus, wishes, systems, drivers)
+@quick
+def test_a_plan_passes_every_rule_or_lists_what_changes(
+    names: list[str], wish: Wish, system: str, driver: str | None
+) -> None:
+    machine = machine_with(names, system, driver)
+    question = Question(machine, wish, FACTS)
+    outcome = solve(question)
+    if outcome.best is None:
+        return
+    plan = make_plan(machine, wish, FACTS)
+    told = {change.what for change in plan.changes}
+    for refusal in refusals(outcome.best.candidate, outcome.question):
+        assert refusal.change is not None or not refusal.certain, refusal
+        assert refusal.change is None or refusal.change.what in told, refusal
+
+
+@given(st.sampled_from(SMS), st.sampled_from(FACTS.toolkits), systems, st.data())
+@quick
+def test_a_newer_driver_below_the_ceiling_takes_no_solution_away(
+    name: str, cuda: str, system: str, data: st.DataObject
+) -> None:
+    def refused(driver: str) -> bool:
+        question = Question(machine_with([name], system, driver), Wish(), FACTS)
+        candidate = Candidate(answer="build", torch="2.0.1", backend="cuda", cuda=cuda)
+        return any(True for _ in RULES["R102"].check(candidate, question))
+
+    card = parse_gpu_arch(name)
+    assert isinstance(card, Sm)
+    if not Question(machine_with([name], system, None), Wish(), FACTS).sms:
+        return  # older than any torch: set aside
+    below = card_drivers(card, "windows" if system == "windows" else "linux", FACTS).below or 700
+    older = data.draw(st.integers(300, below - 1))
+    newer = data.draw(st.integers(older, below - 1))
+    assert refused(f"{older}.99") or not refused(f"{newer}.99")
+    assert card_drivers(card, "linux", FACTS).below is None or refused(f"{below}.10")
+
+
+@given(st.sampled_from(SMS), st.sampled_from(SMS), systems)
+@quick
+def test_another_card_takes_no_refusal_away(one: str, other: str, system: str) -> None:
+    alone = Question(machine_with([one], system, None), Wish(), FACTS)
+    both = Question(machine_with([one, other], system, None), Wish(), FACTS)
+    if alone.backend != both.backend or len(alone.gpus) != 1 or alone.gpus[0] not in both.gpus:
+        return
+    for candidate in official(alone):
+        hard = [refusal for refusal in assess(candidate, alone).refusals if refusal.rule in ("R101", "R103")]
+        kept = {refusal.reason for refusal in assess(candidate, both).refusals}
+        assert all(refusal.reason in kept for refusal in hard)
 
 
 def test_every_rule_documents_itself() -> None:
