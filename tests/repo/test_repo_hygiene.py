@@ -65,3 +65,27 @@ def test_every_verb_has_examples_or_says_it_is_not_there_yet() -> None:
     for verb in VERBS:
         text = (ROOT / "src/rekindle/cli" / f"{verb}.py").read_text(encoding="utf-8")
         assert "EXAMPLES" in text or "NotYet" in text, verb
+
+
+def test_nothing_says_to_install_somebody_elses_package() -> None:
+    # The name ``rekindle`` on the package index is not ours; ours is rekindle-torch.
+    wrong = re.compile(rb"(?:pip|pipx|uv tool|uv pip) install (?:-\S+ )*rekindle(?![-\w.]|\s*\[)|uvx rekindle(?!-)")
+    found = [
+        f"{p.relative_to(ROOT)}: {match[0].decode()}" for p in tracked() for match in wrong.finditer(p.read_bytes())
+    ]
+    assert [line for line in found if "test_repo_hygiene" not in line] == []
+
+
+def test_the_readme_names_the_commands() -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    commands = re.findall(r"^\$ (\./\w+)", text, re.MULTILINE)
+    assert commands[:2] == ["./rekindle", "./check"]
+
+
+def test_plain_words() -> None:
+    """Help, docs and messages for engineers from anywhere: "fix", not "mend"."""
+    odd = re.compile(r"\b(?:mend(?:s|ed|ing)?|goes it for you)\b", re.IGNORECASE)
+    ours = [p for p in tracked() if p.suffix in (".py", ".md", ".j2", ".jinja") and "tests" not in p.parts]
+    # The diagnoses are made from the rules' own texts.
+    texts = {str(p.relative_to(ROOT)): p.read_text("utf-8") for p in ours if p.name != "diagnoses.md"}
+    assert [f"{name}: {match[0]}" for name, text in texts.items() for match in odd.finditer(text)] == []

@@ -41,11 +41,11 @@ def examination_with_causes(examination: Examination) -> Examination:
     """A broken torch gets the remedy of its error where that is certain."""
     from msgspec.structs import replace
 
-    checks = tuple(_mended(check, examination.machine) for check in examination.checks)
+    checks = tuple(_fixed(check, examination.machine) for check in examination.checks)
     return replace(examination, checks=checks) if checks != examination.checks else examination
 
 
-def _mended(check: Check, machine: Machine) -> Check:
+def _fixed(check: Check, machine: Machine) -> Check:
     from msgspec.structs import replace
 
     if check.id != "torch" or check.status == "ok" or not check.why:

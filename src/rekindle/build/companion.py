@@ -104,7 +104,7 @@ def check_torch(host: Host, target: TargetPython, plan: Plan) -> Fact:
         told = None
     if told is None:
         last = (said.err.strip().splitlines() or ["no message"])[-1]
-        raise BadInput(f"the torch in {target.python} cannot be imported: {last}", remedy="mend or rebuild torch first")
+        raise BadInput(f"the torch in {target.python} cannot be imported: {last}", remedy="repair torch first")
     wanted = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
     found = {key: str(value) if value else None for key, value in told.items()}
     for key, want in wanted.items():

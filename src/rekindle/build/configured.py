@@ -38,11 +38,11 @@ def check(work: Work, log: list[str], *, tree: Path | None = None) -> None:
         log=str(work.log.path),
         facts=work.facts,
     )
-    # The next run must configure again, once the cause is mended.
+    # The next run must configure again, once the cause is fixed.
     old = state.load_state(work.front.build_tree)
     if old is not None:
         state.save_state(work.front.build_tree, msgspec.structs.replace(old, configured=False, running=False))
-    raise BuildFailed(message, failure, remedy="mend the cause, or change the plan; nothing was compiled yet")
+    raise BuildFailed(message, failure, remedy="fix the cause, or change the plan; nothing was compiled yet")
 
 
 class ConfigureWatch:

@@ -75,7 +75,7 @@ def _find(host: Host, name: str, settings: Mapping[str, str], homes: tuple[str, 
         if (said := settings.get(variable)) and not host.glob(str(Path(said) / "bin" / name)):
             raise MissingTool(
                 f"the plan says {variable}={said}, but there is no {name} in {Path(said) / 'bin'}",
-                remedy=f"install the toolkit there, or mend {variable} in the plan's environment",
+                remedy=f"install the toolkit there, or correct {variable} in the plan's environment",
             )
     for home in (*(settings.get(variable) or host.env.get(variable) for variable in homes), usual):
         if home and (found := host.glob(str(Path(home) / "bin" / name))):

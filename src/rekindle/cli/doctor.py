@@ -1,4 +1,4 @@
-"""What this machine is, what is missing, and what mends it."""
+"""What this machine is, what is missing, and what fixes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdicts: what a build needs, what using a wheel needs, what is there, and what mends the rest."""
+"""The verdicts: what a build needs, what using a wheel needs, what is there, and what fixes the rest."""
 
 from __future__ import annotations
 

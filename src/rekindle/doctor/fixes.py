@@ -1,4 +1,4 @@
-"""The command that mends a failed check on this system; the commands are data (fixes.toml)."""
+"""The command that fixes a failed check on this system; the commands are data (fixes.toml)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The text around a word, freed from framing, so that one regex serves however the line was carried.
 
 Docker step numbers, compose names, MSBuild project numbers, pytest margins, CI time stamps and pip's indentation are
-taken off each line; curly and slanted quotes become plain ones; white space collapses, which also mends messages that
+taken off each line; curly and slanted quotes become plain ones; white space collapses, which also repairs messages that
 a terminal or a compiler wrapped.
 """
 

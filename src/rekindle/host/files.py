@@ -34,7 +34,7 @@ def write_atomically(path: Path, content: bytes | str) -> None:
 
 
 def write_for_user(path: Path, content: bytes | str) -> None:
-    """Write where the user asked for it; that it cannot be written there is the user's to mend."""
+    """Write where the user asked for it; that it cannot be written there is the user's to fix."""
     try:
         write_atomically(path, content)
     except OSError as error:

@@ -155,6 +155,8 @@ def run_long(
         raise
     finally:
         running.kill()
+        # With the tree gone the pipe ends; only what escaped it could hold the other side open.
+        pump.join(GRACE_SECONDS)
     return Ended(argv=tuple(argv), code=code, seconds=time.monotonic() - begun)
 
 
@@ -175,8 +177,9 @@ def _stop(running: Running, lines: queue.SimpleQueue[str | None], on_line: Calla
 
 
 def _pump(stream: IO[bytes], lines: queue.SimpleQueue[str | None]) -> None:
-    for line in _lines(stream):
-        lines.put(line)
+    with stream:
+        for line in _lines(stream):
+            lines.put(line)
     lines.put(None)
 
 

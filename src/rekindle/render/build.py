@@ -70,7 +70,7 @@ def render_failure(failure: BuildFailure, screen: Screen) -> None:
         screen.line(f"  the whole log: {failure.log}")
     if failure.failed_log:
         screen.line(f"  only the failed command: {failure.failed_log}")
-    screen.line("  after mending it, the same command continues where this one stopped")
+    screen.line("  after fixing it, the same command continues where this one stopped")
 
 
 def render_script(script: BuildScript, screen: Screen) -> None:

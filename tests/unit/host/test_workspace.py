@@ -35,7 +35,7 @@ def test_second_run_is_told_who_holds_it(tmp_path: Path) -> None:
             pass
     finally:
         other.kill()
-        other.wait()
+        other.communicate()
     # The holder was killed without a chance to tidy up: the lock is free all the same.
     with Workspace(tmp_path).lock("demo"):
         pass

@@ -223,7 +223,7 @@ def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> Non
         time.sleep(0.05)
     assert alive(mark), "the hanging check runs"
     run.send_signal(number)
-    run.wait(30)
+    run.communicate(timeout=30)
     deadline = time.monotonic() + 30
     while alive(mark) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -39,7 +39,7 @@ class Choice:
 
 
 def choose(patches: Sequence[Patch], context: Context) -> tuple[Choice, ...]:
-    """One choice per patch, in order. Of a group (variants of one mend) only the first needed one counts."""
+    """One choice per patch, in order. Of a group (variants of one fix) only the first needed one counts."""
     choices: list[Choice] = []
     served: dict[str, str] = {}
     for patch in patches:

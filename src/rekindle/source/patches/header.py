@@ -27,10 +27,10 @@ _DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d$")
 
 @dataclass(frozen=True)
 class Patch:
-    """One mend. ``applies`` holds alternatives; a patch is needed where all conditions of one of them hold.
+    """One fix. ``applies`` holds alternatives; a patch is needed where all conditions of one of them hold.
 
     ``instead`` says what makes the patch unnecessary (an environment variable, a pin). Of the patches that
-    share a ``group`` only the first that is needed counts: variants of one mend for different versions.
+    share a ``group`` only the first that is needed counts: variants of one fix for different versions.
     """
 
     id: str
