@@ -190,9 +190,8 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
     """The account of a failed build as text to post, with names, hosts and secrets left out."""
     from rekindle.build.bugreport import render_bug_report
     from rekindle.host.files import write_for_user
-    from rekindle.host.live import LiveHost
 
-    write_for_user(path, render_bug_report(failure, LiveHost()))
+    write_for_user(path, render_bug_report(failure))
 
 
 def _order(choices: BuildChoices) -> Order:

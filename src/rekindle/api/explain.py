@@ -84,15 +84,14 @@ def explain_rule(rule: str) -> Catalogue:
 
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
-    import getpass
     import platform
 
     from rekindle.explain.reading import open_log, read_chunks
     from rekindle.explain.report import make_report
     from rekindle.host.files import write_for_user
-    from rekindle.host.redact import Redactor
+    from rekindle.host.redact import redactor_here
 
-    redactor = Redactor(user=getpass.getuser(), home=str(Path.home()), host=platform.node())
+    redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
     if isinstance(source, Path):
         with open_log(source) as file:

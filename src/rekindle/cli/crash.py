@@ -12,7 +12,8 @@ from rekindle import __version__
 
 
 def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
-    home = str(Path.home())
+    from rekindle.api.redact import redacted
+
     text = "\n".join(
         [
             "### rekindle crash report",
@@ -24,8 +25,8 @@ def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
             "",
         ]
     )
-    # The user's name is nobody's business.
-    text = text.replace(home, "~") if len(home) > 1 else text
+    # It is meant to be posted: nobody's name, no token that stood on the command line.
+    text = redacted(text)
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", prefix="rekindle-crash-", suffix=".md", delete=False
     ) as file:

@@ -79,12 +79,47 @@ def main(argv: Sequence[str]) -> int:
     except RekindleError as error:
         _complain(error.message, error.remedy)
         return error.exit_code
+    except MemoryError:
+        _complain("there was not enough memory for this", "free some, or raise the limit (ulimit -v, the container's)")
+        return Exit.USAGE
+    except OSError as error:
+        if (code := _of_the_system(error)) is not None:
+            return code
+        return _crashed(error, argv)
     except Exception as error:  # noqa: BLE001 (the one front door)
+        return _crashed(error, argv)
+
+
+def _crashed(error: Exception, argv: Sequence[str]) -> int:
+    try:
         from rekindle.cli.crash import write_crash_report
 
-        where = write_crash_report(error, argv)
-        _complain(f"this is a bug in rekindle ({type(error).__name__}: {error})", f"please report it with {where}")
-        return Exit.BUG
+        where = f"please report it with {write_crash_report(error, argv)}"
+    except OSError as full:
+        where = f"please report it; no crash report could be written ({full.strerror or full})"
+    _complain(f"this is a bug in rekindle ({type(error).__name__}: {error})", where)
+    return Exit.BUG
+
+
+def _of_the_system(error: OSError) -> int | None:
+    """The exit code of a fault that is the machine's, not ours: a full or closed output, a full disk, no permission."""
+    import errno
+
+    words = error.strerror or str(error)
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        _complain(f"the disk is full{where}: {words}", "make room; the same command continues")
+        return Exit.NO
+    if error.errno in (errno.EBADF, errno.EIO) and not error.filename:
+        _complain(f"the output cannot be written: {words}", "give the command an open standard output")
+        return Exit.USAGE
+    if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
+        _complain(f"the system gave no more: {words}{where}", "free memory or raise the limit (ulimit), then try again")
+        return Exit.USAGE
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP) and error.filename:
+        _complain(f"cannot use {error.filename}: {words}", "give another place, or the rights to this one")
+        return Exit.USAGE
+    return None
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -145,6 +180,8 @@ def _run_verb(name: str, argv: list[str]) -> int:
 
 
 def _print(answer: Answer, session: Session) -> None:
+    if sys.stdout is None:
+        raise BadInput("standard output is closed, so the answer cannot be given", remedy="leave >&- out")
     if session.json:
         from rekindle.model.document import encode
 
@@ -158,6 +195,8 @@ def _print(answer: Answer, session: Session) -> None:
 
 
 def _complain(message: str, remedy: str | None = None) -> None:
+    if sys.stderr is None:  # closed by whoever started us: there is nobody to tell
+        return
     from rekindle.render.screen import printable
 
     text = f"rekindle: {message}" + (f"\n  → {remedy}" if remedy else "")

@@ -23,24 +23,6 @@ MAX_LINE = 400
 _TROUBLE = re.compile(
     r"error|fatal|failed|undefined|cannot|could not|not found|no such|abort|killed|illegal", re.IGNORECASE
 )
-_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_ADDRESS = rf"\b(?!127\.0\.0\.1\b|0\.0\.0\.0\b){_OCTET}(?:\.{_OCTET}){{3}}\b(?![.\w])"
-_NAMED = r"(?i)\b((?:api[_-]?key|token|passw(?:or)?d|secret|authorization|bearer)\b\s*[:= ]\s*)\S+"
-_SECRETS = (
-    (re.compile(r"(?i)\b(https?://)[^/\s:@]+:[^/\s@]+@"), r"\1redacted@"),
-    (re.compile(_NAMED), r"\1redacted"),
-    (re.compile(r"\b(?:hf|ghp|gho|ghs|github_pat|glpat|sk|pypi|xox[abp])[-_][A-Za-z0-9_-]{12,}\b"), "redacted-token"),
-    (re.compile(r"\bAKIA[0-9A-Z]{12,}\b"), "redacted-token"),
-    (re.compile(_ADDRESS), "redacted-address"),
-    (re.compile(r"(?m)^([\w.-]+)@([\w.-]+)(?=[:~$# ])"), "user@host"),
-)
-
-
-def redact(text: str, redactor: Redactor) -> str:
-    text = redactor.text(text)
-    for pattern, substitute in _SECRETS:
-        text = pattern.sub(substitute, text)
-    return text
 
 
 def make_report(chunks: Iterable[bytes], diagnosis: Diagnosis, redactor: Redactor, *, machine: str = "") -> str:
@@ -50,7 +32,7 @@ def make_report(chunks: Iterable[bytes], diagnosis: Diagnosis, redactor: Redacto
     if machine:
         head.append(f"machine: {machine}")
     body = "\n".join(f"{number:>8}  {line}" for number, line in _excerpt(_lines(chunks)))
-    return redact("\n".join(head), redactor) + "\n\n" + redact(body, redactor) + "\n"
+    return redactor.text("\n".join(head)) + "\n\n" + redactor.text(body) + "\n"
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:

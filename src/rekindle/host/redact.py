@@ -1,4 +1,6 @@
-"""Takes out of text what tells who and where: user names, host names, serials, UUIDs, addresses.
+"""Takes out of text what tells who and where, and what opens doors: names, serials, addresses, tokens, passwords.
+
+The one redactor: captures, bug reports, saved logs, crash reports and pages all pass through it.
 
 The same word always becomes the same substitute, so that paths still match each other in a capture.
 """
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from rekindle.host.protocol import RegistryKey
 from rekindle.host.record import Record
+from rekindle.host.secrets import SECRETS
 
 USER = "user"
 # Names that say nothing about a person, or that are also words tools use.
@@ -32,7 +35,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)"),
      r"\1redacted\2"),
     (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),
-    (re.compile(r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"), "someone@example.invalid"),
+    (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b"), "someone@example.invalid"),
     (re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b"), "redacted-id"),
 )  # fmt: skip
 
@@ -54,7 +57,7 @@ class Redactor:
     def text(self, text: str) -> str:
         for old, new in self._literal:
             text = text.replace(old, new)
-        for pattern, new in _RULES:
+        for pattern, new in (*SECRETS, *_RULES):
             text = pattern.sub(new, text)
         for pattern, new in self._words:
             text = pattern.sub(new, text)
@@ -93,7 +96,8 @@ class Redactor:
             paths=dict.fromkeys(map(text, record.paths)),
             programs={name: tuple(map(text, places)) for name, places in record.programs.items()},
             links={text(path): text(target) for path, target in record.links.items()},
-            env={name: text(value) for name, value in record.env.items()},
+            # By its name too: a token alone looks like nothing.
+            env={name: text(f"{name}={value}").partition("=")[2] for name, value in record.env.items()},
             disks={text(path): disk for path, disk in record.disks.items()},
             registry={
                 text(name): None if key is None else RegistryKey(values=self.value(key.values), keys=key.keys)
@@ -121,3 +125,17 @@ def redactor_for(env: Mapping[str, str], host_name: str) -> Redactor:
     """For the person who runs this."""
     home = env.get("HOME") or env.get("USERPROFILE") or ""
     return Redactor(user=env.get("USER") or env.get("USERNAME") or "", home=home, host=host_name)
+
+
+def redactor_here() -> Redactor:
+    """For the person who runs this process."""
+    import getpass
+    import os
+    import platform
+    from pathlib import Path
+
+    try:
+        user, home = getpass.getuser(), str(Path.home())
+    except (OSError, KeyError, RuntimeError, ImportError):
+        user, home = os.environ.get("USER", ""), os.environ.get("HOME", "")
+    return Redactor(user=user, home=home, host=platform.node())
