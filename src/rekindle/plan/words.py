@@ -72,7 +72,7 @@ def compose(outcome: Outcome) -> Plan:
 _EXPLAINS = {
     "cuda": ("R111", "R201", "R202", "R102", "R115", "R204", "R206"),
     "rocm": ("R114", "R116", "R118", "R205"),
-    "torch": ("R112", "R113", "R101", "R103", "R401", "R301", "R302", "R111", "R114", "R102", "R204", "R201"),
+    "torch": ("R112", "R113", "R101", "R103", "R401", "R301", "R302", "R111", "R114", "R102", "R204", "R201", "R002"),
     "variant": ("R002", "R101", "R103", "R102", "R401", "R301", "R204"),
 }
 
@@ -102,6 +102,8 @@ def _against_the_wish(outcome: Outcome) -> list[Refusal]:
         if not exact:
             found.append(_never_published(question, asked_flavour))
         wheels = exact or wheels
+    elif question.torch is not None and not wheels and not question.wish.build:
+        found.append(_no_wheel_of(question))
     if question.wish.cuda:
         same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
         wheels = same or wheels
@@ -136,6 +138,19 @@ def _never_published(question: Question, flavour: str) -> Refusal:
         code="flavour-never-published",
         what=f"torch {version}+{flavour}",
         reason=f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}.",
+        source="https://pytorch.org/get-started/previous-versions",
+    )
+
+
+def _no_wheel_of(question: Question) -> Refusal:
+    version = question.wanted_releases[0]
+    kind = {"cuda": "CUDA", "rocm": "ROCm", "cpu": "CPU"}[question.backend]
+    where = question.platform.replace("_", " ")
+    return Refusal(
+        rule="R002",
+        code="release-never-published",
+        what=f"torch {version}",
+        reason=f"no {kind} wheel of torch {version} was published for {where}.",
         source="https://pytorch.org/get-started/previous-versions",
     )
 

@@ -139,6 +139,12 @@ def test_with_build_the_reason_of_a_change_is_not_a_wheels() -> None:
     assert "sources" in change.why and not any("+cu" in reason.text for reason in made.because)
 
 
+def test_a_release_without_wheels_for_the_system_is_said_to_have_none() -> None:
+    made = plan("gfx1100", os="windows", torch="2.6.0")
+    change = next(change for change in made.changes if change.what == "torch")
+    assert "no ROCm wheel of torch 2.6.0 was published for windows" in change.why
+
+
 # --- wheels
 
 
