@@ -91,3 +91,12 @@ def test_an_alternative_block_is_enough() -> None:
 def test_every_patch_we_ship_can_be_read(folder: str) -> None:
     patches = load_patches(folder)
     assert patches and all(patch.title and patch.why for patch in patches)
+
+
+@pytest.mark.parametrize("line", ["version", "colour red", "file setup.py", "compiler "])
+def test_an_example_that_says_nothing_is_named(line: str) -> None:
+    from rekindle.source.patches.header import _example
+
+    assert _example("version 2.6.0\n\ncompiler gcc 14.2", "x") == {"version": "2.6.0", "compiler": "gcc 14.2"}
+    with pytest.raises(BadInput, match="Example cannot read"):
+        _example(line, "x.patch")

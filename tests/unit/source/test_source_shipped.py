@@ -22,23 +22,6 @@ MARKS = {
     "torchaudio": {"src/torchaudio/__init__.py": ""},
     "spark": {"spark/__init__.py": ""},
 }
-# A context in which each patch is needed: versions and tools that its Applies-To names.
-NEEDS: dict[str, dict[str, str]] = {
-    "aarch64-gcc14-math-errno": {"version": "2.6.0", "os": "linux", "arch": "aarch64", "compiler": "gcc 14.2.0"},
-    "cmake4-own-lists": {"version": "1.13.0", "cmake": "4.0.1"},
-    "flatbuffers-const-count": {"version": "2.0.1", "compiler": "gcc 14.1"},
-    "fmt9-back-inserter": {"version": "1.13.0", "fmt": "9.1.0"},
-    "functorch-clz": {"version": "2.6.0", "os": "windows", "compiler": "clang-cl 18.1"},
-    "gcc13-missing-includes": {"version": "2.0.1", "os": "linux", "compiler": "gcc 13.2"},
-    "gcc15-string-utils": {"version": "2.5.1", "os": "linux", "compiler": "gcc 15.1"},
-    "gloo-array": {"version": "1.13.1", "os": "linux", "compiler": "gcc 12.2"},
-    "gloo-cstdint": {"version": "2.8.0", "os": "linux", "compiler": "gcc 15.1"},
-    "numpy2-elsize": {"version": "2.2.2", "numpy": "2.1.0"},
-    "pkg-resources-packaging": {"version": "1.12.1", "setuptools": "82.0"},
-    "static-runtime-anonymous-export": {"version": "2.0.1", "os": "windows", "compiler": "icx 2024.1"},
-    "vc-env-setuptools74": {"version": "1.12.1", "os": "windows", "setuptools": "80.9.0"},
-    "vc-env-setuptools75": {"version": "2.6.0", "os": "windows", "setuptools": "76.1"},
-}
 ALL = [patch for project in MARKS for patch in load_patches(project)]
 OURS = [patch for patch in ALL if patch.project == "torch"]
 
@@ -59,13 +42,13 @@ def tree_for(patch: Patch, root: Path) -> Path:
 def test_applies_stays_and_reverses(patch: Patch, tmp_path: Path) -> None:
     tree = tree_for(patch, tmp_path / "tree")
     before = mini.snapshot(tree)
-    needed = choose([patch], Context(NEEDS[patch.id], tree))
+    needed = choose([patch], Context(patch.example, tree))
     assert needed[0].verdict == "needed", needed[0].why
     assert apply(tree, needed).patches[0].state == "applied"
     after = mini.snapshot(tree)
     assert set(patch.paths) == {name for name in after if after[name] != before.get(name)}
     # Its own conditions may no longer hold, and it is still shown as ours.
-    again = choose([patch], Context(NEEDS[patch.id], tree))
+    again = choose([patch], Context(patch.example, tree))
     assert status(tree, again).patches[0].state == "applied"
     assert apply(tree, again).changed == ()
     unapply(tree)
@@ -139,6 +122,14 @@ def test_git_apply_agrees(patch: Patch, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert mini.snapshot(ours) == mini.snapshot(theirs)
+
+
+@pytest.mark.parametrize("patch", ALL, ids=lambda patch: f"{patch.project}-{patch.id}")
+def test_has_an_example_of_a_build_that_needs_it(patch: Patch) -> None:
+    assert patch.example, f"{patch.id}.patch: its header lacks Example, a build that needs it (docs/patches.md)"
+    known = [condition for block in patch.applies for condition in block if condition.key != "file"]
+    told = Context(patch.example)
+    assert any(all(one.holds(told) for one in block if one in known) for block in patch.applies)
 
 
 @pytest.mark.parametrize("patch", ALL, ids=lambda patch: f"{patch.project}-{patch.id}")

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.source.patches.conditions import Condition, read_condition
+from rekindle.source.patches.conditions import KEYS, Condition, read_condition
 from rekindle.source.patches.diff import FileDiff, read_diff
 from rekindle.source.paths import check_relative
 
 HOME = Path(__file__).parent
 REQUIRED = ("Description", "Origin", "Applies-To", "Last-Update")
-KNOWN = (*REQUIRED, "Author", "Bug", "Forwarded", "Instead", "Evidence", "Group")
+KNOWN = (*REQUIRED, "Author", "Bug", "Forwarded", "Instead", "Evidence", "Group", "Example")
 MAX_PATCH_BYTES = 4 << 20
 _FIELD = re.compile(r"([A-Za-z][A-Za-z-]*):(?:\s+(.*))?$")
 _DATE = re.compile(r"20\d\d-[01]\d-[0-3]\d$")
@@ -31,6 +31,7 @@ class Patch:
 
     ``instead`` says what makes the patch unnecessary (an environment variable, a pin). Of the patches that
     share a ``group`` only the first that is needed counts: variants of one fix for different versions.
+    ``example`` is a build that needs it (what the tests try it with).
     """
 
     id: str
@@ -47,6 +48,7 @@ class Patch:
     evidence: str | None = None
     instead: str | None = None
     group: str | None = None
+    example: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -105,11 +107,23 @@ def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
         evidence=_one(fields, "Evidence"),
         instead=_one(fields, "Instead"),
         group=_one(fields, "Group"),
+        example=_example(fields.get("Example", [""])[0], origin),
     )
 
 
 def _one(fields: dict[str, list[str]], name: str) -> str | None:
     return " ".join(fields[name][0].split()) if name in fields else None
+
+
+def _example(block: str, origin: str) -> dict[str, str]:
+    """``version 2.6.0``, ``compiler gcc 14.2``: a fact per line, as the context of a build has them."""
+    found: dict[str, str] = {}
+    for line in filter(None, map(str.strip, block.splitlines())):
+        key, _, value = line.partition(" ")
+        if key not in KEYS or key == "file" or not value.strip():
+            raise BadInput(f"{origin}: Example cannot read {line!r}", remedy="write for example 'compiler gcc 14.2'")
+        found[key] = value.strip()
+    return found
 
 
 def _conditions(block: str, origin: str) -> tuple[Condition, ...]:
