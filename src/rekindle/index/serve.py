@@ -2,7 +2,9 @@
 
 It answers only for names it knows (``simple``, ``wheels``, ``catalogue.json``, the page); everything else is
 404. A request's path is split, checked part by part and never resolved upwards. It speaks plain HTTP on the
-loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it.
+loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it. Deadlines and
+limits per client are :mod:`rekindle.index.doorkeeper`'s: a server library would bring them too, but also an event
+loop, its settings and its own advisories, for a server that only reads files.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ import contextlib
 import email.utils
 import os
 import socket
-import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,12 +21,12 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
 from rekindle.errors import BadInput
+from rekindle.index.doorkeeper import Doorkeeper
 from rekindle.index.listing import LIST_FILE
 from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
 from rekindle.index.store import Wheelhouse
 
 PUBLIC = ("simple", "wheels", "catalogue.json", "index.html", LIST_FILE)
-MAX_CONNECTIONS = 64
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
@@ -43,6 +44,15 @@ class Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = TIMEOUT_SECONDS
     server: Server
+
+    def handle_one_request(self) -> None:
+        self.server.door.awaits(self.connection)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        whole = super().parse_request()
+        self.server.door.answers(self.connection)
+        return whole
 
     def do_GET(self) -> None:
         self._answer(body=True)
@@ -114,6 +124,7 @@ class Handler(BaseHTTPRequestHandler):
     def _copy(self, file: BinaryIO, span: Span) -> None:
         file.seek(span.first)
         left = span.length
+        self.server.door.answers(self.connection, left)
         while left and (chunk := file.read(min(left, _CHUNK))):
             self.wfile.write(chunk)
             left -= len(chunk)
@@ -164,7 +175,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         self.house = house
         self.requests = 0
-        self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        self.door = Doorkeeper()
         super().__init__(address, Handler)
 
     @property
@@ -174,15 +185,22 @@ class Server(ThreadingHTTPServer):
         return f"http://{shown}:{port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # More readers than threads wait here; the listen queue holds them.
-        self._slots.acquire()
+        if not self.door.enter(request, str(client_address[0])):
+            with contextlib.suppress(OSError):
+                request.settimeout(1.0)
+                request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
+            self.shutdown_request(request)
+            return
         super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        self.door.sweep()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._slots.release()
+            self.door.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that went away is no news."""
