@@ -6,6 +6,7 @@ Only the chosen verb's file is imported, so ``rekindle --help`` starts in a few 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
@@ -201,4 +202,5 @@ def _complain(message: str, remedy: str | None = None) -> None:
 
     text = f"rekindle: {message}" + (f"\n  → {remedy}" if remedy else "")
     encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(printable(text).encode(encoding, "replace").decode(encoding) + "\n")
+    with contextlib.suppress(OSError):  # a terminal that went away (HUP) hears nothing
+        sys.stderr.write(printable(text).encode(encoding, "replace").decode(encoding) + "\n")

@@ -3,7 +3,8 @@
 Started as a script of its own (standard library only, no import of this package): ``guard.py FD -- ARGV…``.
 FD is the read end of a pipe whose write end only Rekindle holds: when Rekindle is gone, however it went, the
 pipe closes and every descendant is killed. On Linux the guard is a "child subreaper", so even processes
-that left their session or lost their parent are still its descendants and are found.
+that left their session or lost their parent are still its descendants and are found. While Rekindle itself is
+stopped (Ctrl-Z, ``kill -STOP``) nobody watches memory, so the guard stops everything too, and wakes it afterwards.
 
 Exit code: the command's own, or 128 + signal as a shell would say.
 """
@@ -21,6 +22,7 @@ import time
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 KILL_ROUNDS = 200
+WATCH_SECONDS = 0.5
 
 
 def _prctl(option: int, value: int) -> None:
@@ -53,6 +55,34 @@ def descendants(root: int) -> list[int]:
             found.append(pid)
             waiting.append(pid)
     return found
+
+
+def is_stopped(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            stat = file.read()
+    except OSError:
+        return False
+    return stat[stat.rfind(b")") + 2 :][:1] in (b"T", b"t")
+
+
+def follow(governor: int, guard: int, held: list[int]) -> list[int]:
+    """Stop all while the governor is stopped, wake those again afterwards; gives what is held now.
+
+    What the governor had stopped itself, for want of memory, stays as it was.
+    """
+    if is_stopped(governor):
+        for _ in range(3):  # a process may fork while we look
+            for pid in descendants(guard):
+                if pid not in held and not is_stopped(pid):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGSTOP)
+                        held.append(pid)
+        return held
+    for pid in held:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGCONT)
+    return []
 
 
 def kill_all(root: int, child: int) -> None:
@@ -92,7 +122,8 @@ def main(argv: list[str]) -> int:
     os.set_blocking(wake_write, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
-    guard = os.getpid()
+    guard, governor = os.getpid(), os.getppid()
+    held: list[int] = []
     child = os.fork()
     if child == 0:
         # If the guard itself is killed, its command goes with it.
@@ -112,10 +143,13 @@ def main(argv: list[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([lifeline, wake_read], [], [])
+        ready, _, _ = select.select([lifeline, wake_read], [], [], WATCH_SECONDS)
         if lifeline in ready:
             kill_all(guard, child)
             return 137
+        held = follow(governor, guard, held)
+        if wake_read not in ready:
+            continue
         os.read(wake_read, 4096)
         status = _reap(child)
         if status is not None:
