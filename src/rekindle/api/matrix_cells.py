@@ -222,7 +222,7 @@ class _Planner:
         except BadInput as error:
             return (Reason(code="unknown-name", text=error.message),)
         toolkit = _toolkit(axes.get("variant"))
-        wish = Wish(torch=axes["torch"], python=axes["python"], build=True, **toolkit)
+        wish = msgspec.structs.replace(Wish(torch=axes["torch"], python=axes["python"], build=True), **toolkit)
         made = plan_build(machine, wish)
         return made if not (why := _astray(made, axes, toolkit)) else why
 

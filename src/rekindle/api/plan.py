@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +37,7 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     else:
         wheels, silent = _configured_wheels()
     made = _with_supply(make_plan(where, wish, wheelhouse=wheels), where, wish.origin if wish else None)
+    made = _with_settings(made, dict(wish.settings) if wish else {})
     made = _with_patches(made, where)
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
 
@@ -153,6 +154,16 @@ def _with_supply(made: Plan, machine: Machine, origin: str | None) -> Plan:
     _, version = tree_version(root)
     check_wanted(root, version, release)
     return with_supply(made, without_submodules(survey(root, version), version), machine, str(root.absolute()))
+
+
+def _with_settings(made: Plan, settings: Mapping[str, str]) -> Plan:
+    """Switches given by hand win over what was planned."""
+    import msgspec
+
+    if made.build is None or not settings:
+        return made
+    recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings})
+    return msgspec.structs.replace(made, build=recipe)
 
 
 def _with_patches(made: Plan, machine: Machine) -> Plan:

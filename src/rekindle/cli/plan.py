@@ -55,6 +55,28 @@ def add_origin(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_settings(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="a switch of the source build by hand, such as USE_PRECOMPILED_HEADERS=1; repeatable",
+    )
+
+
+def read_settings(given: list[str]) -> tuple[tuple[str, str], ...]:
+    """``NAME=VALUE`` words; a name is what a shell takes for one."""
+    found = {}
+    for word in given:
+        name, sign, value = word.partition("=")
+        if not sign or not name.isidentifier():
+            raise BadInput(f"--set {word}: no NAME=VALUE", remedy="for example --set USE_PRECOMPILED_HEADERS=1")
+        found[name] = value
+    return tuple(found.items())
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     group = parser.add_argument_group("the wish")
@@ -62,6 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
     add_origin(group)
+    add_settings(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
     group.add_argument(
         "--wheelhouse",
@@ -107,4 +130,6 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
         machine = api.machine_from_flags(gpu=args.gpu or (), **flags) if described else api.this_machine()
         wish = Wish(**asked)
     origin = getattr(args, "origin", None)
-    return machine, msgspec.structs.replace(wish, build=bool(getattr(args, "build", False)), origin=origin)
+    settings = read_settings(getattr(args, "settings", []))
+    build = bool(getattr(args, "build", False))
+    return machine, msgspec.structs.replace(wish, build=build, origin=origin, settings=settings)

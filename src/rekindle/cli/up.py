@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from rekindle.cli.plan import add_origin
+from rekindle.cli.plan import add_origin, add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
 
@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     parser.add_argument("--build", action="store_true", help="insist on a source build")
     add_origin(parser)
+    add_settings(parser)
     parser.add_argument("--python", metavar="EXE", help="install into this interpreter instead of a new environment")
     parser.add_argument(
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
@@ -60,8 +61,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         session.close()
         return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 
+    settings = read_settings(args.settings)
     journey = api.up(
-        Wish(torch=args.torch, variant=args.variant, build=args.build, origin=args.origin),
+        Wish(torch=args.torch, variant=args.variant, build=args.build, origin=args.origin, settings=settings),
         workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
         index=args.index,

@@ -85,7 +85,8 @@ class Wish(Part, frozen=True, kw_only=True):
 
     ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
     toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
-    ``origin`` is where sources come from: git, tarball, debian, or a directory.
+    ``origin`` is where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own
+    switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's.
     """
 
     torch: str | None = None
@@ -97,6 +98,7 @@ class Wish(Part, frozen=True, kw_only=True):
     python: str | None = None
     build: bool = False
     origin: str | None = None
+    settings: tuple[tuple[EnvName, Line], ...] = ()
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
