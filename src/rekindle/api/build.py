@@ -33,6 +33,8 @@ class BuildChoices(TypedDict, total=False):
     launcher    ccache, sccache, distcc or icecc
     cmake       the CMake to use
     clean       remove the build tree first
+    settings    switches by hand, as pairs; they win over the plan's
+    against     the torch a companion is compiled against: a wheel or ``torch==2.6.0`` (default: the workspace's)
     as_is       use the given Python with the packages it has instead of an environment made for the build
     """
 
@@ -47,6 +49,8 @@ class BuildChoices(TypedDict, total=False):
     launcher: str | None
     cmake: str | None
     clean: bool
+    settings: tuple[tuple[str, str], ...]
+    against: str | None
     as_is: bool
 
 
@@ -209,7 +213,7 @@ def _with_parts(order: Order) -> Order:
     from rekindle.source.prepare import tree_version
     from rekindle.source.supply import with_parts
 
-    if order.tree.project != "torch":
+    if order.tree.project not in ("torch", "torchvision", "torchaudio"):
         return order
     _, version = tree_version(Path(order.tree.root))
     return dataclasses.replace(order, tree=with_parts(msgspec.structs.replace(order.tree, version=version)))

@@ -162,7 +162,10 @@ def _with_settings(made: Plan, settings: Mapping[str, str]) -> Plan:
 
     if made.build is None or not settings:
         return made
-    recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings})
+    from rekindle.plan.supplied import without
+
+    asserts = without(made.build.asserts, settings)
+    recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings}, asserts=asserts)
     return msgspec.structs.replace(made, build=recipe)
 
 

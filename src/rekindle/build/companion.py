@@ -8,6 +8,7 @@ other (pip would take the newest) gives libraries that do not load.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,20 @@ _SWITCHES = {
         "rocm": {"USE_CUDA": "0", "USE_ROCM": "1"},
     },
 }
+# Switches of their own, in the words of the same files: what a plan says about these reaches them.
+_OWN = {
+    "torchvision": (
+        "TORCHVISION_USE_PNG", "TORCHVISION_USE_JPEG", "TORCHVISION_USE_WEBP", "TORCHVISION_USE_NVJPEG",
+        "TORCHVISION_USE_VIDEO_CODEC", "TORCHVISION_USE_FFMPEG", "TORCHVISION_INCLUDE", "TORCHVISION_LIBRARY",
+        "NVCC_FLAGS",
+    ),
+    "torchaudio": (
+        "BUILD_SOX", "BUILD_RIR", "BUILD_RNNT", "BUILD_ALIGN", "BUILD_CUDA_CTC_DECODER", "BUILD_CPP_TEST",
+        "USE_FFMPEG", "FFMPEG_ROOT", "USE_OPENMP",
+    ),
+}  # fmt: skip
+# What their builds would download in the middle of compiling, if nobody says otherwise.
+_FETCHED_WHILE_BUILDING = {"torchaudio": {"BUILD_SOX": "0", "USE_FFMPEG": "0"}}
 _PROBE = (
     "import json,torch;print(json.dumps({'version':torch.__version__,'cuda':torch.version.cuda,"
     "'rocm':getattr(torch.version,'hip',None)}))"
@@ -48,8 +63,12 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         return plan
     _refuse_other_release(plan, tree)
     kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
-    env = {name: value for name, value in plan.build.env.items() if name in _KEPT}
-    env |= _SWITCHES[tree.project][kind]
+    own = _OWN[tree.project]
+    env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
+    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **_SWITCHES[tree.project][kind]}
+    if plan.torch:
+        # Both write it into their metadata; another torch would not load them.
+        env["PYTORCH_VERSION"] = plan.torch.split("+")[0]
     pins = {name: pin for name, pin in plan.build.pins.items() if name in ("setuptools", "wheel", "numpy", "torch")}
     recipe = BuildRecipe(
         source=tree.project,
@@ -75,9 +94,20 @@ def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
         )
 
 
-def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter) -> str:
-    """What pip installs as torch: the plan's pin, else the newest fitting wheel of the workspace."""
+def with_settings(plan: Plan, settings: Mapping[str, str]) -> Plan:
+    """Switches given by hand win, over what is asserted too."""
+    if plan.build is None or not settings:
+        return plan
+    asserts = {name: value for name, value in plan.build.asserts.items() if name not in settings}
+    recipe = msgspec.structs.replace(plan.build, env={**plan.build.env, **settings}, asserts=asserts)
+    return msgspec.structs.replace(plan, build=recipe)
+
+
+def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given: str | None = None) -> str:
+    """What pip installs as torch: what was given, the plan's pin, else the newest fitting wheel of the workspace."""
     assert plan.build is not None
+    if given:
+        return f"torch @ {Path(given).absolute().as_uri()}" if given.endswith(".whl") else given
     pin = plan.build.pins.get("torch")
     if pin:
         return pin_requirement("torch", pin)
@@ -90,7 +120,8 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter) -> str
         raise BadInput(
             f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
             f" Python {interpreter.version}",
-            remedy="build torch first with 'rekindle build', or pin an official one in the plan's build.pins",
+            remedy=f"rekindle build --source {plan.project} --against torch=={plan.torch or '2.6.0'} (a published one),"
+            " or build torch first",
         )
     return f"torch @ {found[-1].absolute().as_uri()}"
 

@@ -13,7 +13,7 @@ import msgspec
 
 from rekindle.build import finish, state, steps, tools
 from rekindle.build.clean import clean
-from rekindle.build.companion import COMPANIONS, check_torch, plan_for, torch_requirement
+from rekindle.build.companion import COMPANIONS, check_torch, plan_for, torch_requirement, with_settings
 from rekindle.build.inputs import check_inputs
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
@@ -59,7 +59,7 @@ def build(
     Raises BadInput or MissingTool before anything long starts, BuildFailed with an account where the build
     ends with no, KeyboardInterrupt where it was stopped; after any of them the same call continues.
     """
-    plan = plan_for(plan, tree)
+    plan = with_settings(plan_for(plan, tree), dict(options.settings) if options else {})
     front = check_inputs(plan, tree, workspace)
     with (
         _tree_lock(front.build_tree),
@@ -112,7 +112,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     refuse_unready(preflight(work.host, asked))
     torch = None
     if plan.project in COMPANIONS and not options.as_is:
-        torch = torch_requirement(plan, work.workspace.wheels, interpreter)
+        torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
     if options.launcher:
         work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root, work.workspace.logs)
     now = state.TreeState(

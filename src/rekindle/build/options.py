@@ -24,6 +24,10 @@ class BuildOptions:
     ninja: str | None = None
     # Use the given Python with the packages it has instead of an environment made for the build.
     as_is: bool = False
+    # Switches by hand; they win over the plan's.
+    settings: tuple[tuple[str, str], ...] = ()
+    # What a companion is compiled against: a wheel's path or "torch==2.6.0"; default: the workspace's torch.
+    against: str | None = None
 
     def continued(self) -> BuildOptions:
         """The same for the next Python: it must not clean away what the first one built."""

@@ -35,6 +35,8 @@ class BuildRequest:
     launcher: str | None = None
     cmake: str | None = None
     clean: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+    against: str | None = None
     as_is: bool = False
 
 
@@ -65,6 +67,8 @@ def make_order(request: BuildRequest) -> Order:
         clean=request.clean,
         target=request.target,
         cmake=request.cmake,
+        settings=request.settings,
+        against=request.against,
         as_is=request.as_is,
     )
     pythons = request.pythons or ((plan.python,) if plan.python else (sys.executable,))

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from rekindle.cli.plan import add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace
 from rekindle.errors import Exit, Untrusted
 
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N at once (default: all cores)")
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
     parser.add_argument("--cmake", metavar="PATH", help="use this CMake")
+    add_settings(parser)
+    parser.add_argument(
+        "--against",
+        metavar="TORCH",
+        help="what torchvision or torchaudio is compiled against: a wheel, or torch==2.6.0 (default: the workspace's)",
+    )
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
     parser.add_argument("--trust", action="store_true", help="build a plan that was made elsewhere without asking")
@@ -63,6 +70,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         launcher=args.launcher,
         cmake=args.cmake,
         clean=args.clean,
+        settings=read_settings(args.settings),
+        against=args.against,
     )
     if args.dry_run:
         return Answer(document=api.build_script(**choices), view=view.render_script)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,12 @@ from rekindle.compat.supply import install_line, losses_of, manager_of, needs_fo
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Reason, Step
 from rekindle.model.supply import Need, ThirdParty
+
+
+def without(settings: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """What is left once these are decided otherwise."""
+    gone = set(names)
+    return {name: value for name, value in settings.items() if name not in gone}
 
 
 def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin: str) -> Plan:
@@ -29,6 +35,8 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
         recipe,
         origin=origin,
         env={**recipe.env, **told},
+        asserts=without(recipe.asserts, told),
+        toolchain=recipe.toolchain if "BLAS" not in told else without(recipe.toolchain, ("blas",)),
         pins={**recipe.pins, **pins},
         losses=losses,
         packages=packages,
