@@ -116,7 +116,9 @@ def _system(host: Host, asked: Asked) -> Iterator[Check]:
         return
     assert plan.build is not None
     release = plan.torch.split("+")[0]
-    rows: list[Need] = list(needs_for(release))
+    # A BLAS that pip brings for this build is no question to the system.
+    brought = any(name.startswith("mkl") for name in plan.build.pins)
+    rows: list[Need] = [row for row in needs_for(release) if not (brought and "BLAS" in row.settings)]
     if asked.tree is not None:
         taken = {part.path for part in asked.tree.parts if part.way != "submodule"}
         rows += [row for row in parts_for(release) if row.folder in taken]

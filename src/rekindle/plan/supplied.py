@@ -35,9 +35,13 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
         recipe,
         origin=origin,
         env={**recipe.env, **told},
-        asserts=without(recipe.asserts, told),
+        # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
+        asserts=without(recipe.asserts, (*told, "LAPACK") if "BLAS" in told else told),
         toolchain=recipe.toolchain if "BLAS" not in told else without(recipe.toolchain, ("blas",)),
-        pins={**recipe.pins, **pins},
+        # MKL comes by pip; a BLAS of the system makes that superfluous.
+        pins={**without(recipe.pins, (name for name in recipe.pins if name.startswith("mkl"))), **pins}
+        if "BLAS" in told
+        else {**recipe.pins, **pins},
         losses=losses,
         packages=packages,
     )
