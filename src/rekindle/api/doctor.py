@@ -21,6 +21,7 @@ def doctor(
     save: Path | None = None,
     capture: Path | None = None,
     replay: Path | None = None,
+    plan: Path | None = None,
     progress: Progress | None = None,
 ) -> Examination:
     """What this machine is (or ``host``, or the capture ``replay``) and whether it is ready; under ten seconds.
@@ -42,6 +43,8 @@ def doctor(
         host = load_recorded(replay)
     examined = examine(host or LiveHost(), workspace=workspace, try_torch=try_torch, progress=progress)
     examination = examination_with_causes(examined.examination)
+    if plan is not None:
+        examination = _with_build(examination, plan, host or LiveHost())
     if capture is not None:
         from rekindle.doctor.keep import keep
 
@@ -49,3 +52,22 @@ def doctor(
     if save is not None:
         write_for_user(save, encode(examination.machine))
     return examination
+
+
+def _with_build(examination: Examination, plan: Path, host: Host) -> Examination:
+    """The doctor's table with what this very build asks of the machine; what the build says replaces the general."""
+    import sys
+
+    import msgspec
+
+    from rekindle.api.build import build_checks
+    from rekindle.model.document import load
+    from rekindle.model.machine import Ready
+    from rekindle.model.plan import Plan
+
+    wanted = load(plan, Plan)
+    asked = build_checks(wanted, python=wanted.python or sys.executable, place=Path.cwd(), host=host)
+    names = {check.id for check in asked}
+    checks = (*(check for check in examination.checks if check.id not in names), *asked)
+    ready = Ready(build=not any(check.status == "fail" for check in asked), use=examination.ready.use)
+    return msgspec.structs.replace(examination, checks=checks, ready=ready)

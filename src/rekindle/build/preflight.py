@@ -126,7 +126,8 @@ def _system(host: Host, asked: Asked) -> Iterator[Check]:
         rows += parts_for(release)
     lacks = lacking(host, rows, plan.build.env)
     if not lacks:
-        yield _check("third-parties", "ok", f"{len(rows)} taken from this system, all there")
+        asked_of = [row for row in rows if row.headers or row.libraries or row.programs or row.any_library]
+        yield _check("third-parties", "ok", f"{len(asked_of)} libraries taken from this system, all there")
         return
     words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
     fix = how_to_install(host, lacks) or f"install the development packages of {words}"

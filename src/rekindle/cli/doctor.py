@@ -11,6 +11,7 @@ from rekindle.errors import Exit
 EXAMPLES = """examples:
   rekindle doctor                     what this machine is, and whether it is ready
   rekindle doctor --save machine.json keep it, for 'rekindle plan --machine machine.json' elsewhere
+  rekindle doctor --plan plan.json --for build   is everything here that this build takes?
   rekindle doctor -v                  also what was asked and what it said
 """
 
@@ -23,6 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replay", metavar="DIR", type=Path, help="examine a captured machine instead of this one")
     parser.add_argument(
         "--for", dest="purpose", choices=("use", "build"), default="use", help="what exit code 0 means (default: use)"
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        type=Path,
+        help="also what this planned build asks of the machine, with one line to fix it",
     )
     parser.add_argument(
         "--try-torch",
@@ -42,6 +49,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         save=args.save,
         capture=args.capture,
         replay=args.replay,
+        plan=args.plan,
         progress=session.progress,
     )
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.companion import check_torch, plan_for, torch_requirement
+from rekindle.build.companion import check_torch, plan_for, torch_requirement, with_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
 from rekindle.model.plan import BuildRecipe, Plan
@@ -31,12 +31,30 @@ def tree(project: str, version: str) -> SourceTree:
 def test_a_plan_for_torch_in_the_companions_words() -> None:
     said = plan_for(plan(), tree("torchvision", "0.22.1"))
     assert said.project == "torchvision"
-    assert said.build.env == {"TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "FORCE_CUDA": "1"}
+    kept = {"TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "FORCE_CUDA": "1"}
+    assert said.build.env == {**kept, "PYTORCH_VERSION": "2.7.1"}, "their metadata names this torch"
     assert (said.build.cmake, said.build.asserts) == ({}, {})
     assert "cmake" not in said.build.pins
     audio = plan_for(plan(cuda=None), tree("torchaudio", "2.7.1"))
     assert (audio.build.env["USE_CUDA"], audio.build.env["USE_ROCM"]) == ("0", "0")
     assert plan_for(plan(), tree("torch", "2.7.1")) == plan()
+
+
+def test_their_own_switches_reach_them_and_torchs_do_not() -> None:
+    env = {"BUILD_SOX": "1", "TORCHVISION_USE_FFMPEG": "0", "USE_MKLDNN": "0"}
+    recipe = BuildRecipe(source="x", env=env)
+    audio = plan_for(plan(cuda=None, build=recipe), tree("torchaudio", "2.7.1")).build.env
+    assert (audio["BUILD_SOX"], audio["USE_FFMPEG"]) == ("1", "0"), "what would be downloaded is off unless asked for"
+    assert not {"USE_MKLDNN", "TORCHVISION_USE_FFMPEG"} & audio.keys()
+    vision = plan_for(plan(cuda=None, build=recipe), tree("torchvision", "0.22.1")).build.env
+    assert vision["TORCHVISION_USE_FFMPEG"] == "0"
+    by_hand = with_settings(plan(), {"USE_CUDA": "0"})
+    assert by_hand.build.env["USE_CUDA"] == "0"
+
+
+def test_what_it_is_compiled_against_can_be_given(tmp_path: Path) -> None:
+    assert torch_requirement(plan(), tmp_path, PYTHON, "torch==2.7.1") == "torch==2.7.1"
+    assert torch_requirement(plan(), tmp_path, PYTHON, "/w/torch-2.7.1.whl") == "torch @ file:///w/torch-2.7.1.whl"
 
 
 def test_each_release_has_its_companion() -> None:
