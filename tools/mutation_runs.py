@@ -24,7 +24,8 @@ import pytest
 
 from mutants import Mutant, planted
 
-_QUIET = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:rerunfailures", "--no-header"]
+_QUIET = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:rerunfailures"]
+_QUIET += ["--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 _MEMORY_BYTES = 6 << 30
 Task = tuple[Path, Mutant, str]
 Keep = Callable[[str, "Outcome"], None]

@@ -1,0 +1,98 @@
+"""How many jobs: the cores we may use, what fits where Ninja knows no jobserver, and that what was learnt is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rekindle.build import jobs as room
+from rekindle.build.history import load_history
+from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
+from rekindle.build.options import BuildOptions
+from rekindle.build.tools import Tool
+from rekindle.host.memory import MemoryNow
+
+GIB = 1 << 30
+
+
+def ninja(version: str) -> Tool:
+    return Tool(name="ninja", path="ninja", version=version)
+
+
+def test_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5, 7} if pid == 0 else {1}, raising=False)
+    assert cores() == 3
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(), raising=False)
+    assert cores() == 1
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert cores() == 6
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert cores() == 1
+
+
+@pytest.mark.parametrize(
+    ("most", "available", "count"),
+    [(8, 4 * GIB, 4), (8, 4 * GIB - 1, 3), (2, 9 * GIB, 2), (8, GIB - 1, 1), (8, 1, 1), (8, None, 8), (8, 0, 8)],
+)
+def test_fixed_jobs(most: int, available: int | None, count: int) -> None:
+    assert fixed_jobs(most, available, GIB) == count
+
+
+@pytest.fixture
+def calm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SHARED_JOBSERVER, raising=False)
+    monkeypatch.setattr(room, "cores", lambda: 16)
+    monkeypatch.setattr(
+        room, "read_memory", lambda: MemoryNow(total=8 * GIB, available=2100 << 20, limited_by="machine")
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "farm", "most"), [(BuildOptions(), None, 16), (BuildOptions(), 40, 40), (BuildOptions(jobs=3), 40, 3)]
+)
+def test_the_user_then_the_farm_then_the_cores(
+    calm: None, tmp_path: Path, options: BuildOptions, farm: int | None, most: int
+) -> None:
+    with elastic_jobs(options, ninja("1.13.0"), tmp_path / "h.json", str(tmp_path), farm=farm) as jobs:
+        assert jobs.max_jobs == most and jobs.note is None
+        assert "jobserver" in jobs.env["MAKEFLAGS"]
+
+
+def test_an_old_ninja_gets_a_fixed_number_and_the_user_is_told(calm: None, tmp_path: Path) -> None:
+    with elastic_jobs(BuildOptions(), ninja("1.12.1"), tmp_path / "h.json", "x") as jobs:
+        assert jobs.max_jobs == 3  # 2100 MiB free, 700 MiB for a usual compiler
+        assert jobs.env == {"MAX_JOBS": "3", "CMAKE_BUILD_PARALLEL_LEVEL": "3"}
+        assert jobs.note is not None and "1.12.1" in jobs.note
+    with elastic_jobs(BuildOptions(memory_bytes=1400 << 20), ninja("1.12.1"), tmp_path / "h.json", "x") as jobs:
+        assert jobs.max_jobs == 2
+
+
+def test_where_memory_cannot_be_read_the_cores_decide(
+    calm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room, "read_memory", lambda: None)
+    with elastic_jobs(BuildOptions(), ninja("1.12.1"), tmp_path / "h.json", "x") as jobs:
+        assert jobs.max_jobs == 16
+
+
+def test_a_shared_jobserver_is_used_unless_jobs_were_asked_for(
+    calm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SHARED_JOBSERVER, "-j --jobserver-auth=fifo:/x")
+    with elastic_jobs(BuildOptions(), ninja("1.13.0"), tmp_path / "h.json", "x") as jobs:
+        assert jobs.env == {"MAKEFLAGS": "-j --jobserver-auth=fifo:/x"}
+    with elastic_jobs(BuildOptions(jobs=2), ninja("1.13.0"), tmp_path / "h.json", str(tmp_path)) as jobs:
+        assert "/x" not in jobs.env["MAKEFLAGS"]
+    with elastic_jobs(BuildOptions(), ninja("1.12.0"), tmp_path / "h.json", "x") as jobs:
+        assert "MAX_JOBS" in jobs.env
+
+
+def test_what_was_learnt_is_kept_however_it_ends(calm: None, tmp_path: Path) -> None:
+    history = tmp_path / "h.json"
+    with pytest.raises(KeyboardInterrupt), elastic_jobs(BuildOptions(), ninja("1.13.0"), history, "y") as jobs:
+        jobs.learnt.record("a.o", 5, 1.0)
+        raise KeyboardInterrupt
+    assert load_history(history).peak("a.o") == 5
