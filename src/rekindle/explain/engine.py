@@ -9,12 +9,14 @@ import functools
 from collections.abc import Iterable
 
 from rekindle.explain.events import Watcher
+from rekindle.explain.form import load_forms
+from rekindle.explain.lookups import FILLS
 from rekindle.explain.ranking import Finding, findings
 from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import load_rules, load_signals
 from rekindle.explain.scene import Scene
 from rekindle.explain.template import render, render_all
-from rekindle.explain.values import FILLS, surroundings
+from rekindle.explain.values import surroundings
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
@@ -25,7 +27,7 @@ MAX_MATCHES = 8
 
 @functools.cache
 def _watcher() -> Watcher:
-    return Watcher(load_rules(), load_signals())
+    return Watcher(load_rules(), load_signals(), load_forms())
 
 
 def diagnose(

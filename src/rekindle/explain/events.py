@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from rekindle.explain.form import Form
 from rekindle.explain.rule import Pattern, Rule, Signal, compiled
 from rekindle.explain.scan import Words
 from rekindle.explain.window import evidence, line_bounds, window
@@ -72,26 +73,28 @@ class Seen:
 
 @dataclass(kw_only=True)
 class Reading:
-    """Everything a log yielded, by rule key and signal id."""
+    """Everything a log yielded, by rule key, signal id and form key."""
 
     rules: dict[str, Seen] = field(default_factory=dict)
     signals: dict[str, Seen] = field(default_factory=dict)
+    forms: dict[str, Seen] = field(default_factory=dict)
     lines: int = 0
     bytes: int = 0
     tail: str = ""
 
 
 class Watcher:
-    """Rules and signals, made ready to run over blocks of plain lines."""
+    """Rules, signals and forms, made ready to run over blocks of plain lines."""
 
-    def __init__(self, rules: Iterable[Rule], signals: Iterable[Signal]) -> None:
-        users: dict[bytes, list[tuple[Pattern, bool, str]]] = {}
-        owners = [(rule.key, True, rule.match) for rule in rules]
-        owners += [(signal.id, False, signal.match) for signal in signals]
-        for key, is_rule, patterns in owners:
+    def __init__(self, rules: Iterable[Rule], signals: Iterable[Signal], forms: Iterable[Form] = ()) -> None:
+        users: dict[bytes, list[tuple[Pattern, str, str]]] = {}
+        owners = [(rule.key, "rules", rule.match) for rule in rules]
+        owners += [(signal.id, "signals", signal.match) for signal in signals]
+        owners += [(form.key, "forms", form.match) for form in forms]
+        for key, shelf, patterns in owners:
             for pattern in patterns:
                 for word in pattern.words:
-                    users.setdefault(word, []).append((pattern, is_rule, key))
+                    users.setdefault(word, []).append((pattern, shelf, key))
         self._users = list(users.values())
         self._words = Words(list(users))
 
@@ -112,8 +115,8 @@ class Watcher:
                 windows[before, lines] = window(block, position, before=before, lines=lines)
             return windows[before, lines]
 
-        for pattern, is_rule, key in self._users[index]:
-            place = reading.rules if is_rule else reading.signals
+        for pattern, shelf, key in self._users[index]:
+            place: dict[str, Seen] = getattr(reading, shelf)
             if key in place and place[key].pass_over():
                 continue
             text = around(pattern.before, pattern.lines)
@@ -132,8 +135,8 @@ class Watcher:
                 values=values,
                 evidence=evidence(block, position),
                 text=text,
-                around=around(6, 3) if is_rule else "",
-                after=around(0, 3) if is_rule else "",
+                around=around(6, 3) if shelf != "signals" else "",
+                after=around(0, 3) if shelf != "signals" else "",
             )
             place.setdefault(key, Seen()).add(event)
 

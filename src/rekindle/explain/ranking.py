@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from rekindle.explain.conditions import CONDITIONS
 from rekindle.explain.events import Event, Seen
-from rekindle.explain.rule import Rule
+from rekindle.explain.form import kind_of
+from rekindle.explain.lookups import CONDITIONS
+from rekindle.explain.rule import Rule, compiled
 from rekindle.explain.scene import Scene
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.version import compare
@@ -31,6 +32,8 @@ _HANDLED = re.compile(
 )
 _HANDLED_BEFORE = re.compile(r"some optimizations will not be enabled|trying (?:the )?next|optional dependency")
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
+# A message and what it goes on to say stand within so many lines.
+_NEAR = 4
 _BUILD = ("source", "configure", "compile", "link", "install")
 # After which milestone a finding of that stage no longer matters.
 _PASSED = {
@@ -53,12 +56,48 @@ class Finding:
 
 def findings(rules: dict[str, Rule], scene: Scene) -> list[Finding]:
     """Best first."""
-    found = [
-        finding for key, seen in scene.reading.rules.items() if (finding := _weigh(rules[key], seen, scene)) is not None
-    ]
-    found = _with_alternatives(_explained(found), rules)
+    found = []
+    for rule in rules.values():
+        seen = _events_of(rule, scene)
+        if seen is not None and (finding := _weigh(rule, seen, scene)) is not None:
+            found.append(finding)
+    found = _with_alternatives(_explained(_specific(found)), rules)
     found.sort(key=_order)
     return found
+
+
+def _events_of(rule: Rule, scene: Scene) -> Seen | None:
+    """What fired for a rule: its own patterns and the typed events it speaks of."""
+    seen = scene.reading.rules.get(rule.key)
+    if not rule.on:
+        return seen
+    events = seen.all if seen else []
+    for key, typed in scene.reading.forms.items():
+        if kind_of(key) in rule.on:
+            events += [event for event in typed.all if _is_where(rule, event)]
+    if not events:
+        return None
+    events.sort(key=lambda event: event.line)
+    return Seen(count=len(events), kept=events, last=events[-1])
+
+
+def _is_where(rule: Rule, event: Event) -> bool:
+    return all(compiled(regex).search(event.values.get(name, "")) for name, regex in rule.where.items())
+
+
+def _specific(found: list[Finding]) -> list[Finding]:
+    """Without the general answers to what a specific one already answers, and with one general answer at most."""
+    lines = [finding.event.line for finding in found if not finding.rule.general and not finding.noise]
+    rest = [finding for finding in found if not finding.rule.general]
+    general = [
+        finding
+        for finding in found
+        if finding.rule.general and not any(-_NEAR <= finding.event.line - line <= _NEAR for line in lines)
+    ]
+    if general:
+        general.sort(key=_order)
+        rest.append(general[0])
+    return rest
 
 
 def _weigh(rule: Rule, seen: Seen, scene: Scene) -> Finding | None:

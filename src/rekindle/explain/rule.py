@@ -9,19 +9,19 @@ A *signal* is a pattern without a cause: it tells about the surroundings (versio
 from __future__ import annotations
 
 import functools
-import importlib.resources
 import re
-import tomllib
+from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from rekindle.facts.cache import parse_toml
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 
 Stage = Literal["source", "configure", "compile", "link", "install", "import", "runtime"]
 Kind = Literal["error", "warning", "note"]
-_RULES = importlib.resources.files("rekindle.explain") / "rules"
+_RULES = Path(__file__).parent / "rules"
 
 
 class Pattern(Part, frozen=True, kw_only=True):
@@ -40,15 +40,22 @@ class Rule(Part, frozen=True, kw_only=True):
     """``rank`` says how likely this is the root when other rules fire too (0 to 100, 50 is usual); ``explains``
     names rules whose findings are consequences of this one; ``alternatives`` are other causes of the very same words.
     ``variant`` tells rules with the same id apart. ``since`` and ``until`` are the torch releases it is known from and
-    to: in a log of another release it is less certain."""
+    to: in a log of another release it is less certain.
+
+    A rule may also speak of typed events (:mod:`rekindle.explain.form`), from whatever tool they come: ``on`` names the
+    kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
+    they answer only where nothing more specific does."""
 
     id: str
     title: str
     stage: Stage
-    match: tuple[Pattern, ...]
     cause: str
     fix: tuple[str, ...]
     source: str
+    match: tuple[Pattern, ...] = ()
+    on: tuple[str, ...] = ()
+    where: dict[str, str] = {}
+    general: bool = False
     variant: str = ""
     confidence: Confidence = "high"
     kind: Kind = "error"
@@ -84,7 +91,7 @@ def load_files() -> dict[str, RuleFile]:
     files = {}
     for entry in sorted(_RULES.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".toml"):
-            table = tomllib.loads(entry.read_text(encoding="utf-8"))
+            table = parse_toml(entry.read_bytes(), f"rules-{entry.stem}")
             files[entry.name.removesuffix(".toml")] = msgspec.convert(table, RuleFile)
     return files
 

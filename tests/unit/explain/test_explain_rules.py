@@ -8,11 +8,10 @@ from collections import Counter
 import pytest
 
 from longlogs import embed
-from rekindle.explain.conditions import CONDITIONS
+from rekindle.explain.lookups import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
 from rekindle.explain.scan import Words
 from rekindle.explain.template import fields
-from rekindle.explain.values import FILLS
 from samples import load_samples
 
 RULES = load_rules()

@@ -1,0 +1,145 @@
+"""Whose is the name an event speaks of? The look-ups of :mod:`rekindle.facts.names`, as fills and as conditions.
+
+For each table there is a fill ``header-owner`` and a condition ``header-known``. A fill gives ``owner``, ``install``,
+``owner_note``, ``since_sentence`` and ``submodule_step``; what a row does not say is left out of the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rekindle.explain.conditions import Condition
+from rekindle.explain.events import Event
+from rekindle.explain.scene import Scene
+from rekindle.explain.values import Fill
+from rekindle.facts.names import Owner, owner_of
+
+# What in a compiler's sentence is the name it does not know.
+_API = (
+    re.compile(r"""(?:identifier|class|namespace) "[^"]+" has no member (?:class |template )?"(?P<name>[\w:]+)\""""),
+    re.compile(r"""identifier "(?P<name>[\w:]+)" is undefined"""),
+    re.compile(r"""function "(?P<name>[\w:]+)" (?:cannot be|matches)"""),
+    re.compile(r"""no instance of (?:overloaded function|function template) "(?P<name>[\w:]+)\""""),
+    re.compile(r"""has no member named '(?P<name>[\w:]+)'"""),
+    re.compile(r"""no (?:member|type|template) named '(?P<name>[\w:]+)' in"""),
+    re.compile(r"""use of undeclared identifier '(?P<name>[\w:]+)'"""),
+    re.compile(r"""no matching function for call to '(?P<name>[\w:]+)"""),
+    re.compile(r"""(?:too (?:few|many) arguments to function|cannot convert) '(?:[\w:*& ]+ )?(?P<name>[\w:]+)\("""),
+    re.compile(r"""unknown type name '(?P<name>[\w:]+)'"""),
+    re.compile(r"""'(?P<name>[\w:]+)':? (?:was not declared|is not a member|has not been declared|does not name)"""),
+    re.compile(r"""'(?P<name>[\w:]+)':? (?:undeclared identifier|identifier not found|is not a member of)"""),
+    re.compile(r"""implicit instantiation of undefined template '(?P<name>[\w:]+)"""),
+    re.compile(r"""'(?:class |struct )?(?P<name>[\w:]+)[^']*' has (?:incomplete type|initializer but incomplete)"""),
+    re.compile(r"""['"](?P<name>[\w:]{3,})['"]"""),
+)
+
+
+def _header(event: Event) -> str | None:
+    name = event.values.get("header")
+    return name.replace("\\", "/") if name else None
+
+
+def _library(event: Event) -> str | None:
+    name = event.values.get("library") or event.values.get("dll")
+    return re.split(r"[\\/]", name)[-1] if name else None
+
+
+def _link_library(event: Event) -> str | None:
+    """``-lcudnn`` and ``cudnn.lib`` are found in the table of libraries as ``libcudnn.so``."""
+    name = _library(event)
+    if not name:
+        return None
+    stem = re.sub(r"^lib|\.(?:lib|a|so[\d.]*|dylib|dll)$", "", name)
+    return f"lib{stem}.so"
+
+
+def _attribute(event: Event) -> str | None:
+    name, module = event.values.get("name"), event.values.get("module")
+    return f"{module}.{name}" if name and module else None
+
+
+def _command(event: Event) -> str | None:
+    name = event.values.get("command")
+    return re.split(r"[\\/]", name)[-1] if name else None
+
+
+def api_name(event: Event) -> str | None:
+    """The C or C++ name a compiler's message is about, without its scope where only the last part is known."""
+    message = event.values.get("message", "")
+    for pattern in _API:
+        if found := pattern.search(message):
+            return found["name"]
+    return None
+
+
+_NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
+    "header": ("headers", _header),
+    "library": ("libraries", _library),
+    "link-library": ("libraries", _link_library),
+    "module": ("modules", lambda event: event.values.get("module")),
+    "attribute": ("attributes", _attribute),
+    "command": ("commands", _command),
+    "package": ("packages", lambda event: event.values.get("package")),
+    "symbol": ("symbols", lambda event: event.values.get("symbol")),
+    "api": ("apis", api_name),
+}
+
+
+FILLS: dict[str, Fill] = {}
+CONDITIONS: dict[str, Condition] = {}
+
+
+def find_owner(what: str, event: Event) -> Owner | None:
+    table, name_of = _NAMED[what]
+    name = name_of(event)
+    if not name:
+        return None
+    # A scoped C++ name may be listed whole or by its last part.
+    return owner_of(table, name) or (owner_of(table, name.rsplit("::", 1)[-1]) if "::" in name else None)
+
+
+def _since(owner: Owner) -> str | None:
+    said = f"It is there from {owner.came} on" if owner.came else ""
+    if owner.gone:
+        said = f"It is gone since {owner.gone}"
+    if not said and not owner.instead:
+        return None
+    return (said or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
+
+
+def _values(what: str, event: Event) -> dict[str, str]:
+    owner = find_owner(what, event)
+    values: dict[str, str] = {}
+    if what == "api" and (name := api_name(event)):
+        values["name"] = name
+    if owner is None:
+        return values
+    values["owner"] = owner.owner
+    if owner.install:
+        values["install"] = owner.install
+    if owner.note:
+        values["owner_note"] = owner.note
+    if since := _since(owner):
+        values["since_sentence"] = since
+    if owner.submodule:
+        values["submodule_step"] = (
+            "If the project keeps it as a git submodule: git submodule update --init --recursive"
+            " (source archives of GitHub contain no submodules)."
+        )
+    return values
+
+
+def _register(what: str) -> None:
+    def fill(event: Event, scene: Scene) -> dict[str, str]:
+        return _values(what, event)
+
+    def known(event: Event, scene: Scene) -> bool | None:
+        return find_owner(what, event) is not None
+
+    FILLS[f"{what}-owner"] = fill
+    CONDITIONS[f"{what}-known"] = known
+
+
+for _what in _NAMED:
+    _register(_what)

@@ -1,0 +1,78 @@
+"""Who owns a name: a header, a library, a Python module, a program, a CMake package, a symbol, a Python name.
+
+Each table ``names/<kind>.toml`` is a list of rows tried from the top; ``match`` is a regular expression over the whole
+name. A row says whose it is, which package brings it per package manager, and what is special about it. The file's
+``source``, ``date`` and ``how`` hold for all its rows unless a row has its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+
+from msgspec import convert
+
+from rekindle.facts.cache import parse_toml
+from rekindle.model.document import Part
+
+_HERE = Path(__file__).parent / "names"
+
+
+class Owner(Part, frozen=True, kw_only=True):
+    """``gone`` and ``came`` say since which version of the owner the name is away or there; ``instead`` what to use."""
+
+    match: str
+    owner: str
+    apt: str | None = None
+    dnf: str | None = None
+    conda: str | None = None
+    pip: str | None = None
+    windows: str | None = None
+    submodule: bool = False
+    came: str | None = None
+    gone: str | None = None
+    instead: str | None = None
+    note: str | None = None
+    source: str | None = None
+
+    @property
+    def install(self) -> str | None:
+        """One sentence with the commands that bring it, or nothing where no package does."""
+        ways = [
+            f"{command} {package}{place}"
+            for command, package, place in (
+                ("apt install", self.apt, " (Debian, Ubuntu)"),
+                ("dnf install", self.dnf, " (Fedora, RHEL)"),
+                ("conda install -c conda-forge", self.conda, ""),
+                ("pip install", self.pip, ""),
+            )
+            if package
+        ]
+        if self.windows:
+            ways.append(f"on Windows: {self.windows}")
+        return ", or ".join(ways) if ways else None
+
+
+class NamesFile(Part, frozen=True, kw_only=True):
+    source: str
+    date: str
+    how: str
+    row: tuple[Owner, ...]
+
+
+@functools.cache
+def load_names(kind: str) -> NamesFile:
+    return convert(parse_toml((_HERE / f"{kind}.toml").read_bytes(), f"names-{kind}"), NamesFile)
+
+
+def kinds() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in _HERE.glob("*.toml")))
+
+
+@functools.lru_cache(maxsize=256)
+def owner_of(kind: str, name: str) -> Owner | None:
+    """The first row that matches the whole name; names longer than any real one are nobody's."""
+    if len(name) > 400:
+        return None
+    return next((row for row in load_names(kind).row if re.fullmatch(row.match, name)), None)
