@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from rekindle import api
-from samples import Sample
+from rekindle.model.diagnosis import Match
+from samples import LOGS, Sample
 
 
 @dataclass
@@ -41,4 +43,60 @@ def score(name: str, samples: Iterable[Sample], carry: Callable[[Sample], bytes]
         result.wrong_certain += wrong
         if ids[:1] != [sample.cause]:
             result.misses.append(f"{sample.name} {sample.cause}: {ids[:4]}{' CERTAIN' if wrong else ''}")
+    return result
+
+
+@dataclass(frozen=True)
+class Case:
+    """A log and what a right answer mentions: every group by at least one of its words. No group: nobody knows."""
+
+    name: str
+    text: str
+    groups: tuple[tuple[str, ...], ...]
+
+    def is_right(self, match: Match) -> bool:
+        said = json.dumps([match.id, match.title, match.cause, match.fix, match.evidence], ensure_ascii=False).lower()
+        return all(any(word in said for word in group) for group in self.groups)
+
+
+def load_cases() -> list[Case]:
+    lines = (LOGS / "mentions.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [Case(row["id"], row["text"], tuple(map(tuple, row["must_mention"]))) for row in rows]
+
+
+@dataclass
+class Mentions:
+    total: int = 0
+    first: int = 0
+    silent: int = 0
+    wrong_certain: int = 0
+    unknown: int = 0
+    unknown_certain: int = 0
+    misses: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        n = max(1, self.total)
+        return (
+            f"{self.total} cases: right first {100 * self.first / n:.1f} %, silent {100 * self.silent / n:.1f} %, wrong "
+            f"certain {100 * self.wrong_certain / n:.1f} %; {self.unknown} unknown, {self.unknown_certain} said certain"
+        )
+
+
+def score_mentions(cases: Iterable[Case], explain: Callable[[str], tuple[Match, ...]] | None = None) -> Mentions:
+    result = Mentions()
+    for case in cases:
+        matches = explain(case.text) if explain else api.explain(case.text).matches
+        certain = bool(matches) and matches[0].confidence == "high"
+        if not case.groups:
+            result.unknown += 1
+            result.unknown_certain += certain
+            continue
+        right = bool(matches) and case.is_right(matches[0])
+        result.total += 1
+        result.first += right
+        result.silent += not matches
+        result.wrong_certain += certain and not right
+        if not right:
+            result.misses.append(f"{case.name}: {[(match.id, match.confidence) for match in matches[:3]]}")
     return result

@@ -127,7 +127,7 @@ class Watcher:
                 continue
             # One regex may capture the same thing in several branches: name, name2, name3.
             captured = found.groupdict() if found else {}
-            values = {name.rstrip("23"): value.strip() for name, value in captured.items() if value}
+            values = {name.rstrip("234567"): value.strip() for name, value in captured.items() if value}
             # A traceback also shows the source line that made the message, with its placeholders.
             values = {name: value for name, value in values.items() if "{" not in value and "%" not in value}
             event = Event(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.explain import conditions, owners, values
+from rekindle.explain import conditions, hosts, owners, setting, values
 
-CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS}
-FILLS = {**values.FILLS, **owners.FILLS}
+CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS, **setting.CONDITIONS}
+FILLS = {**values.FILLS, **owners.FILLS, **hosts.FILLS}

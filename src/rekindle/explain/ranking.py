@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass, replace
 
 from rekindle.explain.events import Event, Seen
-from rekindle.explain.form import kind_of
+from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.lookups import CONDITIONS
 from rekindle.explain.rule import Rule, compiled
 from rekindle.explain.scene import Scene
+from rekindle.explain.setting import is_contradicted
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.version import compare
 
@@ -30,10 +31,15 @@ _HANDLED = re.compile(
     r"plugin disabled|[Ff]alling back|, skipp|: skipp|not installed, using|will not be used|defaults used"
     r"|import failed, |you can ignore this|can be safely ignored|[Ii]gnore above"
 )
-_HANDLED_BEFORE = re.compile(r"some optimizations will not be enabled|trying (?:the )?next|optional dependency")
+_HANDLED_BEFORE = re.compile(
+    r"some optimizations will not be enabled|trying (?:the )?next|optional dependency|Exception ignored in"
+)
+_INFORMATION = re.compile(r"^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]]")
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
 # A message and what it goes on to say stand within so many lines.
 _NEAR = 4
+_ABOUT_GPU = re.compile(r"CUDA initialization|NVIDIA driver|[Cc]apability|cudaGetDeviceCount|Found GPU|HIP error")
+_GPU_KINDS = ("no-gpu", "gpu-error", "gpu-library-error", "exception")
 _BUILD = ("source", "configure", "compile", "link", "install")
 # After which milestone a finding of that stage no longer matters.
 _PASSED = {
@@ -41,6 +47,7 @@ _PASSED = {
     "configure": ("configured",),
     "compile": ("built", "installed"),
     "link": ("built", "installed"),
+    "install": ("installed",),
 }
 
 
@@ -87,7 +94,7 @@ def _is_where(rule: Rule, event: Event) -> bool:
 
 def _specific(found: list[Finding]) -> list[Finding]:
     """Without the general answers to what a specific one already answers, and with one general answer at most."""
-    lines = [finding.event.line for finding in found if not finding.rule.general and not finding.noise]
+    lines = [finding.event.line for finding in found if not finding.rule.general and not _is_set_aside(finding)]
     rest = [finding for finding in found if not finding.rule.general]
     general = [
         finding
@@ -102,6 +109,8 @@ def _specific(found: list[Finding]) -> list[Finding]:
 
 def _weigh(rule: Rule, seen: Seen, scene: Scene) -> Finding | None:
     if any(not scene.saw(signal) for signal in rule.needs) or any(scene.saw(signal) for signal in rule.forbids):
+        return None
+    if is_contradicted(rule, scene):
         return None
     best: Finding | None = None
     for event in seen.all:
@@ -126,20 +135,47 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
             confidence, rank = _LOWER[confidence], rank - 8
     if _outside(rule, scene.values.get("torch_version")):
         confidence, rank = _LOWER[confidence], rank - 15
-    if rule.id != "cmake-probe-not-an-error" and rule.stage in ("configure", "compile") and _PROBE.search(event.around):
+    if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _PROBE.search(event.around):
         confidence, rank, noise = "low", rank - 45, True
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
         confidence, rank = _LOWER[confidence], rank - 25
     if rule.kind == "error" and _PYTHON_WARNING.search(event.evidence):
         rank -= 16
-    if rule.stage in ("import", "runtime") and (_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around)):
+        confidence = confidence if _ABOUT_GPU.search(event.evidence) else _LOWER[confidence]
+        if _failed_later(rule, event, scene):
+            confidence, rank = _LOWER[confidence], rank - 30
+    if _INFORMATION.search(event.evidence):
         confidence, rank = _LOWER[confidence], rank - 25
-    if rule.kind == "error" and any(
+    if rule.stage in ("import", "runtime") and _is_handled(event):
+        confidence, rank = _LOWER[confidence], rank - 25
+    if (rule.kind == "error" or rule.stage == "install") and any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
         for name in _PASSED.get(rule.stage, ())
     ):
         confidence, rank, noise = _LOWER[confidence], rank - 30, True
     return Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=rank, noise=noise)
+
+
+def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
+    """Did something end in an error after this warning? A warning about the GPU is the reason of a GPU error."""
+    about_gpu = rule.stage in ("import", "runtime") and bool(_ABOUT_GPU.search(event.evidence))
+    for key, seen in scene.reading.forms.items():
+        kind = kind_of(key)
+        if load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS) or seen.last is None:
+            continue
+        if any(later.line > event.line and not _is_harmless(later) for later in seen.all):
+            return True
+    return False
+
+
+def _is_harmless(event: Event) -> bool:
+    return bool(_PYTHON_WARNING.search(event.evidence) or _INFORMATION.search(event.evidence) or _is_handled(event))
+
+
+def _is_handled(event: Event) -> bool:
+    """Does the program say, right after the message or right before it, that it goes on without?"""
+    at = event.around.find(event.after[:60]) if event.after else -1
+    return bool(_HANDLED.search(event.after) or _HANDLED_BEFORE.search(event.around[: at if at > 0 else None]))
 
 
 def _outside(rule: Rule, torch: str | None) -> bool:
@@ -149,9 +185,14 @@ def _outside(rule: Rule, torch: str | None) -> bool:
     return bool((rule.since and compare(torch, rule.since) < 0) or (rule.until and compare(torch, rule.until) > 0))
 
 
+def _is_set_aside(finding: Finding) -> bool:
+    """A handled warning, a step the build got past, a test on purpose."""
+    return finding.noise or finding.rank <= finding.rule.rank - 10
+
+
 def _explained(found: list[Finding]) -> list[Finding]:
     # What was itself set aside (a handled warning, a step the build got past) explains nothing.
-    roots = [(finding, finding.rule.explains) for finding in found if finding.rank > finding.rule.rank - 10]
+    roots = [(finding, finding.rule.explains) for finding in found if not _is_set_aside(finding)]
     result = []
     for finding in found:
         above = [root.rank for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
@@ -174,6 +215,6 @@ def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Fin
     return found + more
 
 
-def _order(finding: Finding) -> tuple[float, int]:
+def _order(finding: Finding) -> tuple[bool, float, int]:
     first = finding.event.line if finding.rule.stage in _BUILD else -finding.event.line
-    return -finding.rank, first
+    return finding.noise, -finding.rank, first

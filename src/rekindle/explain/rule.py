@@ -44,7 +44,8 @@ class Rule(Part, frozen=True, kw_only=True):
 
     A rule may also speak of typed events (:mod:`rekindle.explain.form`), from whatever tool they come: ``on`` names the
     kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
-    they answer only where nothing more specific does."""
+    they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
+    the rule takes for granted: a log that says otherwise contradicts it."""
 
     id: str
     title: str
@@ -56,6 +57,7 @@ class Rule(Part, frozen=True, kw_only=True):
     on: tuple[str, ...] = ()
     where: dict[str, str] = {}
     general: bool = False
+    requires: dict[str, str] = {}
     variant: str = ""
     confidence: Confidence = "high"
     kind: Kind = "error"

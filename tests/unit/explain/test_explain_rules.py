@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from longlogs import embed
+from rekindle.explain.form import load_kinds
 from rekindle.explain.lookups import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
 from rekindle.explain.scan import Words
@@ -27,6 +28,9 @@ def test_keys_are_unique() -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.key)
 def test_a_rule_refers_only_to_what_exists(rule: Rule) -> None:
     assert re.fullmatch(r"[a-z0-9]+([.-][a-z0-9]+)*", rule.id)
+    assert rule.match or rule.on
+    assert set(rule.on) <= set(load_kinds())
+    assert set(rule.where) <= {value for kind in rule.on for value in load_kinds()[kind].values}
     assert set(rule.when) <= set(CONDITIONS)
     assert set(rule.fill) <= set(FILLS)
     assert set(rule.needs) | set(rule.forbids) <= SIGNALS
@@ -40,13 +44,19 @@ def test_a_rule_refers_only_to_what_exists(rule: Rule) -> None:
 def test_a_rule_compiles_and_its_texts_name_values_that_can_be_known(rule: Rule) -> None:
     names: set[str] = set()
     for pattern in rule.match:
-        assert pattern.has and 0 <= pattern.before <= 8 and 1 <= pattern.lines <= 8
+        assert (
+            pattern.has
+            and all(len(word) >= 4 for word in pattern.words)
+            and 0 <= pattern.before <= 8
+            and 1 <= pattern.lines <= 8
+        )
         for regex in (pattern.regex, pattern.unless):
             if regex:
-                names |= {name.rstrip("23") for name in compiled(regex).groupindex}
+                names |= {name.rstrip("234567") for name in compiled(regex).groupindex}
     signals = {name for s in load_signals() for p in s.match if p.regex for name in compiled(p.regex).groupindex}
     wanted = set().union(*(fields(text) for text in (rule.title, rule.cause, *rule.fix)))
     # What fills may add; a rule that wants more than its own captures must name a fill or give a default.
+    names |= {name for kind in rule.on for name in load_kinds()[kind].values}
     if not rule.fill:
         bare = {name for text in (rule.cause,) for name in re.findall(r"\{(\w+)\}", text)}
         assert bare <= names | signals, f"{rule.key} never learns {bare - names - signals}"
