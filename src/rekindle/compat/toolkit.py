@@ -77,5 +77,6 @@ def compiler_span(row: CudaToolkit, kind: str) -> str:
 
 
 def newest_compiler(row: CudaToolkit, kind: str) -> int | None:
-    """The newest major version of gcc or clang that nvcc takes; None where that is not known."""
-    return {"gcc": row.gcc_max, "clang": row.clang_max}.get(kind)
+    """The newest major version of gcc or clang (for msvc: the newest ``_MSC_VER``) that nvcc takes; None: not known."""
+    msvc = None if row.msvc_below is None else row.msvc_below - 1
+    return {"gcc": row.gcc_max, "clang": row.clang_max, "msvc": msvc}.get(kind)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rekindle.compat.toolkit import newest_compiler, takes_compiler
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene, toolkit_of
 from rekindle.explain.values import Fill
@@ -27,15 +28,14 @@ def host_msvc(event: Event, scene: Scene) -> dict[str, str]:
     toolkit = _toolkit(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
     values = {"toolkit": f"CUDA {toolkit}"} if toolkit else {}
-    if row is None or row.msvc_below is None:
+    newest = newest_compiler(row, "msvc") if row else None
+    if newest is None:
         return values
-    newest = row.msvc_below - 1
     values["toolset"] = f"14.{newest - 1900}"
     values["studio"] = f"Visual Studio {_studio(newest)}"
     said = re.search(r"\b19\.(\d\d)\b", event.around) or re.search(r"^19\.(\d\d)", scene.values.get("msvc_version", ""))
-    have = 1900 + int(said[1]) if said else row.msvc_below
-    later = (kit for kit in reversed(scene.facts.toolkits) if (scene.facts.cuda.toolkit[kit].msvc_below or 0) > have)
-    if first := next(later, None):
+    have = 1900 + int(said[1]) if said else newest + 1
+    if first := _first_taking("msvc", f"{have // 100}.{have % 100}", scene):
         values["first_cuda"] = first
     return values
 
@@ -46,20 +46,24 @@ def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     if not path:
         return {}
     have = int(path[1])
-    kits = scene.facts.cuda.toolkit
     toolkit = _toolkit(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
-    refusing = [kits[kit].gcc_max or 0 for kit in scene.facts.toolkits if 0 < (kits[kit].gcc_max or 0) < have]
-    newest = row.gcc_max if row and row.gcc_max and row.gcc_max < have else max(refusing, default=None)
-    first = next((kit for kit in reversed(scene.facts.toolkits) if (kits[kit].gcc_max or 0) >= have), None)
+    limits = [newest_compiler(scene.facts.cuda.toolkit[kit], "gcc") or 0 for kit in scene.facts.toolkits]
+    own = (newest_compiler(row, "gcc") or 0) if row else 0
+    newest = own if 0 < own < have else max((limit for limit in limits if limit < have), default=0)
     values = {"have_gcc": str(have)}
     if newest:
         values["newest"] = str(newest)
-    if first:
+    if first := _first_taking("gcc", str(have), scene):
         values["first_cuda"] = first
     if toolkit:
         values["toolkit"] = f"CUDA {toolkit}"
     return values
+
+
+def _first_taking(kind: str, version: str, scene: Scene) -> str | None:
+    kits = scene.facts.cuda.toolkit
+    return next((kit for kit in reversed(scene.facts.toolkits) if takes_compiler(kits[kit], kind, version)), None)
 
 
 FILLS["host-msvc"] = host_msvc
