@@ -79,7 +79,8 @@ class Mentions:
         n = max(1, self.total)
         return (
             f"{self.total} cases: right first {100 * self.first / n:.1f} %, silent {100 * self.silent / n:.1f} %, "
-            f"wrong certain {100 * self.wrong_certain / n:.1f} %; {self.unknown} unknown, {self.unknown_certain} said certain"
+            f"wrong certain {100 * self.wrong_certain / n:.1f} %; "
+            f"{self.unknown} unknown, {self.unknown_certain} said certain"
         )
 
 
