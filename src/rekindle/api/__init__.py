@@ -13,7 +13,15 @@ from rekindle.api.bundle import bundle
 from rekindle.api.claims import verify_claims
 from rekindle.api.demo import demo
 from rekindle.api.doctor import doctor
-from rekindle.api.explain import explain, explain_list, explain_report, explain_rule, installed_torch
+from rekindle.api.explain import (
+    explain,
+    explain_command,
+    explain_list,
+    explain_report,
+    explain_rule,
+    explain_watch,
+    installed_torch,
+)
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
@@ -64,9 +72,11 @@ __all__ = [
     "demo",
     "doctor",
     "explain",
+    "explain_command",
     "explain_list",
     "explain_report",
     "explain_rule",
+    "explain_watch",
     "export",
     "facts_check",
     "facts_format",

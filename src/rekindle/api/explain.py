@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -36,6 +36,66 @@ def explain(
     if hasattr(source, "read"):
         return diagnose(read_chunks(cast(BinaryIO, source)), machine=machine, plan=plan, wheel=wheel)
     return diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel)
+
+
+def explain_command(
+    command: Sequence[str],
+    *,
+    out: BinaryIO,
+    err: BinaryIO,
+    machine: Machine | None = None,
+    plan: Plan | None = None,
+) -> Diagnosis:
+    """Run a command as the user would, and explain its failure; its exit code is in the answer.
+
+    A command that succeeds is not explained: nothing is to be explained.
+    """
+    import tempfile
+
+    from msgspec.structs import replace
+
+    from rekindle.explain.engine import diagnose
+    from rekindle.explain.reading import read_chunks
+    from rekindle.host.tee import run_and_copy
+    from rekindle.model.diagnosis import Diagnosis
+
+    with tempfile.TemporaryFile() as copy:
+        code = run_and_copy(command, copy, out=out, err=err)
+        if code == 0:
+            return Diagnosis(exit_code=0)
+        copy.seek(0)
+        found = diagnose(read_chunks(copy), machine=machine, plan=plan)
+    return replace(found, exit_code=code)
+
+
+def explain_watch(
+    path: Path,
+    *,
+    machine: Machine | None = None,
+    plan: Plan | None = None,
+    pause: float = 1.0,
+    quiet: float = 3.0,
+    until: Callable[[], bool] | None = None,
+) -> Diagnosis:
+    """Wait until a log that is being written rests for ``quiet`` seconds with a failure in it, then explain it.
+
+    A log that rests without one is waited for; ``until`` ends the waiting with what is known then.
+    """
+    import time
+
+    seen, judged, rested = -1, -1, 0.0
+    while True:
+        size = path.stat().st_size if path.exists() else 0
+        rested = rested + pause if size == seen else 0.0
+        if size and rested >= quiet and judged != size:
+            judged = size
+            found = explain(path, machine=machine, plan=plan)
+            if found.matches:
+                return found
+        if until is not None and until():
+            return explain(path, machine=machine, plan=plan)
+        seen = size
+        time.sleep(pause)
 
 
 def _chunks(source: str | bytes | Iterable[bytes]) -> Iterable[bytes]:

@@ -1,7 +1,8 @@
 """A build log, a traceback or an error line into cause and fix.
 
-Logs of any size and encoding are read; the root error is told from its consequences. Where nothing is known the answer
-is nothing, never a guess.
+Logs of any size and encoding are read; the root error is told from its consequences. Where no cause is known it says
+so, names the kind of failure and how to go on; it never guesses. After '--' a command is run, its output shown as it
+is and its exit code kept; if it fails, the failure is explained.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   rekindle explain build.log                  why did it fail
-  python train.py 2>&1 | rekindle explain -   the same from a pipe
+  python train.py 2>&1 | rekindle explain     the same from a pipe
+  rekindle explain -- pip install flash-attn  run it, and explain it if it fails
+  rekindle explain --watch build.log          wait until a build that is running fails
   rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
   rekindle explain crash.txt --machine this --torch
   rekindle explain --rule glibcxx-not-found   what is known about one cause
 """
+TAKES_COMMAND = True
 # For a report the log is read twice, so a pipe is held in memory up to this size.
 MAX_PIPE_BYTES = 64 << 20
 
@@ -38,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="the plan that was carried out (plan.json)")
     parser.add_argument("--torch", metavar="PATH", nargs="?", const="", help="look at the torch that is installed")
     parser.add_argument("--save-report", metavar="FILE", help="save a copy without names, paths and secrets")
+    parser.add_argument("--watch", metavar="FILE", help="wait for a failure in a log that is still being written")
     parser.add_argument("--list", action="store_true", help="all diagnoses")
     parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
 
@@ -50,9 +55,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.explain_list(), view=view_catalogue)
     if args.rule:
         return Answer(document=api.explain_rule(args.rule), view=view_pages)
-    if not args.source:
+    if getattr(args, "command", None) is not None:
+        return _run_command(args, session)
+    if args.watch:
+        diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
+        return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
+    if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
-    source = _source(args.source, twice=bool(args.save_report))
+    source = _source(args.source or ["-"], twice=bool(args.save_report))
     diagnosis = api.explain(
         source, machine=_machine(args.machine), plan=_plan(args.plan), wheel=_wheel(args.torch, session)
     )
@@ -60,6 +70,23 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         api.explain_report(source, diagnosis, Path(args.save_report))
         session.progress.note(f"saved {args.save_report}")
     return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
+
+
+def _run_command(args: argparse.Namespace, session: Session) -> Answer:
+    """Its output passes through; with ``--json`` to standard error, where it does not disturb the document."""
+    from rekindle import api
+    from rekindle.render.diagnosis import view_diagnosis, view_nothing
+
+    if args.source or args.watch:
+        raise BadInput("name a log or a command, not both", remedy="rekindle explain -- pip install torch")
+    if not args.command:
+        raise BadInput("name the command to run after '--'", remedy="rekindle explain -- pip install torch")
+    out = sys.stderr.buffer if session.json else sys.stdout.buffer
+    diagnosis = api.explain_command(
+        args.command, out=out, err=sys.stderr.buffer, machine=_machine(args.machine), plan=_plan(args.plan)
+    )
+    code = diagnosis.exit_code or 0
+    return Answer(document=diagnosis, view=view_diagnosis if code else view_nothing, exit_code=code)
 
 
 def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:

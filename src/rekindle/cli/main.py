@@ -164,7 +164,14 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
 
 def _run_verb(name: str, argv: list[str]) -> int:
     module = importlib.import_module(f"rekindle.cli.{name}")
+    command: list[str] | None = None
+    if getattr(module, "TAKES_COMMAND", False) and "--" in argv:
+        # argparse would drop the mark and lose where the user's own command begins.
+        at = argv.index("--")
+        argv, command = argv[:at], argv[at + 1 :]
     args = verb_parser(name, module).parse_args(argv)
+    if command is not None:
+        args.command = command
     session = Session(
         json=args.json,
         quiet=args.quiet,

@@ -15,11 +15,12 @@ from rekindle.errors import Exit
 
 
 class Answer(NamedTuple):
-    """A finished document, the view that renders it for people, and the exit code it means."""
+    """A finished document, the view that renders it for people, and the exit code it means (of a command that was run
+    for the user: that command's own)."""
 
     document: Any
     view: Callable[[Any, Any], None]
-    exit_code: Exit = Exit.YES
+    exit_code: int = Exit.YES
 
 
 class Session:

@@ -8,13 +8,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
+from rekindle.explain.advice import unexplained
 from rekindle.explain.events import Watcher
 from rekindle.explain.form import load_forms
 from rekindle.explain.lookups import FILLS
+from rekindle.explain.proof import Proof, load_proofs
 from rekindle.explain.ranking import Finding, findings
 from rekindle.explain.reading import plain_lines
-from rekindle.explain.rule import load_rules, load_signals
+from rekindle.explain.rule import Rule, load_rules, load_signals
 from rekindle.explain.scene import Scene
+from rekindle.explain.setting import facts_of
 from rekindle.explain.template import render, render_all
 from rekindle.explain.values import surroundings
 from rekindle.model.diagnosis import Diagnosis, Match
@@ -36,18 +39,30 @@ def diagnose(
     machine: Machine | None = None,
     plan: Plan | None = None,
     wheel: WheelReport | None = None,
+    rules: tuple[Rule, ...] | None = None,
+    proofs: dict[str, Proof] | None = None,
 ) -> Diagnosis:
-    """Causes found in a log, best first; none where nothing is known."""
+    """Causes found in a log, best first; none where nothing is known.
+
+    ``rules`` and ``proofs`` replace ours where the rules themselves are measured.
+    """
     reading = _watcher().read(plain_lines(chunks))
     scene = Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
-    rules = {rule.key: rule for rule in load_rules()}
+    asked = {rule.key: rule for rule in (load_rules() if rules is None else rules)}
     matches: list[Match] = []
-    for finding in findings(rules, scene):
+    for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
         if finding.rule.id not in {match.id for match in matches}:
             matches.append(_match(finding, scene))
         if len(matches) == MAX_MATCHES:
             break
-    return Diagnosis(matches=tuple(matches), lines=reading.lines)
+    known = {rule.id for rule in asked.values() if not rule.general}
+    nothing = not matches or matches[0].id not in known
+    return Diagnosis(
+        matches=tuple(matches),
+        lines=reading.lines,
+        facts=facts_of(scene),
+        unexplained=unexplained(scene) if nothing else None,
+    )
 
 
 def _match(finding: Finding, scene: Scene) -> Match:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.lookups import CONDITIONS
+from rekindle.explain.proof import Proof, capped
 from rekindle.explain.rule import Rule, compiled
 from rekindle.explain.scene import Scene
 from rekindle.explain.setting import is_contradicted
@@ -34,10 +35,15 @@ _HANDLED = re.compile(
 _HANDLED_BEFORE = re.compile(
     r"some optimizations will not be enabled|trying (?:the )?next|optional dependency|Exception ignored in"
 )
-_INFORMATION = re.compile(r"^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]]")
+# A logger that carries everything as INFO also carries the exception itself; that is no information.
+_INFORMATION = re.compile(
+    r"(?:^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]])(?! *(?:\w+\.)*\w*(?:Error|Exception): )"
+)
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
 # A message and what it goes on to say stand within so many lines.
 _NEAR = 4
+# Two findings whose ranks differ by less are rivals.
+_RIVAL = 3
 _ABOUT_GPU = re.compile(r"CUDA initialization|NVIDIA driver|[Cc]apability|cudaGetDeviceCount|Found GPU|HIP error")
 _GPU_KINDS = ("no-gpu", "gpu-error", "gpu-library-error", "exception")
 _BUILD = ("source", "configure", "compile", "link", "install")
@@ -61,8 +67,8 @@ class Finding:
     noise: bool = False
 
 
-def findings(rules: dict[str, Rule], scene: Scene) -> list[Finding]:
-    """Best first."""
+def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> list[Finding]:
+    """Best first, each as certain as its proof and its rivals allow."""
     found = []
     for rule in rules.values():
         seen = _events_of(rule, scene)
@@ -70,6 +76,18 @@ def findings(rules: dict[str, Rule], scene: Scene) -> list[Finding]:
             found.append(finding)
     found = _with_alternatives(_explained(_specific(found)), rules)
     found.sort(key=_order)
+    return _judged(found, proofs)
+
+
+def _judged(found: list[Finding], proofs: dict[str, Proof]) -> list[Finding]:
+    """Nobody is certain without proof, nor the first one where another explains something else just as well."""
+    found = [replace(finding, confidence=capped(finding.rule.id, finding.confidence, proofs)) for finding in found]
+    if len(found) > 1 and found[0].confidence == "high":
+        first, second = found[:2]
+        related = second.rule.id in (first.rule.id, *first.rule.explains, *first.rule.alternatives)
+        apart = abs(first.event.line - second.event.line) > _NEAR
+        if second.rank > first.rank - _RIVAL and apart and not related and not second.rule.general:
+            found[0] = replace(first, confidence="medium")
     return found
 
 
@@ -163,12 +181,13 @@ def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
         kind = kind_of(key)
         if load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS) or seen.last is None:
             continue
-        if any(later.line > event.line and not _is_harmless(later) for later in seen.all):
+        if any(later.line > event.line and not is_harmless(later) for later in seen.all):
             return True
     return False
 
 
-def _is_harmless(event: Event) -> bool:
+def is_harmless(event: Event) -> bool:
+    """A warning, information, or something the program says it goes on without."""
     return bool(_PYTHON_WARNING.search(event.evidence) or _INFORMATION.search(event.evidence) or _is_handled(event))
 
 

@@ -21,13 +21,34 @@ _FRAME = re.compile(
       | E\s{2,}                                         # pytest
       | \|\s+                                           # tox, cargo-like margins
       | \[(?:pod|stdout|stderr|rank\d+|\d+)\]:?\s       # launchers
+      | \[[\w.-]{1,30}/(?:STDERR|STDOUT)\]\s            # process managers
+      | \[\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?\]\s  # loggers with a time in brackets
+      | \d{4}-\d\d-\d\d\ \d\d:\d\d:\d\d(?:[.,]\d+)?\s+(?:INFO|ERROR|WARNING|DEBUG)\s  # Python's logging
+      | \([\w -]{1,40}\ pid=\d+\)\s                    # Ray, vLLM workers
+      | (?:ERROR|INFO|WARNING)\ \d\d-\d\d\ \d\d:\d\d:\d\d\ \[?[\w./]+:\d+\]\s  # vLLM
+      | cargo:warning=                                  # build scripts of Rust
     )+""",
     re.VERBOSE,
 )
 # Words beyond this length (mangled names, encoded data) lose their middle: a pattern that looks for the beginning
 # of a word would otherwise try every place in it.
 _LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
-_QUOTES = str.maketrans({"‘": "'", "’": "'", "`": "'", "´": "'", "“": '"', "”": '"', "«": '"', "»": '"'})
+_QUOTES = str.maketrans(
+    {
+        "‘": "'",
+        "’": "'",
+        "`": "'",
+        "´": "'",
+        "“": '"',
+        "”": '"',
+        "«": '"',
+        "»": '"',
+        "„": '"',
+        "「": "'",
+        "」": "'",
+        "‚": "'",
+    }
+)
 
 
 def line_bounds(block: bytes, position: int) -> tuple[int, int]:

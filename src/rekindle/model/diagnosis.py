@@ -25,11 +25,28 @@ class Match(Part, frozen=True, kw_only=True):
     stage: str | None = None
 
 
+class Unexplained(Part, frozen=True, kw_only=True):
+    """What is known where no cause is: the first real error, its kind in words, and how to go on."""
+
+    kind: str
+    words: str
+    quote: str
+    line: int | None = None
+    place: str | None = None
+    facts: dict[str, str] = {}
+    steps: tuple[str, ...] = ()
+    post: str = ""
+
+
 class Diagnosis(Document, frozen=True, kw_only=True):
-    """``lines`` is how many lines were read."""
+    """``lines`` is how many lines were read; ``facts`` what the log says of the machine and the versions.
+    ``unexplained`` is there where no cause is known; ``exit_code`` where a command was run."""
 
     matches: tuple[Match, ...] = ()
     lines: int | None = None
+    facts: dict[str, str] = {}
+    unexplained: Unexplained | None = None
+    exit_code: int | None = None
 
 
 class RulePage(Part, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, readable
+from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, Unexplained, readable
 from rekindle.render.screen import Screen
 
 _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
@@ -12,12 +12,18 @@ def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
     if not document.matches:
         screen.verdict("warn", f"nothing known in {document.lines or 0} lines")
         screen.paragraph("None of the rules recognises this log, so there is no answer rather than a guess.")
+        if document.unexplained:
+            _view_unexplained(document.unexplained, screen)
         screen.section("Next")
         screen.paragraph("Save a copy without names, paths and addresses, and attach it to a report:")
         screen.command("rekindle explain LOG --save-report report.txt")
         return
     first, *others = document.matches
     _view_match(first, screen)
+    if document.unexplained:
+        screen.paragraph("This is the kind of failure, not its cause: no rule knows more about these words.")
+        if screen.verbosity:
+            _view_unexplained(document.unexplained, screen)
     if others:
         screen.section("Also found (consequences, or less likely)")
         for match in others if screen.verbosity else others[:4]:
@@ -27,6 +33,25 @@ def view_diagnosis(document: Diagnosis, screen: Screen) -> None:
             for match in others:
                 screen.line()
                 _view_match(match, screen)
+
+
+def view_nothing(document: Diagnosis, screen: Screen) -> None:
+    """A command that succeeded has said all there is to say."""
+
+
+def _view_unexplained(document: Unexplained, screen: Screen) -> None:
+    screen.section(f"The first real error ({document.words})")
+    where = ", ".join(part for part in (f"line {document.line}" if document.line else "", document.place or "") if part)
+    screen.paragraph(document.quote + (f"  ({where})" if where else ""), indent=4)
+    if document.facts:
+        screen.section("What the log says of the machine")
+        screen.rows(sorted(document.facts.items()))
+    screen.section("Three things to try")
+    for step in document.steps:
+        screen.bullet(step)
+    screen.section("To post")
+    for line in document.post.splitlines():
+        screen.paragraph(line, indent=4)
 
 
 def _view_match(match: Match, screen: Screen) -> None:

@@ -1,0 +1,47 @@
+"""How far a rule may be trusted: what it did on confirmed cases.
+
+A rule may be certain only if it answered at least one case of other people's first and rightly, and was never first and
+wrong more than once in so many. What nobody confirmed is probable at most. ``tools/score_explain.py --write`` counts
+again; it also says, on cases that were not counted, how often a certain answer is right.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import msgspec
+
+from rekindle.facts.cache import parse_toml
+from rekindle.model.diagnosis import Confidence
+from rekindle.model.document import Part
+
+PROVEN = Path(__file__).parent / "proven.toml"
+# One wrong answer is forgiven per so many right ones.
+_FORGIVEN = 10
+
+
+class Proof(Part, frozen=True, kw_only=True):
+    right: int
+    wrong: int = 0
+
+    @property
+    def is_enough(self) -> bool:
+        return self.right > 0 and self.wrong * _FORGIVEN <= self.right
+
+
+class ProvenFile(Part, frozen=True, kw_only=True):
+    rule: dict[str, Proof] = {}
+
+
+@functools.cache
+def load_proofs() -> dict[str, Proof]:
+    if not PROVEN.is_file():
+        return {}
+    return msgspec.convert(parse_toml(PROVEN.read_bytes(), "explain-proven"), ProvenFile).rule
+
+
+def capped(rule: str, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
+    """The confidence a rule claims, no higher than its proof allows."""
+    proof = proofs.get(rule)
+    return "medium" if confidence == "high" and not (proof and proof.is_enough) else confidence
