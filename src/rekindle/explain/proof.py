@@ -1,8 +1,8 @@
 """How far a rule may be trusted: what it did on confirmed cases.
 
 A rule may be certain only if it answered at least one case of other people's first and rightly, and was never first and
-wrong more than once in so many. What nobody confirmed is probable at most. ``tools/score_explain.py --write`` counts
-again; it also says, on cases that were not counted, how often a certain answer is right.
+wrong more than once in so many. What nobody confirmed is probable at most. ``benchmarks/explain_score.py --write``
+counts again; it also says, on cases that were not counted, how often a certain answer is right.
 """
 
 from __future__ import annotations

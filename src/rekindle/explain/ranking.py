@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.lookups import CONDITIONS
@@ -72,16 +74,21 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
     found = []
     for rule in rules.values():
         seen = _events_of(rule, scene)
-        if seen is not None and (finding := _weigh(rule, seen, scene)) is not None:
+        if seen is not None and (finding := _weigh(_proven(rule, proofs), seen, scene)) is not None:
             found.append(finding)
     found = _with_alternatives(_explained(_specific(found)), rules)
     found.sort(key=_order)
-    return _judged(found, proofs)
+    return _with_rival(found)
 
 
-def _judged(found: list[Finding], proofs: dict[str, Proof]) -> list[Finding]:
-    """Nobody is certain without proof, nor the first one where another explains something else just as well."""
-    found = [replace(finding, confidence=capped(finding.rule.id, finding.confidence, proofs)) for finding in found]
+def _proven(rule: Rule, proofs: dict[str, Proof]) -> Rule:
+    """The rule with no more confidence than its proof allows."""
+    confidence = capped(rule.id, rule.confidence, proofs)
+    return rule if confidence == rule.confidence else msgspec.structs.replace(rule, confidence=confidence)
+
+
+def _with_rival(found: list[Finding]) -> list[Finding]:
+    """The first one is not certain where another explains something else just as well."""
     if len(found) > 1 and found[0].confidence == "high":
         first, second = found[:2]
         related = second.rule.id in (first.rule.id, *first.rule.explains, *first.rule.alternatives)

@@ -1,7 +1,7 @@
 """How well does ``explain`` do on logs it was not made from? And how certain may it be?
 
-    python tools/score_explain.py             fit, half against half, leave one family out, precision of "high"
-    python tools/score_explain.py --write     count again which rules were proven by confirmed cases (proven.toml)
+    python benchmarks/explain_score.py             fit, half against half, leave one family out, precision of "high"
+    python benchmarks/explain_score.py --write     count again which rules were proven by confirmed cases (proven.toml)
 
 *Half against half*: the cases are parted in two by their names. Only rules that answer a case of one half first, and
 the general ones, are kept, and the other half is scored: what one half alone teaches is worth this much on the other.
@@ -97,7 +97,9 @@ def precision(cases: list[Case]) -> tuple[int, int, int]:
 
 
 def write(proofs: dict[str, Proof]) -> None:
-    lines = ["# Which rules answered confirmed cases first, and how often rightly. Written by tools/score_explain.py."]
+    lines = [
+        "# Which rules answered confirmed cases first, and how often rightly (benchmarks/explain_score.py --write)."
+    ]
     for name, proof in proofs.items():
         lines += ["", f'[rule."{name}"]', f"right = {proof.right}", f"wrong = {proof.wrong}"]
     write_atomically(PROVEN, "\n".join(lines) + "\n")
