@@ -64,6 +64,16 @@ def test_a_foreign_plan_runs_no_program_before_a_yes(place: Path, name: str) -> 
     assert "--trust" in done.stderr
 
 
+def test_the_doctor_runs_nothing_of_a_foreign_plan(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    canary = Canary(place / "canary")
+    monkeypatch.setenv("XDG_DATA_HOME", str(place / "data"))
+    recipe = BuildRecipe(source="v2.6.0", env={"CC": str(canary.program), "CXX": str(canary.program)})
+    (place / "plan.json").write_bytes(encode(Plan(answer="build", torch="2.6.0", build=recipe)))
+    code, said = in_process("doctor", "--plan", str(place / "plan.json"), "-q")
+    assert code == 2, said
+    assert canary.sang == ""
+
+
 def test_a_foreign_plan_names_no_python_by_path(place: Path) -> None:
     canary = Canary(place / "canary")
     done = build(place, {}, "--trust", python=str(canary.program))
