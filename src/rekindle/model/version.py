@@ -13,18 +13,25 @@ from __future__ import annotations
 import functools
 import re
 
+from rekindle.errors import BadInput
+
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _CLAUSE = re.compile(r"\s*(==|!=|>=|<=|>|<|~=)?\s*v?(\d+(?:\.\d+)*)(\.\*)?\s*")
 
 Key = tuple[int, ...]
 
 
+class NotAVersion(BadInput, ValueError):
+    """A machine file or a wish names a version that is none."""
+
+
 @functools.lru_cache(maxsize=4096)
 def key(text: str) -> Key:
     """The numbers of a version; ValueError if it has none."""
     match = _NUMBERS.match(text.lstrip("v"))
-    if match is None:
-        raise ValueError(f"{text!r} is no version number")
+    # Python refuses to read numbers of thousands of digits; no version has nineteen.
+    if match is None or max(map(len, match[0].split("."))) > 18:
+        raise NotAVersion(f"{text[:60]!r} is no version number", remedy="leave it out where it is not known")
     return tuple(int(part) for part in match[0].split("."))
 
 
