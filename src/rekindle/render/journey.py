@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Journey, Leg
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, printable
 
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
 
@@ -16,6 +17,8 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     width = max((len(leg.name) for leg in journey.legs), default=0)
     for leg in journey.legs:
         screen.entry(f"{leg.name:<{width}}  {_time(leg)} ", leg.detail, status=_MARK[leg.status])
+    if journey.failure is not None:
+        _failure(journey.failure, screen)
     screen.section("Where everything lies")
     places = [
         ("workspace", journey.workspace),
@@ -28,6 +31,22 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         screen.section("Next")
         for command in journey.next:
             screen.command(command)
+
+
+def _failure(failure: BuildFailure, screen: Screen) -> None:
+    """The first error, what it means, and where the rest stands."""
+    if failure.error:
+        screen.section("First error")
+        for line in failure.error[:6]:
+            screen.line("  " + printable(line))
+    for match in failure.diagnosis.matches[:1]:
+        screen.section(f"Cause ({match.confidence} confidence)")
+        screen.paragraph(match.cause)
+        for step in match.fix:
+            screen.bullet(step)
+    if failure.log:
+        screen.section("The whole log")
+        screen.line(f"  {printable(failure.log)}")
 
 
 def _time(leg: Leg) -> str:

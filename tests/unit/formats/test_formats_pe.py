@@ -24,7 +24,7 @@ def test_no_or_an_empty_function_table(table: tuple[int, int] | None) -> None:
     library = read_library(data, "a.dll", step=lambda done, total: None)
     assert library is not None
     assert library.cpu is not None
-    assert library.cpu.judged.functions == 0
+    assert library.cpu.exposure.functions == 0
 
 
 def test_a_function_table_of_zeros_names_no_code() -> None:

@@ -1,0 +1,238 @@
+"""``up`` along each of its ways, with the long stages replaced by their results: what is done, kept, refused, told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle import api
+from rekindle.api.journey import from_source, up
+from rekindle.api.journey.options import UpOptions
+from rekindle.cli.main import main
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import sha256_of
+from rekindle.host.workspace import Workspace
+from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.bundle import Brought, BundleReport, Left
+from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.model.journey import Journey
+from rekindle.model.machine import Examination, Os, Ready
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
+from rekindle.model.progress import Silent
+from rekindle.model.source import AppliedPatch, SourceTree
+from rekindle.model.supply import TreePart
+from rekindle.model.wheel import WheelReport
+from tiny_wheels import make_wheel
+
+PLAN = Plan(answer="build", torch="2.7.1", variant="cu118", build=BuildRecipe(source="git", env={"CUDA_HOME": "/no"}))
+TREE = SourceTree(project="torch", version="2.7.1", root="/t", digest="d")
+OUT_OF_MEMORY = Match(id="oom", confidence="high", cause="No memory was left.", fix=("--memory 4G",))
+FAILURE = BuildFailure(
+    project="torch",
+    phase="compile",
+    message="cc1plus was killed",
+    error=("g++: fatal error: Killed <signal>",),
+    log="/w/logs/build.log",
+    diagnosis=Diagnosis(matches=(OUT_OF_MEMORY,)),
+)
+
+
+@dataclass
+class Stages:
+    """What each stage would answer, and which were asked."""
+
+    plan: Plan = PLAN
+    tree: SourceTree = TREE
+    built: BuildResult | BuildFailure = FAILURE
+    fat: BundleReport | None = None
+    asked: list[str] = field(default_factory=list)
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+@pytest.fixture
+def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stages:
+    stages = Stages()
+
+    def answers(name: str, answer: Callable[[], object]) -> Callable[..., object]:
+        def ask(*words: object, **named: object) -> object:
+            stages.asked.append(name)
+            stages.told[name] = named
+            return answer()
+
+        return ask
+
+    machine = Examination(os=Os(system="linux", distro="debian 12"), ready=Ready(build=True, use=True))
+    monkeypatch.setattr(up, "doctor", answers("doctor", lambda: machine))
+    monkeypatch.setattr(up, "make_plan", answers("plan", lambda: stages.plan))
+    monkeypatch.setattr(up, "build_checks", answers("check", lambda: ()))
+    monkeypatch.setattr(from_source, "source_fetch", answers("fetch", lambda: stages.tree))
+    monkeypatch.setattr(from_source, "source_patch", answers("patch", lambda: stages.tree))
+    monkeypatch.setattr(from_source, "build_one", answers("build", lambda: stages.built))
+    monkeypatch.setattr(from_source, "inspect", answers("inspect", WheelReport))
+    monkeypatch.setattr(from_source, "bundle", answers("bundle", lambda: stages.fat))
+    return stages
+
+
+def go(folder: Path, *, yes: bool = True, **chosen: Any) -> Journey:
+    options = UpOptions(wish=Wish(), **chosen)
+    return up.run_up(Workspace(folder / "w"), options, Silent(), lambda *_: yes)
+
+
+def statuses(journey: Journey) -> dict[str, str]:
+    return {leg.name: leg.status for leg in journey.legs}
+
+
+def test_nothing_fits_is_an_answer(stages: Stages, tmp_path: Path) -> None:
+    stages.plan = Plan(answer="none", because=(Reason(code="x", text="No code for this card."),))
+    journey = go(tmp_path)
+    assert not journey.arrived and "No code for this card." in journey.verdict
+    assert stages.asked == ["doctor", "plan"] and journey.next == ("rekindle plan -v",)
+    assert json.loads((tmp_path / "w/plan.json").read_bytes())["answer"] == "none"
+
+
+def test_a_dry_run_stops_after_the_plan(stages: Stages, tmp_path: Path) -> None:
+    journey = go(tmp_path, dry_run=True)
+    assert journey.arrived and "dry run" in journey.verdict
+    assert not {"fetch", "build"} & set(stages.asked)
+    assert Path(journey.report or "").is_file()
+
+
+def test_without_a_yes_nothing_is_done(stages: Stages, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="needs a yes"):
+        go(tmp_path, yes=False)
+    assert not {"fetch", "patch", "build"} & set(stages.asked)
+
+
+def test_a_failed_build_is_a_value_to_the_end(stages: Stages, tmp_path: Path) -> None:
+    journey = go(tmp_path)
+    assert journey.failure == FAILURE and not journey.arrived and "cc1plus was killed" in journey.verdict
+    assert statuses(journey) == {
+        "probe": "done", "plan": "done", "check": "done", "fetch": "done", "patch": "done", "build": "failed"
+    }  # fmt: skip
+    page = Path(journey.report or "").read_text(encoding="utf-8")
+    assert "No memory was left." in page and "Killed &lt;signal&gt;" in page and "--memory 4G" in page
+    assert not (tmp_path / "w/reports/build.key").exists()
+    again = go(tmp_path)
+    assert statuses(again)["build"] == "failed" and stages.asked.count("build") == 2
+
+
+def test_the_command_line_says_what_failed_and_ends_with_1(
+    stages: Stages, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--yes", "-q", "--workspace", str(tmp_path / "w")]) == 1
+    said = capsys.readouterr().out
+    assert "cc1plus was killed" in said and "No memory was left." in said and "/w/logs/build.log" in said
+
+
+@pytest.fixture
+def built(stages: Stages, tmp_path: Path) -> Path:
+    wheel = make_wheel(tmp_path / "wheels", "torch", "2.7.1")
+    stages.built = BuildResult(
+        project="torch", wheel=str(wheel), wheel_sha256=sha256_of(wheel), plan=PLAN, plan_digest="p"
+    )
+    return wheel
+
+
+def source_build(folder: Path, stages: Stages, **chosen: Any) -> tuple[Path | BuildFailure | None, dict[str, str]]:
+    workspace = Workspace(folder / "w")
+    walk = from_source.Walk(workspace, Silent())
+    options = UpOptions(wish=Wish(), **chosen)
+    made = from_source.build_from_source(walk, workspace, PLAN, "python3", options, Silent())
+    return made, {leg.name: leg.status for leg in walk.legs}
+
+
+def test_a_built_wheel_is_kept_while_it_lies_there_unchanged(stages: Stages, built: Path, tmp_path: Path) -> None:
+    first, legs = source_build(tmp_path, stages, bundle=False)
+    assert first == built and legs == {"fetch": "done", "patch": "done", "build": "done", "inspect": "done"}
+    _, legs = source_build(tmp_path, stages, bundle=False)
+    assert (legs["build"], legs["inspect"]) == ("kept", "kept")
+    built.write_bytes(b"another")
+    _, legs = source_build(tmp_path, stages, bundle=False)
+    assert legs["build"] == "done"
+
+
+def test_another_tree_or_python_is_another_build(stages: Stages, built: Path, tmp_path: Path) -> None:
+    source_build(tmp_path, stages, bundle=False)
+    stages.tree = SourceTree(project="torch", version="2.7.1", root="/t", digest="other")
+    assert source_build(tmp_path, stages, bundle=False)[1]["build"] == "done"
+
+
+def test_what_was_chosen_reaches_the_build(stages: Stages, built: Path, tmp_path: Path) -> None:
+    source_build(tmp_path, stages, bundle=False, memory="12G", source=tmp_path)
+    assert stages.told["build"]["memory"] == "12G" and stages.told["build"]["python"] == "python3"
+    assert "fetch" not in stages.asked
+
+
+def test_only_a_target_makes_no_wheel(stages: Stages, built: Path, tmp_path: Path) -> None:
+    made, legs = source_build(tmp_path, stages, target="c10")
+    assert made is None and "inspect" not in legs and stages.told["build"]["target"] == "c10"
+
+
+def fat(wheel: Path, out: Path | None, *, brought: bool) -> BundleReport:
+    return BundleReport(
+        wheel=str(wheel),
+        system="linux",
+        bytes_before=1,
+        out=str(out) if out else None,
+        sha256=sha256_of(out) if out else None,
+        brought=(Brought(file="torch/lib/libcudart.so.12", origin="/x", bytes=1, why="needed"),) if brought else (),
+    )
+
+
+def test_a_wheel_that_needs_nothing_stays_as_it_is(stages: Stages, built: Path, tmp_path: Path) -> None:
+    stages.fat = fat(built, built, brought=False)
+    made, legs = source_build(tmp_path, stages)
+    assert made == built and legs["bundle"] == "done" and stages.asked.count("bundle") == 1
+
+
+def test_what_it_needs_is_brought_along_and_kept(stages: Stages, built: Path, tmp_path: Path) -> None:
+    thick = make_wheel(tmp_path / "fat", "torch", "2.7.1")
+    stages.fat = fat(built, thick, brought=True)
+    made, _ = source_build(tmp_path, stages)
+    assert made == thick and stages.asked.count("bundle") == 2
+    _, legs = source_build(tmp_path, stages)
+    assert legs["bundle"] == "kept"
+    thick.write_bytes(b"changed")
+    assert source_build(tmp_path, stages)[1]["bundle"] == "done"
+
+
+def test_missing_third_parties_end_the_walk_with_what_helps(stages: Stages, tmp_path: Path) -> None:
+    part = TreePart(name="fmt", path="third_party/fmt", way="submodule", ready=False, fix="apt install libfmt-dev")
+    stages.tree = SourceTree(
+        project="torch", version="2.7.1", root="/t", missing_submodules=("third_party/fmt",), parts=(part,)
+    )
+    with pytest.raises(StageFailed, match="1 third parties are missing: third_party/fmt") as caught:
+        go(tmp_path)
+    assert caught.value.remedy == "apt install libfmt-dev" and caught.value.exit_code == 1
+
+
+def test_a_patch_that_does_not_fit_ends_the_walk(stages: Stages, tmp_path: Path) -> None:
+    patches = (AppliedPatch(id="p1", state="conflict"), AppliedPatch(id="p2", state="applied"))
+    stages.tree = SourceTree(project="torch", version="2.7.1", root="/t", patches=patches)
+    with pytest.raises(StageFailed, match=r"patches that do not fit .*: p1; nothing"):
+        go(tmp_path)
+    assert "build" not in stages.asked
+
+
+def test_a_python_that_does_not_run_is_named(stages: Stages, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="/no/such/python is no Python that runs here"):
+        go(tmp_path, python="/no/such/python")
+
+
+def test_the_api_says_yes_by_itself_and_holds_the_workspace(stages: Stages, tmp_path: Path) -> None:
+    journey = api.up(workspace=tmp_path / "w")
+    assert journey.failure == FAILURE and journey.workspace == str(tmp_path / "w")
+    assert not (tmp_path / "w/.lock.holder").exists()
+
+
+def test_a_left_library_is_said(tmp_path: Path) -> None:
+    from rekindle.render.summary import summarise_bundle
+
+    left = Left(name="libmpi.so", needed_by="a.so", why="not found")
+    report = BundleReport(wheel="w.whl", system="linux", bytes_before=1, missing=(left,))
+    assert summarise_bundle(report).endswith("not found here: libmpi.so")
