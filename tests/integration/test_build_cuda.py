@@ -130,3 +130,33 @@ def test_ccache_also_keeps_what_nvcc_compiles(
     again = build(wanted, source, workspace, python=sys.executable, options=dataclasses.replace(options, clean=True))
     assert "axpy.cu.o" in log.read_text(), "made again, by the cache"
     assert (again.launcher["hits"], again.launcher["misses"]) == (first.launcher["misses"], "0")
+
+
+# Names that nvcc would make from the file's path: internal linkage on both sides, and the path itself.
+HIDDEN = """
+namespace {
+__device__ int hidden = 3;
+__global__ void secret(int* y) { y[0] = hidden; assert(y[0] == 3); }
+}
+static __device__ float own[4];
+extern "C" void spark_cuda_secret(int* y) { secret<<<1, 1>>>(y); }
+"""
+
+
+def test_the_same_source_in_two_places_gives_the_same_library(
+    release: str, archs: tuple[str, str], tmp_path: Path
+) -> None:
+    made = []
+    for place in ("one", "another place/deeper"):
+        folder = tmp_path / place.replace(" ", "-")
+        source = tree(folder)
+        kernel = Path(source.root, "spark/csrc/cuda/axpy.cu")
+        kernel.write_text("#include <cassert>\n" + kernel.read_text() + HIDDEN)
+        options = dataclasses.replace(OPTIONS, target="spark_cuda", as_is=True)
+        wanted = plan(release, archs[:1], archs[:1])
+        build(wanted, source, Workspace(folder / "ws"), python=sys.executable, options=options)
+        (library,) = Path(source.root).rglob("libspark_cuda.so")
+        made.append(library.read_bytes())
+        assert b"GLOBAL__N__" in made[-1], "there are names that could differ"
+        assert str(tmp_path).encode() not in made[-1]
+    assert made[0] == made[1]

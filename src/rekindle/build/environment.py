@@ -130,6 +130,23 @@ def make_environment(
     return BuildEnvironment(full=full, chosen=chosen, dropped=dropped, cache_settings=apart)
 
 
+# nvcc names a file's own symbols (anonymous namespaces, static device variables) after a checksum of its absolute
+# path, and writes the name of a temporary file, which has the process's number in it, into each object. Measured with
+# 13.0: told another path, and with its temporary files beside the object, it gives the same bytes wherever the tree
+# lies. The object's own name is unique in a build and says nothing of the place. CMake reads the override before it
+# makes its rule, and puts the object's name in for <OBJECT>.
+_STEADY_NAMES = """\
+file(WRITE "${CMAKE_BINARY_DIR}/rekindle-cuda-names.cmake" [==[
+if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT WIN32)
+  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --help OUTPUT_VARIABLE rekindle_help ERROR_QUIET)
+  if(rekindle_help MATCHES "objdir-as-tempdir")
+    string(APPEND _CMAKE_COMPILE_AS_CUDA_FLAG " --objdir-as-tempdir -Xcudafe --orig_src_path_name=<OBJECT>")
+  endif()
+endif()
+]==])
+set(CMAKE_USER_MAKE_RULES_OVERRIDE_CUDA "${CMAKE_BINARY_DIR}/rekindle-cuda-names.cmake")"""
+
+
 def prefix_map(root: Path) -> str | None:
     """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
 
@@ -152,4 +169,6 @@ def render_cache_script(settings: Mapping[str, str], flag: str | None = None) ->
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
     if flag:
         lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
+        lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler={flag}>")')
+        lines.append(_STEADY_NAMES)
     return "\n".join(lines) + "\n"

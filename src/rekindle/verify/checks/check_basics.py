@@ -15,9 +15,23 @@ def version(t):
     want = t.plan.get("version")
     # A plain string: comparing torch's own type imports pkg_resources in torch 1.10 to 1.13.
     got = str(torch.__version__)
+    listed = installed_version("torch")
+    if listed:
+        same = listed.split("+")[0] == got.split("+")[0]
+        t.ensure(same, "torch calls itself %s, but version %s is installed here" % (got, listed))
     if want:
         t.ensure(got == want or got.split("+")[0] == want.split("+")[0], "torch is %s, %s was planned" % (got, want))
     return "%s on Python %s" % (got, sys.version.split()[0])
+
+
+def installed_version(name):
+    """What the installer wrote down; None where nothing can be asked."""
+    try:
+        import importlib.metadata as metadata
+
+        return metadata.version(name)
+    except Exception:  # an old Python, a build that was never installed, a broken record: nothing to compare with
+        return None
 
 
 @check("files", package="any", level="smoke", timeout=300, remedy="the files are not those of the wheel: install it again with --force-reinstall")
@@ -26,6 +40,8 @@ def files(t):
     if t.emulated:
         raise Absent("the emulated layout was unpacked from the wheel itself, whose checksums were read")
     rows = recorded(t)
+    # Ten thousand headers take longer to open than all libraries to read; they compute nothing.
+    whole = t.request["level"] == "full"
     root, wrong, bytes_read = rows.pop(""), [], 0
     for name, (digest, size) in sorted(rows.items()):
         path = os.path.join(root, *name.split("/"))
@@ -33,7 +49,7 @@ def files(t):
             wrong.append(name + " is gone")
         elif size and os.path.getsize(path) != int(size):
             wrong.append("%s has %d bytes instead of %s" % (name, os.path.getsize(path), size))
-        elif digest and content(path) != digest:
+        elif digest and (whole or "/include/" not in name) and content(path) != digest:
             wrong.append(name + " has other content")
         bytes_read += int(size or 0)
     more = " and %d more" % (len(wrong) - 3) if len(wrong) > 3 else ""

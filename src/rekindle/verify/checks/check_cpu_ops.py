@@ -1,6 +1,6 @@
 """The kernel families on the CPU."""
 
-from rekindle_checks import families, families_more
+from rekindle_checks import families, families_more, families_special
 from rekindle_checks.framework import Absent, Untried, check
 
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
@@ -9,6 +9,16 @@ WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=defa
 @check("ops.elementwise", level="smoke", remedy=WRONG)
 def elementwise(t):
     return families.elementwise(t, "cpu")
+
+
+@check("ops.functions", level="smoke", remedy=WRONG)
+def functions(t):
+    return families_special.functions(t, "cpu")
+
+
+@check("ops.special", level="smoke", remedy="compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast")
+def special(t):
+    return families_special.special(t, "cpu")
 
 
 @check("ops.reductions", level="smoke", remedy=WRONG)

@@ -1,6 +1,6 @@
 """Every kernel family on each GPU, against the references the CPU checks use."""
 
-from rekindle_checks import families, families_more
+from rekindle_checks import families, families_more, families_special
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, exact, is_rocm
 from rekindle_checks.framework import Absent, Failed, check
@@ -49,6 +49,11 @@ def arch(t):
 @check("gpu.elementwise", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
 def elementwise(t):
     return families.elementwise(t, device_of(t))
+
+
+@check("gpu.functions", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
+def functions(t):
+    return families_special.functions(t, device_of(t))
 
 
 @check("gpu.reductions", level="smoke", scope="gpu", timeout=180, remedy=WRONG)

@@ -1,0 +1,124 @@
+"""Does `verify` notice what is broken? Plants faults in copies of a real torch, one at a time, and counts.
+
+    python tools/planted_faults.py --python ENV/bin/python [--only NAME] [--level full]
+
+Each fault goes into a copy of the package made of hard links: other bytes in libtorch_cpu.so (a wrong constant in a
+kernel), or a kernel replaced through the dispatcher (left out, less precise, off by one). The check of the files'
+digests would notice every one of them at once, so it is left out of the count: the numbers must give it away.
+Exit 0 only if the clean copy is proven and every fault is caught.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from rekindle.verify.runner import run_checks
+from rekindle.verify.target import Target
+
+LIBRARY = "lib/libtorch_cpu.so"
+FAULTS = Path(__file__).with_suffix(".toml")
+# What hooks a kernel in; the library object takes its kernels back when it goes, so it is kept.
+_HOOK = """
+import torch as _torch
+_planted = _torch.library.Library({space!r}, "IMPL")
+_planted.impl({operator!r}, kernel, "CPU")
+"""
+
+
+def copy_with_links(package: Path, folder: Path) -> Path:
+    """The package as hard links (or copies, on another disk): half a gigabyte costs nothing."""
+    target = folder / package.name
+    for here, _, names in os.walk(package):
+        place = target / Path(here).relative_to(package)
+        place.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if name.endswith(".pyc"):
+                continue
+            try:
+                os.link(Path(here, name), place / name)
+            except OSError:
+                (place / name).write_bytes(Path(here, name).read_bytes())
+    return target
+
+
+def plant_constant(package: Path, fault: dict[str, Any]) -> int:
+    """Change the constant wherever it stands in the library; how often it stood there."""
+    form = "<d" if fault["type"] == "float64" else "<f"
+    old, new = struct.pack(form, fault["is"]), struct.pack(form, fault["becomes"])
+    path = package / LIBRARY
+    data = path.read_bytes()
+    count = data.count(old)
+    path.unlink()  # the link, not the file behind it
+    path.write_bytes(data.replace(old, new))
+    return count
+
+
+def plant_code(package: Path, fault: dict[str, Any]) -> None:
+    """Code that runs at the end of the import, as a wrong build would be wrong from the start."""
+    space, _, operator = fault.get("operator", "").partition("::")
+    hook = _HOOK.format(space=space, operator=operator) if operator else ""
+    path = package / "__init__.py"
+    text = path.read_text(encoding="utf-8")
+    path.unlink()
+    path.write_text(f"{text}\n\n{fault['text']}\n{hook}", encoding="utf-8")
+
+
+def try_copy(python: str, folder: Path, level: str) -> tuple[str, list[str]]:
+    """The verdict, and the checks that failed (without the one that compares digests)."""
+    target = Target(command=(python,), env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "2"}, subject="planted")
+    report = run_checks(target, level="full" if level == "full" else "smoke")
+    failed = [f"{check.id} ({check.detail[:90]})" for check in report.checks if check.status == "failed"]
+    return report.verdict, [one for one in failed if not one.startswith("files ")]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", required=True, help="an interpreter that has a CPU build of torch")
+    parser.add_argument("--only", action="append", default=[], help="only this fault; repeatable")
+    parser.add_argument("--level", choices=("smoke", "full"), default="smoke")
+    args = parser.parse_args()
+    ask = "import importlib.util as u; print(list(u.find_spec('torch').submodule_search_locations)[0])"
+    said = subprocess.run([args.python, "-c", ask], capture_output=True, text=True, check=True)
+    package = Path(said.stdout.strip())
+    faults = tomllib.loads(FAULTS.read_text(encoding="utf-8"))
+    clean: dict[str, Any] = {"name": "none", "about": "a copy without any fault"}
+    missed, caught, absent = [], 0, []
+    for fault in (clean, *faults["constant"], *faults["code"]):
+        name, about = fault["name"], fault["about"]
+        if args.only and name not in args.only:
+            continue
+        # Beside the package, so that hard links are possible.
+        with tempfile.TemporaryDirectory(prefix="planted-", dir=package.parent) as place:
+            copy = copy_with_links(package, Path(place))
+            if "is" in fault and not plant_constant(copy, fault):
+                absent.append(name)
+                print(f"absent  {name:<24} this library has no such constant", flush=True)
+                continue
+            if "text" in fault:
+                plant_code(copy, fault)
+            verdict, failed = try_copy(args.python, Path(place), args.level)
+        if name == "none":
+            good = verdict == "proven" or (verdict == "failed" and not failed)
+            print(f"{'clean' if good else 'FALSE'}   {name:<24} {about}: {verdict} {failed}", flush=True)
+            if not good:
+                return 1
+        elif failed:
+            caught += 1
+            print(f"caught  {name:<24} {about}: {failed[0]}", flush=True)
+        else:
+            missed.append(name)
+            print(f"MISSED  {name:<24} {about}: {verdict}", flush=True)
+    print(f"{caught} of {caught + len(missed)} planted faults caught" + (f"; not there: {absent}" if absent else ""))
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
