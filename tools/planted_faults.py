@@ -25,11 +25,16 @@ from rekindle.verify.target import Target
 
 LIBRARY = "lib/libtorch_cpu.so"
 FAULTS = Path(__file__).with_suffix(".toml")
-# What hooks a kernel in; the library object takes its kernels back when it goes, so it is kept.
+# In a namespace of its own: torch's has other functions called range, sum and min. The library object takes its
+# kernels back when it goes, so the namespace is kept.
+_CODE = """
+_planted = {{}}
+exec(compile({text!r}, "planted", "exec"), _planted)
+"""
 _HOOK = """
-import torch as _torch
-_planted = _torch.library.Library({space!r}, "IMPL")
-_planted.impl({operator!r}, kernel, "CPU")
+import torch
+library = torch.library.Library({space!r}, "IMPL")
+library.impl({operator!r}, kernel, "CPU")
 """
 
 
@@ -68,7 +73,7 @@ def plant_code(package: Path, fault: dict[str, Any]) -> None:
     path = package / "__init__.py"
     text = path.read_text(encoding="utf-8")
     path.unlink()
-    path.write_text(f"{text}\n\n{fault['text']}\n{hook}", encoding="utf-8")
+    path.write_text(text + _CODE.format(text=fault["text"] + hook), encoding="utf-8")
 
 
 def try_copy(python: str, folder: Path, level: str) -> tuple[str, list[str]]:

@@ -144,7 +144,7 @@ extern "C" void spark_cuda_secret(int* y) { secret<<<1, 1>>>(y); }
 
 
 def test_the_same_source_in_two_places_gives_the_same_library(
-    release: str, archs: tuple[str, str], tmp_path: Path
+    release: str, archs: tuple[str, str], workspace: Workspace, tmp_path: Path
 ) -> None:
     made = []
     for place in ("one", "another place/deeper"):
@@ -152,9 +152,9 @@ def test_the_same_source_in_two_places_gives_the_same_library(
         source = tree(folder)
         kernel = Path(source.root, "spark/csrc/cuda/axpy.cu")
         kernel.write_text("#include <cassert>\n" + kernel.read_text() + HIDDEN)
-        options = dataclasses.replace(OPTIONS, target="spark_cuda", as_is=True)
+        options = dataclasses.replace(OPTIONS, target="spark_cuda")
         wanted = plan(release, archs[:1], archs[:1])
-        build(wanted, source, Workspace(folder / "ws"), python=sys.executable, options=options)
+        build(wanted, source, workspace, python=sys.executable, options=options)
         (library,) = Path(source.root).rglob("libspark_cuda.so")
         made.append(library.read_bytes())
         assert b"GLOBAL__N__" in made[-1], "there are names that could differ"

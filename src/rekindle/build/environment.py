@@ -157,8 +157,10 @@ def prefix_map(root: Path) -> str | None:
     return f"-ffile-prefix-map={root}=."
 
 
-def render_cache_script(settings: Mapping[str, str], flag: str | None = None) -> str:
+def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False) -> str:
     """CMake code run at ``project()``: settings that setup.py does not forward, and a flag for C and C++.
+
+    ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache, which then misses (ccache 4.7).
 
     The flag is a compile option, not part of CMAKE_CXX_FLAGS: trees write those into their libraries
     (``torch.__config__.show()``), and the flag names the very path it is to hide.
@@ -169,6 +171,7 @@ def render_cache_script(settings: Mapping[str, str], flag: str | None = None) ->
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
     if flag:
         lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
+    if flag and steady_cuda:
         lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler={flag}>")')
         lines.append(_STEADY_NAMES)
     return "\n".join(lines) + "\n"

@@ -28,6 +28,8 @@ def check_gpu(host: Host, plan: Plan) -> Iterator[Check]:
         return  # the compiler check has said so
     yield from _targets(host, nvcc, plan.arch_list)
     home = settings.get("CUDA_HOME") or str(Path(nvcc).parent.parent)
+    if plan.project != "torch":
+        return  # what follows is what torch links
     yield from _driver_stub(host, home)
     if settings.get("USE_CUDNN", "1") not in ("0", "OFF"):
         yield from _cudnn(host, settings, home, plan.cudnn)

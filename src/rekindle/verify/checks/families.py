@@ -4,7 +4,7 @@ import math
 
 from rekindle_checks import reference as ref
 from rekindle_checks import tolerance
-from rekindle_checks.framework import Absent, Failed
+from rekindle_checks.framework import Absent, Failed, numbered
 from rekindle_checks.tolerance import rounding
 
 ABSENT = ("not implemented for", "not supported", "not currently supported", "unsupported", "no implementation")
@@ -17,8 +17,14 @@ def tensor(t, values, shape, device, dtype="float64"):
 
 
 def each_dtype(t, names, work, must=("float32", "float64")):
-    """Run ``work(name)`` for each type this torch has; what it says it lacks is listed, wrong answers fail."""
+    """Run ``work(name)`` for each type this torch has; what it says it lacks is listed, wrong answers fail.
+
+    Older releases lack some types on the CPU. From 2.6 on every type named in these checks is there (measured with
+    2.6.0 and 2.13.0), so one that is missing was left out of the build.
+    """
     torch = t.torch()
+    if t.device is None and numbered(str(torch.__version__)) >= (2, 6):
+        must = names
     done, absent = [], []
     for name in names:
         if not hasattr(torch, name):
