@@ -12,6 +12,7 @@ from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
 from rekindle.build.configured import ConfigureWatch, check
 from rekindle.build.environment import ZIP_EPOCH, BuildEnvironment, make_environment, prefix_map, render_cache_script
 from rekindle.build.failure import account_for
+from rekindle.build.giants import giants_first
 from rekindle.build.launchers import behind_one_name, without_masquerades
 from rekindle.build.resume import forget_python
 from rekindle.build.target import TargetPython
@@ -86,6 +87,8 @@ def configure(
 
 def compile_tree(work: Work, target: TargetPython, cmake: tools.Tool, env: BuildEnvironment) -> Path | None:
     """The wheel the tree's own front end makes; None where only a target was wanted."""
+    if work.jobs is not None and (count := giants_first(work.front.build_tree, work.jobs.learnt)):
+        work.log.write(f"rekindle: {count} files that take long are started first")
     if work.options.target:
         if not work.front.takes_cmake_settings:
             raise BadInput(f"{work.tree.root} is not configured by CMake, so it has no target {work.options.target}")
