@@ -61,8 +61,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 
     ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold; ``includes`` folders below the system's headers that compilers
-    must be told of.
+    looks into; ``needs`` what a copy must hold.
     """
 
     way: Way
@@ -70,7 +69,6 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     inner: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
-    includes: tuple[str, ...] = ()
     generate: Generate | None = None
     version: VersionMacro | None = None
     loss: str | None = None

@@ -171,6 +171,9 @@ def test_the_name_of_the_wheel_is_known_before() -> None:
     name = wheel_name(plan(), None, "cp311", LiveHost())
     assert name is not None
     assert name.startswith("torch-1.13.1+rekindle.cpu-cp311-cp311-")
+    cuda = wheel_name(plan(cuda="11.8", arch_list=("3.5", "9.0")), None, "cp311", LiveHost())
+    assert cuda is not None
+    assert cuda.startswith("torch-1.13.1+rekindle.cu118.sm35.sm90-cp311-")
 
 
 def test_a_torch_without_lapack_is_not_what_was_planned(tmp_path: Path) -> None:

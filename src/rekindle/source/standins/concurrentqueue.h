@@ -1,0 +1,2 @@
+// Stand-in: the header of this system. Written by rekindle.
+#include <concurrentqueue/concurrentqueue.h>
