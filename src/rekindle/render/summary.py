@@ -51,6 +51,8 @@ def summarise_patches(tree: SourceTree) -> str:
 
 
 def summarise_build(built: BuildResult) -> str:
+    if not built.wheel:
+        return f"{built.target or 'the target'}: {built.steps or 0} steps, no wheel"
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 

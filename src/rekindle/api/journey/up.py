@@ -19,6 +19,7 @@ from rekindle.api.build import build_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
+from rekindle.api.journey.companions import build_companions
 from rekindle.api.journey.from_source import build_from_source
 from rekindle.api.journey.installed import look_into
 from rekindle.api.journey.options import UpOptions
@@ -176,8 +177,14 @@ class _Story:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        ours = Request(name=self.plan.project, url=str(wheel), why="built here")
-        return self._proved(self._installed((ours,), digest(self.inputs, sha256_of(wheel))), wheel)
+        wheels = [(self.plan.project, wheel)]
+        if not self.options.torch_only:
+            wheels += build_companions(
+                self.walk, self.workspace, self.plan, self.build_python, wheel, self.options, Within(self.progress)
+            )
+        ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
+        inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
+        return self._proved(self._installed(ours, inputs), wheel)
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
         """Kept only while the environment is exactly as the install left it."""
