@@ -18,7 +18,6 @@ from rekindle.model.plan import BuildRecipe, Plan, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 
-
 MADE: dict[str, Any] = {"plan_digest": "p", "log": "log", "report": "report"}
 
 
