@@ -48,6 +48,7 @@ from rekindle.api.plan import (
     this_machine,
     why_not,
 )
+from rekindle.api.rebuild import rebuild
 from rekindle.api.source import (
     find_tree,
     rewrite_cmake,
@@ -112,6 +113,7 @@ __all__ = [
     "matrix_status",
     "matrix_watch",
     "plan",
+    "rebuild",
     "remember_plan",
     "rewrite_cmake",
     "save_bug_report",

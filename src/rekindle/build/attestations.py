@@ -14,6 +14,7 @@ from typing import Any
 
 from rekindle import __version__
 from rekindle.formats.cyclonedx import render_bill
+from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
@@ -96,7 +97,11 @@ def provenance(
             "buildDefinition": {
                 "buildType": "rekindle/build/v1",
                 "externalParameters": {"project": tree.project, "version": plan.torch or tree.version},
-                "internalParameters": {"environment": dict(sorted(env.items())), "planDigest": plan_digest},
+                # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
+                "internalParameters": {
+                    "environment": dict(sorted(env.items())), "planDigest": plan_digest,
+                    "plan": json.loads(encode(plan)),
+                },
                 "resolvedDependencies": materials,
             },
             "runDetails": {"builder": {"id": "rekindle", "version": dict(sorted(tools.items()))}},

@@ -26,6 +26,7 @@ VERBS = {
     "plan": "which torch can run here (or on another machine), how to get it, and why",
     "source": "a PyTorch tree that is ready to build: fetch, patch, unpatch, status",
     "build": "a plan and a tree into a wheel, without running out of memory",
+    "rebuild": "repeat a build from its provenance and compare the two wheels",
     "inspect": "what a wheel or library really contains, read from its bytes",
     "bundle": "a fat wheel that brings its CUDA or ROCm libraries along",
     "verify": "prove that a torch works, also on an emulated older CPU",

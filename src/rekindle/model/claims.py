@@ -32,6 +32,18 @@ class ClaimsReport(Document, frozen=True, kw_only=True):
     next: tuple[str, ...] = ()
 
 
+class Rebuilt(Document, frozen=True, kw_only=True):
+    """``rebuild``: ``rule`` says what was left out of a comparison that found the two the same."""
+
+    statement: str
+    wheel: str
+    sha256: str
+    claimed: str
+    verdict: Literal["identical", "normalised", "different"]
+    rule: str | None = None
+    difference: str | None = None
+
+
 class SigningKey(Part, frozen=True, kw_only=True):
     """A key by its name and id; the secret part never leaves its file."""
 

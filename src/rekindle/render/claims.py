@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.model.claims import ClaimsReport, IndexCheck, SigningKeys
+from rekindle.model.claims import ClaimsReport, IndexCheck, Rebuilt, SigningKeys
 from rekindle.render.screen import Screen
 
 _MARKS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
@@ -56,3 +56,14 @@ def view_index_check(answer: IndexCheck, screen: Screen) -> None:
         screen.bullet(f"{problem.kind}: {problem.text}", status="fail")
     for step in answer.next:
         screen.paragraph(f"→ {step}")
+
+
+def view_rebuilt(answer: Rebuilt, screen: Screen) -> None:
+    name = Path(answer.wheel).name
+    if answer.verdict == "identical":
+        screen.verdict("ok", f"{name} is identical, byte for byte")
+    elif answer.verdict == "normalised":
+        screen.verdict("ok", f"{name} is the same after normalising: {answer.rule}")
+    else:
+        screen.verdict("fail", f"{name} is not the same: {answer.difference}")
+    screen.rows([("rebuilt", answer.sha256), ("original", answer.claimed), ("wheel", answer.wheel)])

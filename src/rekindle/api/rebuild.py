@@ -1,0 +1,158 @@
+"""``rebuild``: repeat a build from its own provenance statement and compare the two wheels."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rekindle.model.claims import Rebuilt
+    from rekindle.model.plan import Plan
+    from rekindle.model.progress import Progress
+    from rekindle.model.source import SourceTree
+
+MAX_STATEMENT = 64 << 20
+
+
+def rebuild(
+    statement: Path,
+    *,
+    source: Path | None = None,
+    wheel: Path | None = None,
+    workspace: Path | None = None,
+    python: str | None = None,
+    progress: Progress | None = None,
+) -> Rebuilt:
+    """Build again what the statement describes, somewhere else, and say whether it is the same wheel.
+
+    ``source`` is the tree (the miniature brings its own); ``wheel`` the original (default: beside the statement;
+    without it only the digest can be compared).
+    """
+    import sys
+
+    import msgspec
+
+    from rekindle.api.build import build_one
+    from rekindle.errors import BadInput, StageFailed
+    from rekindle.host.workspace import Workspace
+    from rekindle.model.build import BuildFailure
+    from rekindle.model.claims import Rebuilt
+
+    said = _read(statement)
+    plan = _plan(said, statement)
+    name, sha256 = _subject(said, statement)
+    original = wheel or statement.with_name(name)
+    place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
+    if (place.root / "wheels" / name).resolve() == original.resolve():
+        raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
+    tree = _tree(said, plan, source, place)
+    with place.lock("rebuild"):
+        built = build_one(
+            plan, tree, place, python=python or sys.executable, as_is=plan.project == "spark", progress=progress
+        )
+    if isinstance(built, BuildFailure):
+        raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
+    answer = Rebuilt(
+        statement=str(statement), wheel=built.wheel, sha256=built.wheel_sha256, claimed=sha256, verdict="identical"
+    )
+    if built.wheel_sha256 == sha256:
+        return answer
+    if not original.is_file():
+        words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
+        return msgspec.structs.replace(answer, verdict="different", difference=words)
+    from rekindle.build.wheel_diff import compare_wheels
+
+    found = compare_wheels(Path(built.wheel), original)
+    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=found.difference)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """A statement, plain or in its envelope; who signed it is the business of ``verify --claims``."""
+    import json
+
+    from rekindle.errors import BadInput
+    from rekindle.formats.dsse import read_envelope
+
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_STATEMENT)
+        read = json.loads(raw)
+        if isinstance(read, dict) and "payload" in read:
+            read = json.loads(read_envelope(raw, path.name).payload)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{path} is no provenance statement: {error}", remedy="the .intoto.json beside a wheel"
+        ) from error
+    if not isinstance(read, dict) or "predicate" not in read:
+        raise BadInput(f"{path} is no provenance statement", remedy="the .intoto.json beside a wheel")
+    return read
+
+
+def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:
+    place: Any = said
+    for name in ("predicate", "buildDefinition"):
+        place = place.get(name) if isinstance(place, Mapping) else None
+    return place if isinstance(place, Mapping) else {}
+
+
+def _plan(said: Mapping[str, Any], origin: Path) -> Plan:
+    import json
+
+    from rekindle.errors import BadInput
+    from rekindle.model.document import decode
+    from rekindle.model.plan import Plan
+
+    definition = _inside(said)
+    if definition.get("buildType") != "rekindle/build/v1":
+        raise BadInput(f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})")
+    inner = definition.get("internalParameters")
+    written = inner.get("plan") if isinstance(inner, Mapping) else None
+    if written is None:
+        raise BadInput(f"{origin.name} holds no plan, so it cannot be repeated", remedy="it is from an older version")
+    return decode(json.dumps(written).encode(), Plan, origin=origin.name)
+
+
+def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:
+    from rekindle.errors import BadInput
+
+    try:
+        first = said["subject"][0]
+        name, sha256 = str(first["name"]), str(first["digest"]["sha256"])
+    except (KeyError, IndexError, TypeError) as error:
+        raise BadInput(f"{origin.name} names no wheel") from error
+    if name != Path(name).name:
+        raise BadInput(f"{origin.name} names a path, not a file: {name!r}")
+    return name, sha256
+
+
+def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) -> SourceTree:
+    """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
+    from rekindle.api.source import source_status
+    from rekindle.errors import BadInput
+
+    if source is None and plan.project == "spark":
+        from rekindle.api.spark import patch_spark
+        from rekindle.spark import unpack
+
+        root = place.source / "spark"
+        shutil.rmtree(root, ignore_errors=True)
+        root.parent.mkdir(parents=True, exist_ok=True)
+        unpack.unpack(root)
+        return patch_spark(root)
+    if source is None:
+        raise BadInput(
+            f"which source tree of {plan.project}?", remedy="--source DIR, at the commit the statement names"
+        )
+    tree = source_status(source)
+    materials = _inside(said).get("resolvedDependencies")
+    rows = materials if isinstance(materials, list) else []
+    wanted: Mapping[str, Any] = next((one.get("digest", {}) for one in rows if isinstance(one, dict)), {})
+    for kind, found in (("gitCommit", tree.commit), ("sha256", tree.digest)):
+        if kind in wanted and found is not None and found != wanted[kind]:
+            raise BadInput(
+                f"{source} is at {found[:12]}, the statement was made from {str(wanted[kind])[:12]}",
+                remedy="check out that commit, with the same patches",
+            )
+    return tree

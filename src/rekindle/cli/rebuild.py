@@ -1,0 +1,38 @@
+"""Repeat a build from its provenance statement: identical, identical after a named rule, or the first difference."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle rebuild wheels/torch-….whl.intoto.json --source ~/pytorch
+  rekindle rebuild spark-….whl.intoto.json                    (the miniature brings its own source)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("statement", metavar="FILE", help="the .intoto.json (or .intoto.dsse.json) beside a wheel")
+    parser.add_argument("--source", metavar="DIR", help="the source tree, at the commit the statement names")
+    parser.add_argument("--wheel", metavar="FILE", help="the original (default: beside the statement)")
+    parser.add_argument("--python", metavar="EXE", help="the interpreter to build for (default: this one)")
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.claims import view_rebuilt
+
+    done = api.rebuild(
+        Path(args.statement),
+        source=Path(args.source) if args.source else None,
+        wheel=Path(args.wheel) if args.wheel else None,
+        workspace=Path(args.workspace) if args.workspace else None,
+        python=args.python,
+        progress=session.progress,
+    )
+    return Answer(document=done, view=view_rebuilt, exit_code=Exit.NO if done.verdict == "different" else Exit.YES)
