@@ -94,12 +94,28 @@ def verify(
             gpu=gpu,
             progress=listener,
         )
-    report = proof_with_causes(report)
+    report = _with_history(proof_with_causes(report), only=bool(only), emulated=cpu is not None)
     if save is not None:
         write_for_user(save, encode(report))
     if junit is not None:
         write_for_user(junit, output.junit(report))
     return report
+
+
+def _with_history(report: VerifyReport, *, only: bool, emulated: bool) -> VerifyReport:
+    """Remember a proof; tell a failure since when. A run of chosen checks is neither."""
+    import msgspec
+
+    from rekindle.verify import last_proof
+    from rekindle.verify.root import user_cache
+
+    package = "spark" if "spark" in report.environment else "torch"
+    if only:
+        return report
+    place = last_proof.place_of(user_cache(), package, report.level, emulated)
+    since = last_proof.compare_with_last(report, place)
+    last_proof.keep(report, place)
+    return msgspec.structs.replace(report, since=since) if since else report
 
 
 def compare_verifications(before: Path, after: Path) -> VerifyComparison:

@@ -50,6 +50,15 @@ class Missing(Part, frozen=True, kw_only=True):
     why: str
 
 
+class SinceProof(Part, frozen=True, kw_only=True):
+    """The last proof that held on this machine: what it was about, what got worse since, what is different."""
+
+    subject: str
+    wheel_sha256: str | None = None
+    worse: tuple[str, ...] = ()
+    changed: dict[str, str] = {}
+
+
 class VerifyReport(Document, frozen=True, kw_only=True):
     """``verdict`` is the answer; a report without one (from an older version) proves nothing."""
 
@@ -70,6 +79,8 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     environment_digest: str | None = None
     level: Level = "smoke"
     seconds: float = 0.0
+    # Where this is no proof and there was one before: what changed since.
+    since: SinceProof | None = None
     # What the failed checks' messages mean, where that is known.
     diagnosis: Diagnosis = Diagnosis()
 

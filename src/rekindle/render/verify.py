@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.verify import VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.render.screen import Screen
 
 _STATUS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
@@ -40,6 +40,8 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         for check in skipped:
             word = "absent by plan" if check.skip == "absent" else "could not be tried"
             screen.bullet(f"{check.id} ({word}): {check.detail}", status="skip")
+    if report.since is not None:
+        _since(report.since, screen)
     if report.next:
         screen.section("next")
         for step in report.next:
@@ -48,6 +50,15 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.section("passed")
         passed = [check for check in report.checks if check.status == "passed"]
         screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed])
+
+
+def _since(since: SinceProof, screen: Screen) -> None:
+    digest = f" (sha256 {since.wheel_sha256[:12]}…)" if since.wheel_sha256 else ""
+    screen.section(f"the last proof here was {since.subject}{digest}")
+    if since.worse:
+        screen.bullet(f"passed then: {', '.join(since.worse[:8])}", status="fail")
+    for name, change in since.changed.items():
+        screen.bullet(f"{name}: {change}")
 
 
 def _in_the_way(report: VerifyReport, screen: Screen) -> None:
