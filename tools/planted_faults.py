@@ -81,7 +81,8 @@ def try_copy(python: str, folder: Path, level: str) -> tuple[str, list[str]]:
     target = Target(command=(python,), env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "2"}, subject="planted")
     report = run_checks(target, level="full" if level == "full" else "smoke")
     failed = [f"{check.id} ({check.detail[:90]})" for check in report.checks if check.status == "failed"]
-    return report.verdict, [one for one in failed if not one.startswith("files ")]
+    # A busy machine that gives no answer in time has noticed nothing.
+    return report.verdict, [one for one in failed if not one.startswith("files ") and "no answer within" not in one]
 
 
 def main() -> int:
