@@ -120,8 +120,9 @@ class Watcher:
             if key in place and place[key].pass_over():
                 continue
             text = around(pattern.before, pattern.lines)
-            found = compiled(pattern.regex).search(text) if pattern.regex else None
-            if pattern.regex and not found:
+            test = pattern.test
+            found = compiled(test).search(text) if test else None
+            if test and not found:
                 continue
             if pattern.unless and compiled(pattern.unless).search(text):
                 continue

@@ -173,7 +173,8 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding 
         confidence, rank = _LOWER[confidence], rank - 25
     if rule.stage in ("import", "runtime") and _is_handled(event):
         confidence, rank = _LOWER[confidence], rank - 25
-    if (rule.kind == "error" or rule.stage == "install") and any(
+    # One package that was installed says nothing of another; a connection that came back does.
+    if rule.kind == ("warning" if rule.stage == "install" else "error") and any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
         for name in _PASSED.get(rule.stage, ())
     ):
@@ -186,7 +187,7 @@ def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
     about_gpu = rule.stage in ("import", "runtime") and bool(_ABOUT_GPU.search(event.evidence))
     for key, seen in scene.reading.forms.items():
         kind = kind_of(key)
-        if load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS) or seen.last is None:
+        if load_kinds()[kind].outer or kind == "warned" or (about_gpu and kind in _GPU_KINDS):
             continue
         if any(later.line > event.line and not is_harmless(later) for later in seen.all):
             return True

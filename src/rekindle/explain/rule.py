@@ -21,6 +21,8 @@ from rekindle.model.document import Part
 
 Stage = Literal["source", "configure", "compile", "link", "install", "import", "runtime"]
 Kind = Literal["error", "warning", "note"]
+# Bytes a word needs to be looked for.
+_SHORTEST = 4
 _RULES = Path(__file__).parent / "rules"
 
 
@@ -33,7 +35,23 @@ class Pattern(Part, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[bytes, ...]:
-        return tuple(word.encode() for word in self.has)
+        """What is looked for in the raw log: quotes come in many shapes there, so the longest part without one."""
+        return tuple(_unquoted(word).encode() for word in self.has)
+
+    @property
+    def test(self) -> str | None:
+        """What the flat text must match: ``regex``, or the words themselves where they hold a quote."""
+        if self.regex is None and any(_unquoted(word) != word for word in self.has):
+            return "|".join(
+                re.escape(" ".join(word.replace("`", "'").replace("‘", "'").replace("’", "'").split()))
+                for word in self.has
+            )
+        return self.regex
+
+
+def _unquoted(word: str) -> str:
+    longest = max(re.split(r"['\"`‘’“”]", word), key=len)
+    return longest if len(longest.encode()) >= _SHORTEST else word
 
 
 class Rule(Part, frozen=True, kw_only=True):
