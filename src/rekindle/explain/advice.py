@@ -55,7 +55,7 @@ def _first_error(scene: Scene) -> tuple[str, Event] | None:
     outer: list[tuple[str, Event]] = []
     for key, seen in scene.reading.forms.items():
         kind = kind_of(key)
-        if kind in ("waiting", "warned"):
+        if kind == "waiting":
             continue
         place = outer if load_kinds()[kind].outer else inner
         place += [(kind, event) for event in seen.all if not is_harmless(event)]

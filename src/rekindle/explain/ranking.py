@@ -187,7 +187,7 @@ def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
     about_gpu = rule.stage in ("import", "runtime") and bool(_ABOUT_GPU.search(event.evidence))
     for key, seen in scene.reading.forms.items():
         kind = kind_of(key)
-        if load_kinds()[kind].outer or kind == "warned" or (about_gpu and kind in _GPU_KINDS):
+        if load_kinds()[kind].outer or (about_gpu and kind in _GPU_KINDS):
             continue
         if any(later.line > event.line and not is_harmless(later) for later in seen.all):
             return True
