@@ -34,6 +34,8 @@ WITHOUT = {
     **dict.fromkeys(("key_list", "key_new", "key_sign", "key_trust", "sign_results"), "writes keys of the user's"),
     "remember_plan": "writes into the user's workspace",
     "verify_claims": "needs a signed statement",
+    **dict.fromkeys(("explain_command", "explain_watch"), "runs or follows another program: tests/unit/explain"),
+    "rebuild": "repeats a whole build",
     "bundle": "needs a wheel with libraries and patchelf: tests/integration/test_bundle_alone.py",
     "explain_report": "writes the names of this machine out of a log: tests/unit/explain",
     "save_bug_report": "needs a build that failed",
