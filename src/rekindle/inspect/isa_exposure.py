@@ -243,7 +243,7 @@ class _Classifier:
         if guard is None:
             # A weak symbol is inline code that the linker kept one copy of: others bring their own.
             weak = self.functions.named(number) and self.functions.binding(number) == WEAK
-            if bool(self.functions.exported[number]) and not weak:
+            if self._offered(number) and not weak:
                 return (), "exported, and asks nothing of the CPU", True
             if not self.graph.asks_at_all:
                 return (), "nothing in this library asks the CPU", True
@@ -328,4 +328,15 @@ class _Classifier:
         # A library with its own dispatch exports functions and keeps tables too; who calls them decides.
         if self.guard(number) is not None:
             return False
-        return bool(self.functions.exported[number])
+        return self._offered(number)
+
+    def _offered(self, number: int) -> bool:
+        """May other code call it by name? Of a Python extension, the interpreter knows only its PyInit function."""
+        if not self.functions.exported[number]:
+            return False
+        return not self.extension or self.functions.name(number).startswith("PyInit_")
+
+    @functools.cached_property
+    def extension(self) -> bool:
+        shown = np.flatnonzero(self.functions.exported).tolist()
+        return any(self.functions.name(number).startswith("PyInit_") for number in shown)

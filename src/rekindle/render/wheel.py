@@ -119,9 +119,9 @@ def _cpu(cpu: WheelCpu, screen: Screen) -> None:
     if cpu.runs_from:
         screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
     else:
-        screen.bullet(f"needs at least {cpu.at_least}{first}; whether it needs more cannot be told", status="unknown")
+        screen.bullet(f"needs at least {cpu.at_least}{first}; whether it needs more cannot be told", status="warn")
     for title, uses, status in (
-        ("perhaps needed by everybody; 'rekindle verify --cpu' proves it", cpu.untold, "unknown"),
+        ("perhaps needed by everybody; 'rekindle verify --cpu' proves it", cpu.untold, "warn"),
         ("reached without asking the CPU", cpu.unconditional, "fail"),
         ("perhaps reached without asking the CPU; 'rekindle verify --cpu' proves it", cpu.suspects, "warn"),
         ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
