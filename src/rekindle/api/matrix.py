@@ -247,13 +247,20 @@ def matrix_cell(
     jobs: int | None = None,
     memory: str | None = None,
     launcher: str | None = None,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> CellState:
     """Build one frozen cell here: what workers and batch scripts call."""
     from rekindle.api.matrix_cell import carry_out_cell
 
     return carry_out_cell(
-        root.absolute(), cell, jobs=jobs, memory=memory, launcher=launcher, progress=progress or Silent()
+        root.absolute(),
+        cell,
+        jobs=jobs,
+        memory=memory,
+        launcher=launcher,
+        force=force,
+        progress=progress or Silent(),
     )
 
 

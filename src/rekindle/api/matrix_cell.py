@@ -14,7 +14,7 @@ from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.matrix.decide import classify
 from rekindle.matrix.folder import CellFolder, tree_place
-from rekindle.matrix.ledger import begun, failed, succeeded
+from rekindle.matrix.ledger import begun, failed, is_done, succeeded
 from rekindle.matrix.ownership import claimed
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.document import encode
@@ -32,13 +32,18 @@ def carry_out_cell(
     jobs: int | None = None,
     memory: str | None = None,
     launcher: str | None = None,
+    force: bool = False,
     progress: Progress,
 ) -> CellState:
-    """Build, read back and prove one cell. Raises WorkspaceBusy where somebody else does."""
+    """Build, read back and prove one cell; one that is done already stays as it is, since a task that was thought
+    lost may come a second time. Raises WorkspaceBusy where somebody else builds it."""
     folder = CellFolder(root, cell_id)
     cell = folder.cell()
     with claimed(folder):
-        state = begun(folder.state(), jobs=jobs)
+        state = folder.state()
+        if is_done(cell, state) and not force:
+            return state
+        state = begun(state, jobs=jobs)
         folder.save(state)
         try:
             state = _attempt(folder, cell, state, jobs=jobs, memory=memory, launcher=launcher, progress=progress)

@@ -78,6 +78,7 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
     elif name == "cell":
         sub.add_argument("--jobs", type=int, metavar="N", help="never more compilers than this")
         sub.add_argument("--launcher", metavar="NAME", help="ccache or sccache")
+        sub.add_argument("--force", action="store_true", help="build it again even if it is done")
     elif name == "report":
         sub.add_argument("--out", metavar="FILE", help="where to write it (default: report.html of the matrix)")
     elif name == "publish":
@@ -143,7 +144,7 @@ def _cell(args: argparse.Namespace, session: Session) -> Answer:
     try:
         state = api.matrix_cell(
             Path(args.root), args.cell, jobs=args.jobs, memory=args.memory, launcher=args.launcher,
-            progress=session.progress,
+            force=args.force, progress=session.progress,
         )  # fmt: skip
     except WorkspaceBusy as busy:
         sys.stderr.write(f"rekindle: {busy.message}\n")

@@ -42,6 +42,11 @@ def wheel_is_good(state: CellState) -> bool:
         return False
 
 
+def is_done(cell: Cell, state: CellState) -> bool:
+    """Built, and the wheel is still what it was."""
+    return state.stage in ("built", "proven") and (cell.target is not None or wheel_is_good(state))
+
+
 @dataclass(kw_only=True)
 class DirectoryLedger:
     """``cores`` is what one worker has, to cut jobs from where memory ran out."""
@@ -57,11 +62,10 @@ class DirectoryLedger:
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
         folder = self.folder(cell)
         state = folder.state()
-        finished = state.stage in ("built", "proven")
         return decide(
             cell,
             state,
-            wheel_there=finished and (cell.target is not None or wheel_is_good(state)),
+            wheel_there=is_done(cell, state),
             fresh_run=fresh_run,
             force=fresh_run and cell.id in self.force,
         )
@@ -99,6 +103,8 @@ class DirectoryLedger:
             options += ["--memory", self.defaults.memory]
         if self.defaults.launcher:
             options += ["--launcher", self.defaults.launcher]
+        if cell.id in self.force:
+            options.append("--force")
         argv = (sys.executable, "-m", "rekindle", "matrix", "cell", cell.id, "--root", str(self.root), *options)
         env = {"CCACHE_DIR": self.defaults.cache, "SCCACHE_DIR": self.defaults.cache} if self.defaults.cache else {}
         return Task(

@@ -177,3 +177,23 @@ def test_a_stale_time_stamp_does_not_hide_a_live_owner_here(folder: CellFolder) 
         old = time.time() - 10 * DEAD_AFTER_SECONDS
         os.utime(folder.owner_file, (old, old))
         assert is_held(folder)
+
+
+def test_a_task_that_comes_twice_builds_nothing_the_second_time(tmp_path: Path) -> None:
+    from rekindle.api import matrix_cell
+    from rekindle.host.files import sha256_of
+
+    folder = CellFolder(tmp_path, CELL.id)
+    folder.freeze(CELL)
+    wheel = folder.wheels / "a.whl"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_bytes(b"one")
+    done = msgspec.structs.replace(
+        succeeded(begun(CellState(id=CELL.id), jobs=None)),
+        stage="proven",
+        wheel=str(wheel),
+        wheel_sha256=sha256_of(wheel),
+    )
+    folder.save(done)
+    assert matrix_cell(tmp_path, CELL.id) == done
+    assert folder.state() == done
