@@ -66,8 +66,17 @@ def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
     return msgspec.structs.replace(inspect(str(path), progress=listener), target=name)
 
 
-def index_build(root: str, *, sign: str | None = None, days: int = 90, progress: Progress | None = None) -> SiteBuilt:
+def index_build(
+    root: str,
+    *,
+    variants: bool = False,
+    sign: str | None = None,
+    days: int = 90,
+    progress: Progress | None = None,
+) -> SiteBuilt:
     """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``.
+
+    ``variants`` adds an index of wheels that installers choose by the card.
 
     >>> _ = index_add(str(folder / "site"), [str(wheel)])
     >>> built = index_build(str(folder / "site"))
@@ -75,14 +84,16 @@ def index_build(root: str, *, sign: str | None = None, days: int = 90, progress:
     True
     """
     from rekindle.errors import BadInput
+    from rekindle.facts import load_facts
     from rekindle.index.site import build_site
     from rekindle.index.store import Wheelhouse
 
     house = Wheelhouse(Path(root))
     if not house.exists():
         raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    facts = load_facts() if variants else None
     if sign is None:
-        return build_site(house, progress=progress or Silent())
+        return build_site(house, variants=facts, progress=progress or Silent())
     from datetime import UTC, datetime
 
     from rekindle.host.keys import read_private
@@ -90,7 +101,7 @@ def index_build(root: str, *, sign: str | None = None, days: int = 90, progress:
     from rekindle.index.rows import load_rows
 
     key = read_private(sign)
-    built = build_site(house, progress=progress or Silent())
+    built = build_site(house, variants=facts, progress=progress or Silent())
     write_list(house, load_rows(house), key.id, key.sign, days=days, now=datetime.now(UTC))
     return built
 

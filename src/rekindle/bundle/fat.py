@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.bundle.archive import Rewriter, extract, file_chunks
 from rekindle.bundle.collect import Collection, Native, collect, read_native
 from rekindle.bundle.notes import bill_of_materials, licence_files, with_build_tag, without_vendor_packages
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
 from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed

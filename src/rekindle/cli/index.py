@@ -13,6 +13,7 @@ EXAMPLES = """examples:
   rekindle index build --root ~/wheelhouse
   rekindle index build --root ~/wheelhouse --sign rekindle
   rekindle index check --root http://127.0.0.1:8080/     (is anything removed, replaced or set back?)
+  rekindle index build --root ~/wheelhouse --variants    for 'uv pip install --preview-features wheel-variants'
   rekindle index serve --root ~/wheelhouse --port 8080
   pip install --index-url http://127.0.0.1:8080/simple/ torch
   rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
@@ -36,6 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--days", type=int, default=90, metavar="N", help="build: its list is good so long (default: 90)"
     )
     signed.add_argument("--key", metavar="FILE", action="append", default=[], help="check: believe only this .pub")
+    build = parser.add_argument_group("build")
+    build.add_argument("--variants", action="store_true", help="also wheels that uv chooses by the card (PEP 825)")
     serve = parser.add_argument_group("serve")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback only)")
     serve.add_argument("--port", type=int, default=8080, help="0 takes any free one (default: 8080)")
@@ -74,7 +77,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         )
         return Answer(document=added, view=view.render_added)
     if args.action == "build":
-        built = api.index_build(args.root, sign=args.sign, days=args.days, progress=session.progress)
+        built = api.index_build(args.root, variants=args.variants, sign=args.sign, days=args.days, progress=session.progress)
         return Answer(document=built, view=view.render_built)
     if args.action == "check":
         from rekindle.render.claims import view_index_check

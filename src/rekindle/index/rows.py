@@ -16,10 +16,10 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.index.names import parse_name
-from rekindle.index.simple import file_json, file_link
+from rekindle.index.simple import extra_json, extra_link, file_json, file_link
 from rekindle.index.store import Wheelhouse
 from rekindle.model.document import load
-from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof
+from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof, VariantRow
 
 MAX_ENTRIES = 1_000_000
 _FORMAT = 3
@@ -70,6 +70,20 @@ def piece_of(row: Row, stamp: tuple[int, int, int]) -> Piece:
     return Piece(
         stamp, row.project, row.version, hashlib.sha256(encoded).digest()[:16], file_link(row), file_json(row), encoded
     )
+
+
+def piece_of_variant(row: VariantRow) -> Piece:
+    """A variant wheel is listed for installers; the catalogue names only the plain wheel it was made from."""
+    encoded = msgspec.json.encode(row)
+    digest = hashlib.sha256(encoded).digest()[:16]
+    return Piece((0, 0, 0), row.project, row.version, digest, file_link(row), file_json(row), b"")
+
+
+def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) -> Piece:
+    """A file beside the wheels, such as a release's variants."""
+    sha256 = hashlib.sha256(body).hexdigest()
+    link, entry = extra_link(name, url, sha256), extra_json(name, url, sha256, len(body))
+    return Piece((0, 0, 0), project, version, hashlib.sha256(body).digest()[:16], link, entry, b"")
 
 
 def row_of(entry: Entry) -> Row:

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import Row, VariantRow
 
 API_VERSION = "1.0"
 
@@ -27,7 +27,7 @@ def project_json(project: str, versions: Iterable[str], files: Iterable[bytes]) 
     return head[:-1] + b',"files":[' + b",".join(files) + b"]}"
 
 
-def file_json(row: Row) -> bytes:
+def file_json(row: Row | VariantRow) -> bytes:
     return msgspec.json.encode(
         {
             "filename": row.file,
@@ -45,6 +45,17 @@ def file_json(row: Row) -> bytes:
     )
 
 
+def extra_json(name: str, url: str, sha256: str, size: int) -> bytes:
+    """A file that is no wheel (a release's variants)."""
+    return msgspec.json.encode(
+        {"filename": name, "url": f"../../{quote(url)}", "hashes": {"sha256": sha256}, "size": size, "yanked": False}
+    )
+
+
+def extra_link(name: str, url: str, sha256: str) -> str:
+    return f'<a href="../../{quote(url)}#sha256={sha256}">{escape(name)}</a>'
+
+
 def root_html(projects: Iterable[str]) -> bytes:
     links = "\n".join(f'    <a href="{quote(name)}/">{escape(name)}</a><br>' for name in projects)
     return _page("Simple index", links)
@@ -56,11 +67,11 @@ def root_json(projects: Iterable[str]) -> bytes:
     )
 
 
-def _href(row: Row) -> str:
+def _href(row: Row | VariantRow) -> str:
     return f"../../{quote(row.url)}"
 
 
-def file_link(row: Row) -> str:
+def file_link(row: Row | VariantRow) -> str:
     attributes = [f'href="{_href(row)}#sha256={row.sha256}"']
     if row.requires_python:
         attributes.append(f'data-requires-python="{escape(row.requires_python)}"')

@@ -21,26 +21,28 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
-from rekindle.index.rows import Piece, load_pieces
+from rekindle.index.rows import Piece, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.store import Wheelhouse
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheelhouse import SiteBuilt
+from rekindle.model.wheelhouse import SiteBuilt, VariantRow
 
 PUBLIC = ("simple", "catalogue.json")
 _MANIFEST = "manifest.json"
 
 
-def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBuilt:
-    """Write ``simple/`` and ``catalogue.json`` for every wheel of the house."""
+def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Progress | None = None) -> SiteBuilt:
+    """Write ``simple/`` and ``catalogue.json`` for every wheel of the house; with facts, variant wheels too."""
     progress = progress or Silent()
     progress.stage("index", str(house.root))
     try:
         with house.lock("index build"):
             pieces = load_pieces(house)
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
+            found, left_out = _variants(house, projects, variants, progress)
             if _links_work(house):
                 current = _current(house)
                 target = house.site / ("b" if current == "a" else "a")
@@ -63,7 +65,27 @@ def build_site(house: Wheelhouse, *, progress: Progress | None = None) -> SiteBu
         projects=len(projects),
         pages_written=written,
         pages_kept=len(projects) - written,
+        variants=tuple(found),
+        left_out=tuple(left_out),
     )
+
+
+def _variants(
+    house: Wheelhouse, projects: dict[str, list[Piece]], facts: Facts | None, progress: Progress
+) -> tuple[list[VariantRow], list[str]]:
+    """Variant wheels join the pages of their projects as further files; without facts none are offered."""
+    if facts is None:
+        return [], []
+    from rekindle.index.variants import FOLDER, build_variants, release_files
+
+    found, left_out = build_variants(house, load_rows(house), facts, progress)
+    for row in found:
+        projects[row.project].append(piece_of_variant(row))
+    for (project, version), (name, body) in release_files(found).items():
+        url = f"{FOLDER}/{project}/{name}"
+        write_atomically(house.root / url, body)
+        projects[project].append(piece_of_file(project, version, name, url, body))
+    return found, left_out
 
 
 class _Hidden:
@@ -125,7 +147,7 @@ def _bring_up_to_date(
 def _catalogue(projects: dict[str, list[Piece]]) -> bytes:
     """A :class:`rekindle.model.wheelhouse.Catalogue`, joined from what each piece already holds."""
     generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    rows = b",".join(piece.row for group in projects.values() for piece in group)
+    rows = b",".join(piece.row for group in projects.values() for piece in group if piece.row)
     return f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['.encode() + rows + b"]}\n"
 
 

@@ -93,6 +93,26 @@ class Row(Part, frozen=True, kw_only=True):
     provenance: bool = False
 
 
+class VariantRow(Part, frozen=True, kw_only=True):
+    """A variant wheel: ``plain`` is the wheel it was made from, ``proven`` whether that one's proof holds for it."""
+
+    file: str
+    url: str
+    project: str
+    version: str
+    label: str
+    properties: dict[str, dict[str, list[str]]]
+    plain: str
+    sha256: str
+    metadata_sha256: str
+    bytes: int
+    requires_python: str | None = None
+    added: str
+    yanked: str | None = None
+    proven: bool = False
+    note: str = ""
+
+
 class Catalogue(Document, frozen=True, kw_only=True):
     """``catalogue.json`` of a built wheelhouse."""
 
@@ -137,6 +157,8 @@ class SiteBuilt(Document, frozen=True, kw_only=True):
     pages_written: int
     pages_kept: int
     page: str | None = None
+    variants: tuple[VariantRow, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class Served(Document, frozen=True, kw_only=True):

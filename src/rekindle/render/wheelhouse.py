@@ -27,6 +27,12 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
     screen.bullet(f"catalogue: {document.catalogue}")
     if document.page:
         screen.bullet(f"page: {document.page}")
+    if document.variants or document.left_out:
+        screen.section("Variants")
+        for row in document.variants:
+            screen.bullet(f"{row.file}{': ' + row.note if row.note else ''}", status="ok")
+        for text in document.left_out:
+            screen.bullet(text, status="skip")
     screen.section("Use it")
     screen.command(f"pip install --index-url file://{document.simple}/ NAME")
     screen.command(f"rekindle index serve --root {document.root}")

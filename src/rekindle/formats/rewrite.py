@@ -24,11 +24,14 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Rewriter:
-    """Writes a new wheel from an old one. ``rows`` is RECORD as it grows."""
+    """Writes a new wheel from an old one. ``rows`` is RECORD as it grows; ``folder`` is the new ``.dist-info``, and
+    ``record`` where the old RECORD lies if that is elsewhere."""
 
-    def __init__(self, source: zipfile.ZipFile, target: zipfile.ZipFile, folder: str) -> None:
+    def __init__(
+        self, source: zipfile.ZipFile, target: zipfile.ZipFile, folder: str, *, record: str | None = None
+    ) -> None:
         self.source, self.target, self.folder = source, target, folder
-        self.rows = _read_record(source, folder)
+        self.rows = _read_record(source, record or f"{folder}/RECORD")
 
     def copy(self, info: zipfile.ZipInfo) -> None:
         """The member with its compressed bytes untouched."""
@@ -105,9 +108,9 @@ def extract(archive: zipfile.ZipFile, name: str, target: Path) -> None:
         os.fsync(writing.fileno())
 
 
-def _read_record(archive: zipfile.ZipFile, folder: str) -> dict[str, tuple[str, str]]:
+def _read_record(archive: zipfile.ZipFile, record: str) -> dict[str, tuple[str, str]]:
     try:
-        text = archive.read(f"{folder}/RECORD").decode("utf-8")
+        text = archive.read(record).decode("utf-8")
     except (KeyError, UnicodeDecodeError) as error:
-        raise BadInput(f"the wheel has no readable {folder}/RECORD") from error
+        raise BadInput(f"the wheel has no readable {record}") from error
     return {row[0]: (row[1], row[2]) for row in csv.reader(io.StringIO(text)) if len(row) >= 3}

@@ -1,0 +1,150 @@
+"""``index build --variants``: variant wheels for every wheel of the house that can be said to have one.
+
+Variant wheels lie under ``variants/<project>/`` beside a small record (``.variant.json``) that names the plain wheel
+they were made from, by digest: one that is up to date is kept. The plain wheels stay: pip knows nothing of variants.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from packaging.version import Version
+
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.index.store import Wheelhouse
+from rekindle.index.variant_rules import NULL, Variant, metadata, variants_of
+from rekindle.index.variant_wheels import variant_file, write_variant
+from rekindle.model.document import Document, decode, encode
+from rekindle.model.progress import Progress
+from rekindle.model.wheelhouse import Row, VariantRow
+
+FOLDER = "variants"
+
+
+class VariantRecord(Document, frozen=True, kw_only=True):
+    """Which plain wheel a variant wheel was made from, and what its label promises."""
+
+    plain_sha256: str
+    label: str
+    properties: dict[str, dict[str, list[str]]]
+    sha256: str
+    bytes: int
+    metadata_sha256: str
+
+
+def build_variants(
+    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress
+) -> tuple[list[VariantRow], list[str]]:
+    """Every variant of the house, and what could not become one, in words."""
+    made: list[VariantRow] = []
+    left: list[str] = []
+    taken: dict[str, str] = {}
+    # Of wheels that differ only in their local version the newest wins, so look at it first.
+    for row in sorted(rows, key=lambda each: (each.project, Version(each.version)), reverse=True):
+        if row.yanked is not None:
+            continue
+        found = variants_of(row, facts)
+        if not found:
+            left.append(f"{row.file}: {_why_none(row)}")
+        for variant in found:
+            file = variant_file(row.file, variant.label)
+            if file in taken:
+                left.append(f"{row.file}: {taken[file]} already is the variant {variant.label} of this release")
+                continue
+            taken[file] = row.file
+            progress.stage("variant", file)
+            made.append(_brought_up_to_date(house, row, variant, file))
+    _sweep(house, {(one.project, one.file) for one in made})
+    return made, left
+
+
+def _why_none(row: Row) -> str:
+    if not row.inspected:
+        return "never looked into, so nothing can be promised about it"
+    if row.gfx or row.rocm:
+        return "installers know no AMD variants yet"
+    return "its CUDA version is not known"
+
+
+def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str) -> VariantRow:
+    place = house.root / FOLDER / row.project / file
+    record = place.with_name(f"{file}.variant.json")
+    known = _known(record)
+    fresh = (
+        known is not None
+        and known.plain_sha256 == row.sha256
+        and known.label == variant.label
+        and known.properties == variant.properties
+        and place.is_file()
+    )
+    if not fresh:
+        record.unlink(missing_ok=True)
+        told = write_variant(house.wheel(row.project, row.file), place, variant)
+        write_atomically(place.with_name(f"{file}.metadata"), told)
+        known = VariantRecord(
+            plain_sha256=row.sha256,
+            label=variant.label,
+            properties=variant.properties,
+            sha256=sha256_of(place),
+            bytes=place.stat().st_size,
+            metadata_sha256=hashlib.sha256(told).hexdigest(),
+        )
+        # Written last: a kill before this makes the wheel again.
+        write_atomically(record, encode(known))
+    assert known is not None
+    return VariantRow(
+        file=file,
+        url=f"{FOLDER}/{row.project}/{file}",
+        project=row.project,
+        version=Version(row.version).public,
+        label=variant.label,
+        properties=variant.properties,
+        plain=row.file,
+        sha256=known.sha256,
+        metadata_sha256=known.metadata_sha256,
+        bytes=known.bytes,
+        requires_python=row.requires_python,
+        added=row.added,
+        proven=any(not proof.failed and proof.passed for proof in row.proofs),
+        note=variant.note,
+    )
+
+
+def _known(record: Path) -> VariantRecord | None:
+    try:
+        return decode(record.read_bytes(), VariantRecord, origin=str(record))
+    except (OSError, BadInput):
+        return None
+
+
+def _sweep(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
+    """Variants of wheels that are no longer offered go."""
+    for record in (house.root / FOLDER).glob("*/*.whl.variant.json"):
+        file = record.name.removesuffix(".variant.json")
+        if (record.parent.name, file) not in keep:
+            for name in (record.name, f"{file}.metadata", file):
+                with contextlib.suppress(OSError):
+                    (record.parent / name).unlink()
+
+
+def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str, bytes]]:
+    """Name and content of ``NAME-VERSION-variants.json`` per release; without it uv skips the release silently."""
+    groups: dict[tuple[str, str], dict[str, dict[str, dict[str, list[str]]]]] = {}
+    for row in rows:
+        groups.setdefault((row.project, row.version), {})[row.label] = {
+            space: {name: list(values) for name, values in features.items()}
+            for space, features in row.properties.items()
+        }
+    found = {}
+    for (project, version), labels in groups.items():
+        if set(labels) == {NULL}:
+            continue
+        body = json.dumps(metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
+        found[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
+    return found
