@@ -61,6 +61,7 @@ from rekindle.api.source import (
     source_unpatch,
 )
 from rekindle.api.up import up
+from rekindle.api.variant import variant_environment
 from rekindle.api.verify import compare_verifications, verify
 from rekindle.model.document import Document, show_in_notebooks
 
@@ -127,6 +128,7 @@ __all__ = [
     "source_unpatch",
     "this_machine",
     "up",
+    "variant_environment",
     "verify",
     "verify_claims",
     "why_not",

@@ -36,6 +36,7 @@ VERBS = {
     "export": "the plan as a .bat, .sh, Dockerfile or GitHub workflow",
     "facts": "the tables behind every answer, with their sources",
     "matrix": "many wheels from one table",
+    "variant": "what installers that choose wheels by GPU should believe about this machine",
 }
 
 _EXAMPLES = """examples:

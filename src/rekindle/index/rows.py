@@ -86,6 +86,13 @@ def piece_of_file(project: str, version: str, name: str, url: str, body: bytes) 
     return Piece((0, 0, 0), project, version, hashlib.sha256(body).digest()[:16], link, entry, b"")
 
 
+def deeper(piece: Piece) -> Piece:
+    """The same for a page one folder further down; links are relative."""
+    link = piece.link.replace('href="../../', 'href="../../../', 1)
+    entry = piece.simple.replace(b'"url":"../../', b'"url":"../../../', 1)
+    return Piece(piece.stamp, piece.project, piece.version, piece.digest, link, entry, piece.row)
+
+
 def row_of(entry: Entry) -> Row:
     """The short form of an entry."""
     name = parse_name(entry.file)

@@ -26,7 +26,7 @@ from rekindle.index.listing import LIST_FILE
 from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
 from rekindle.index.store import Wheelhouse
 
-PUBLIC = ("simple", "wheels", "catalogue.json", "index.html", LIST_FILE)
+PUBLIC = ("simple", "wheels", "variants", "variant", "catalogue.json", "index.html", LIST_FILE)
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         root = self.server.house.root
         path = None if parts is None else root.joinpath(*parts) if parts else root / "index.html"
         kind: str | None = None
-        if parts and path and parts[0] == "simple" and path.is_dir():
+        if parts and path and "simple" in parts[:2] and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
                 self._redirect(HTTPStatus.MOVED_PERMANENTLY, "/" + "/".join(parts) + "/")
                 return
@@ -222,7 +222,7 @@ def split_path(target: str) -> list[str] | None:
     with contextlib.suppress(ValueError):
         path = unquote(urlsplit(target).path, errors="strict")
         parts = [part for part in path.split("/") if part]
-        if not path.startswith("/") or "\0" in path or "\\" in path or len(parts) > 3:
+        if not path.startswith("/") or "\0" in path or "\\" in path or len(parts) > 4:
             return None
         # A leading dot covers "..", ".site" and ".lock" alike; a colon is a drive or a stream on Windows.
         if any(part.startswith(".") or ":" in part for part in parts):

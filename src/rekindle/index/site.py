@@ -24,13 +24,13 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
-from rekindle.index.rows import Piece, load_pieces, load_rows, piece_of_file, piece_of_variant
+from rekindle.index.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.store import Wheelhouse
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import SiteBuilt, VariantRow
 
-PUBLIC = ("simple", "catalogue.json")
+PUBLIC = ("simple", "catalogue.json", "variant")
 _MANIFEST = "manifest.json"
 
 
@@ -42,16 +42,20 @@ def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Pr
         with house.lock("index build"):
             pieces = load_pieces(house)
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
-            found, left_out = _variants(house, projects, variants, progress)
+            chosen, found, left_out = _variants(house, projects, variants, progress)
             if _links_work(house):
                 current = _current(house)
                 target = house.site / ("b" if current == "a" else "a")
                 hidden = _Hidden()
                 written = _bring_up_to_date(target, projects, hidden, progress)
+                if chosen:
+                    _bring_up_to_date(target / "variant", chosen, hidden, progress)
                 hidden.flush()
                 _switch(house, target.name)
             else:
                 written = _bring_up_to_date(house.root, projects, write_atomically, progress)
+                if chosen:
+                    _bring_up_to_date(house.root / "variant", chosen, write_atomically, progress)
     except OSError as error:
         raise BadInput(
             f"cannot write the site in {house.root}: {error.strerror or error}",
@@ -72,20 +76,24 @@ def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Pr
 
 def _variants(
     house: Wheelhouse, projects: dict[str, list[Piece]], facts: Facts | None, progress: Progress
-) -> tuple[list[VariantRow], list[str]]:
-    """Variant wheels join the pages of their projects as further files; without facts none are offered."""
+) -> tuple[dict[str, list[Piece]], list[VariantRow], list[str]]:
+    """An index of its own, ``variant/simple``: for every installer a local version such as ``+cu118`` is newer than
+    the plain one, so beside such wheels no variant would be chosen. Projects without variants are listed as they are.
+    """
     if facts is None:
-        return [], []
+        return {}, [], []
     from rekindle.index.variants import FOLDER, build_variants, release_files
 
     found, left_out = build_variants(house, load_rows(house), facts, progress)
+    having = {row.project for row in found if row.label}
+    chosen = {name: [deeper(piece) for piece in group] for name, group in projects.items() if name not in having}
     for row in found:
-        projects[row.project].append(piece_of_variant(row))
+        chosen.setdefault(row.project, []).append(deeper(piece_of_variant(row)))
     for (project, version), (name, body) in release_files(found).items():
         url = f"{FOLDER}/{project}/{name}"
         write_atomically(house.root / url, body)
-        projects[project].append(piece_of_file(project, version, name, url, body))
-    return found, left_out
+        chosen[project].append(deeper(piece_of_file(project, version, name, url, body)))
+    return dict(sorted(chosen.items())), found, left_out
 
 
 class _Hidden:

@@ -39,6 +39,11 @@ def provider_facts() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("variants.toml").read_text(encoding="utf-8"))
 
 
+def first_seen() -> Sm:
+    """The oldest compute capability that installers are told."""
+    return parse_sm(str(provider_facts()["provider"]["nvidia"]["first_arch"]))
+
+
 def variants_of(row: Row, facts: Facts) -> tuple[Variant, ...]:
     """The variants of one wheel; none where we cannot say what it asks for (never looked into, or AMD)."""
     if not row.inspected or row.gfx or row.rocm:
@@ -51,7 +56,7 @@ def variants_of(row: Row, facts: Facts) -> tuple[Variant, ...]:
     lower = least_cuda(row.cuda, side, facts)
     if lower is None:
         return ()
-    first = parse_sm(str(provider_facts()["provider"]["nvidia"]["first_arch"]))
+    first = first_seen()
     sass = sorted({sm for sm in map(parse_sm, row.sass) if not sm.suffix})
     ptx = sorted({sm for sm in map(parse_sm, row.ptx) if not sm.suffix})
     found = []

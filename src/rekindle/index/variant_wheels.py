@@ -20,13 +20,16 @@ _VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
 
 
 def variant_file(plain: str, label: str) -> str:
-    """``torch-2.6.0+cu118-cp311-cp311-linux_x86_64.whl`` → ``torch-2.6.0-cp311-cp311-linux_x86_64-LABEL.whl``."""
+    """``torch-2.6.0+cu118-cp311-cp311-linux_x86_64.whl`` → ``torch-2.6.0-cp311-cp311-linux_x86_64-LABEL.whl``.
+
+    Without a label it is a plain wheel under the common version.
+    """
     name = parse_name(plain)
     parts = plain.removesuffix(".whl").split("-")
     if len(parts) != 5:
         raise BadInput(f"{plain} has a build tag, and variants cannot carry one", remedy="build it without a build tag")
     parts[1] = name.version.public
-    return "-".join([*parts, label]) + ".whl"
+    return "-".join([*parts, label] if label else parts) + ".whl"
 
 
 def write_variant(plain: Path, target: Path, variant: Variant) -> bytes:
@@ -55,8 +58,9 @@ def write_variant(plain: Path, target: Path, variant: Variant) -> bytes:
                 if tail == "METADATA":
                     content = told = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
                 writer.add(f"{new}/{tail}", [content])
-            body = json.dumps(metadata({variant.label: variant.properties}), indent=2).encode()
-            writer.add(f"{new}/variant.json", [body])
+            if variant.label:
+                body = json.dumps(metadata({variant.label: variant.properties}), indent=2).encode()
+                writer.add(f"{new}/variant.json", [body])
             writer.finish()
         part.replace(target)
     finally:

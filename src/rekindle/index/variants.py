@@ -60,6 +60,10 @@ def build_variants(
             taken[file] = row.file
             progress.stage("variant", file)
             made.append(_brought_up_to_date(house, row, variant, file))
+            if variant.label == NULL:
+                # For pip and everybody else who knows nothing of variants: the wheel that runs everywhere.
+                plain = variant_file(row.file, "")
+                made.append(_brought_up_to_date(house, row, Variant("", {}), plain))
     _sweep(house, {(one.project, one.file) for one in made})
     return made, left
 
@@ -137,6 +141,8 @@ def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str
     """Name and content of ``NAME-VERSION-variants.json`` per release; without it uv skips the release silently."""
     groups: dict[tuple[str, str], dict[str, dict[str, dict[str, list[str]]]]] = {}
     for row in rows:
+        if not row.label:
+            continue
         groups.setdefault((row.project, row.version), {})[row.label] = {
             space: {name: list(values) for name, values in features.items()}
             for space, features in row.properties.items()

@@ -1,0 +1,61 @@
+"""``variant``: what installers that choose wheels by GPU should believe about this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rekindle.model.variant import VariantEnvironment
+
+if TYPE_CHECKING:
+    from rekindle.model.arch import Sm
+    from rekindle.model.machine import Machine
+
+SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
+DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
+
+
+def variant_environment(machine: Machine | None = None, *, gpu: str | None = None) -> VariantEnvironment:
+    """The two override variables, from our own doctor.
+
+    Installers look at the newest card only. Here the oldest one decides (a wheel that holds its code is what a mixed
+    box needs), unless ``gpu`` names another.
+    """
+    from rekindle.api.plan import this_machine
+    from rekindle.compat.driver import driver_side
+    from rekindle.compat.driver_cuda import newest_cuda
+    from rekindle.facts import load_facts
+    from rekindle.facts.gpus import find_gpu
+    from rekindle.index.variant_rules import first_seen
+    from rekindle.model.arch import Sm
+
+    where = machine or this_machine()
+    facts = load_facts()
+    cards = [card.arch for card in where.gpus if isinstance(card.arch, Sm)]
+    if gpu is not None:
+        cards = [arch for arch in find_gpu(gpu, facts).archs if isinstance(arch, Sm)]
+    if not cards:
+        return VariantEnvironment(variables={}, notes=("no NVIDIA card was found: installers take the CPU wheel",))
+    chosen = min(cards)
+    variables = {SM_VARIABLE: chosen.dotted}
+    notes = list(_limits(chosen, cards, first_seen()))
+    driver = where.drivers.nvidia
+    cuda = newest_cuda(driver, driver_side(where.os), facts) if driver else None
+    if cuda:
+        variables[DRIVER_VARIABLE] = cuda
+    else:
+        notes.append("no NVIDIA driver was found, so the driver's CUDA version is not set")
+    return VariantEnvironment(variables=variables, notes=tuple(notes))
+
+
+def _limits(chosen: Sm, cards: Sequence[Sm], first: Sm) -> list[str]:
+    """What the variables cannot say; ``first`` is the oldest capability installers see."""
+    notes = []
+    if len(set(cards)) > 1:
+        others = ", ".join(sorted({str(card) for card in cards if card != chosen}))
+        notes.append(f"{chosen} decides; {others} must run what is installed for it (rekindle plan tells)")
+    if chosen < first:
+        notes.append(
+            f"uv gives no compute capability below {first.dotted}: {chosen} wheels are found by the driver alone"
+        )
+    return notes

@@ -1,0 +1,30 @@
+"""What installers that choose wheels by GPU should believe about this machine."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle variant env                       the two variables, from our own doctor
+  eval "$(rekindle variant env)"             set them in this shell, then:
+  uv pip install --preview-features wheel-variants --index-url URL torch
+  rekindle variant env --gpu "GTX 1080"      as if that card decided
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("env",), help="env: print the override variables")
+    parser.add_argument("--gpu", metavar="NAME", help="let this card decide (default: the oldest one here)")
+    parser.add_argument("--machine", metavar="FILE", help="a machine.json instead of this machine")
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from rekindle import api
+    from rekindle.render.variant import render_environment
+
+    machine = api.find_machine(args.machine)[0] if args.machine else None
+    found = api.variant_environment(machine, gpu=args.gpu)
+    return Answer(document=found, view=render_environment, exit_code=Exit.YES if found.variables else Exit.NO)
