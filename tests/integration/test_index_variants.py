@@ -18,6 +18,10 @@ from binaries import make_wheel as make_bytes
 pytestmark = pytest.mark.integration
 REKINDLE = [sys.executable, "-m", "rekindle"]
 TAG = "py3-none-any"
+# Nobody's own places to look for wheels.
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_"))} | {
+    "PIP_CONFIG_FILE": os.devnull
+}
 # Local version, toolkit, machine code, PTX.
 WHEELS = [
     ("2.6.0+cpu", None, (), ()),
@@ -46,7 +50,7 @@ LIMITS = {("11.0", "7.0")}
 
 
 def run(argv: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env={**os.environ, **(env or {})})
+    return subprocess.run(argv, capture_output=True, text=True, timeout=120, env={**CLEAN, **(env or {})})
 
 
 def wheel(folder: Path, version: str, cuda: str | None, sass: tuple[int, ...], ptx: tuple[int, ...]) -> Path:

@@ -77,7 +77,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         )
         return Answer(document=added, view=view.render_added)
     if args.action == "build":
-        built = api.index_build(args.root, variants=args.variants, sign=args.sign, days=args.days, progress=session.progress)
+        built = api.index_build(
+            args.root, variants=args.variants, sign=args.sign, days=args.days, progress=session.progress
+        )
         return Answer(document=built, view=view.render_built)
     if args.action == "check":
         from rekindle.render.claims import view_index_check

@@ -109,6 +109,7 @@ class VariantRow(Part, frozen=True, kw_only=True):
     requires_python: str | None = None
     added: str
     yanked: str | None = None
+    provenance: str | None = None
     proven: bool = False
     note: str = ""
 
