@@ -28,23 +28,23 @@ def _kepler() -> object:
 
 
 def test_a_fitting_wheel_is_preferred_to_a_build(house: Path) -> None:
-    assert api.plan(_kepler(), Wish(python="3.12"), wheelhouses=()).answer == "build"  # type: ignore[arg-type]
-    plan = api.plan(_kepler(), Wish(python="3.12"), wheelhouses=[str(house)])  # type: ignore[arg-type]
+    assert api.plan(_kepler(), Wish(torch=">=2.0", python="3.12"), wheelhouses=()).answer == "build"  # type: ignore[arg-type]
+    plan = api.plan(_kepler(), Wish(torch=">=2.0", python="3.12"), wheelhouses=[str(house)])  # type: ignore[arg-type]
     assert plan.answer == "install" and plan.torch == "2.7.1"
     assert any("torch-2.7.1+rekindle.cu118.sm35-cp312-cp312-win_amd64.whl" in line for line in plan.commands)
 
 
 def test_a_withdrawn_wheel_is_not(house: Path) -> None:
     api.index_yank(str(house), "torch-2.7.1+rekindle.cu118.sm35-cp312-cp312-win_amd64.whl", "crashes")
-    assert api.plan(_kepler(), Wish(python="3.12"), wheelhouses=[str(house)]).answer == "build"  # type: ignore[arg-type]
+    assert api.plan(_kepler(), Wish(torch=">=2.0", python="3.12"), wheelhouses=[str(house)]).answer == "build"  # type: ignore[arg-type]
 
 
 def test_configured_wheelhouses_are_asked_and_a_silent_one_is_told(
     house: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REKINDLE_WHEELHOUSES", f"'{house}' /nowhere/at/all")
-    plan = api.plan(_kepler(), Wish(python="3.12"))  # type: ignore[arg-type]
+    plan = api.plan(_kepler(), Wish(torch=">=2.0", python="3.12"))  # type: ignore[arg-type]
     assert plan.answer == "install"
     assert [w.code for w in plan.warnings].count("wheelhouse-silent") == 1
     monkeypatch.delenv("REKINDLE_WHEELHOUSES")
-    assert api.plan(_kepler(), Wish(python="3.12")).answer == "build"  # type: ignore[arg-type]
+    assert api.plan(_kepler(), Wish(torch=">=2.0", python="3.12")).answer == "build"  # type: ignore[arg-type]
