@@ -11,7 +11,7 @@ of CUDA 9 to 13.4 and held against cuobjdump::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -83,6 +83,39 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
             raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
         yield Container(position, header + length, tuple(_entries(data, position + header, stop, what)))
         position = stop
+
+
+def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Container]:
+    """Containers anywhere in a file outside the ``known`` (offset, size) stretches: cuFFT and cuBLASLt keep most of
+    theirs among plain data. Bytes that only look like one are passed over."""
+    position, count = 0, 0
+    stretches = sorted(known)
+    while (position := _find(data, position, len(data))) >= 0 and count < MAX_CONTAINERS:
+        inside = next((start + size for start, size in stretches if start <= position < start + size), None)
+        if inside is not None:
+            position = inside
+            continue
+        found = _plausible(data, position)
+        if found is None:
+            position += len(MAGIC)
+            continue
+        count += 1
+        yield found
+        position += found.size
+
+
+def _plausible(data: Any, position: int) -> Container | None:
+    if position + _CONTAINER.size > len(data):
+        return None
+    _, version, header, length = _CONTAINER.unpack_from(data, position)
+    stop = position + header + length
+    if version != 1 or header != _CONTAINER.size or not length or stop > len(data):
+        return None
+    try:
+        entries = tuple(_entries(data, position + header, stop, "fatbin"))
+    except Malformed:
+        return None
+    return Container(position, header + length, entries) if entries else None
 
 
 def _next_magic(data: Any, position: int, end: int, base: int) -> int:

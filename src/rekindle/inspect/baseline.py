@@ -22,6 +22,9 @@ FEWEST_WINDOWS = 4
 MANY, FEW = 0.4, 0.15
 # Of the functions with vector code, so many must be AVX's for a library that was all built for it.
 MOSTLY = 0.8
+# What x86-64-v2 has. Beyond it nobody builds for bit instructions without AVX: where AVX is no more than a corner, a
+# function with them is a copy (zstd's bmi2), wherever it lies.
+_SECOND = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16"})
 _AVX = frozenset({"avx", "avx2", "fma", "f16c", "avx512", "avx512_fp16", "avx_vnni", "avx_ne_convert"})
 
 
@@ -36,10 +39,12 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints) -> Sp
     shares = spreads(uses, size)
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
-    mostly = len(vex) >= MOSTLY * (len(vex) + len(old))
+    mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
     many = {name for name, share in shares.items() if share >= MANY and (mostly or name not in _AVX)}
     few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
-    return Spread(frozenset(many), frozenset(few))
+    if shares.get("avx", 0.0) <= FEW and not mostly:
+        few |= shares.keys() - _SECOND - _AVX
+    return Spread(frozenset(many - few), frozenset(few))
 
 
 def spreads(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
@@ -16,6 +17,7 @@ from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
 MOST_EVIDENCE = 40
+_COPY = re.compile(r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|haswell|skylake\w*?|x86_64_v[234])(?=[._-])")
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
 _NAMELESS = (
     "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
@@ -42,6 +44,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     if not surveys:
         return WheelCpu(arch=machine)
     follow_calls(surveys)
+    _set_aside_copies(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)
     needed: set[str] = set()
     for survey in surveys:
@@ -91,6 +94,21 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         functions=sum(survey.exposure.functions for survey in surveys),
         notes=tuple(notes),
     )
+
+
+def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
+    """``fuzz_cpp_avx2.so`` beside ``fuzz_cpp.so``: a whole library that is loaded by name on CPUs that have it."""
+    names = {survey.file.rsplit("/", 1)[-1] for survey in surveys}
+    for survey in surveys:
+        base = survey.file.rsplit("/", 1)[-1]
+        match = _COPY.search(base)
+        if match is None or base[: match.start()] + base[match.end() :] not in names:
+            continue
+        found = survey.exposure
+        for one in (*found.unconditional, *found.untold):
+            found.dispatched.update(one.isa)
+            found.guards["a copy of a library for newer CPUs, chosen by name"] += 1
+        found.unconditional, found.untold = [], []
 
 
 def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -161,7 +161,7 @@ class _Classifier:
         asks = self.graph.asks_at_all
         sure = tuple(x for x in exposed.isa if x in self.spread.everywhere) if asks else exposed.isa
         few = tuple(x for x in exposed.isa if x in self.spread.few) if asks else ()
-        rest = tuple(x for x in exposed.isa if x not in sure and x not in few)
+        rest = tuple(x for x in exposed.isa if x not in sure and x not in few and x not in SILENT)
         if sure:
             out.unconditional.append(replace(exposed, isa=sure))
         if rest:

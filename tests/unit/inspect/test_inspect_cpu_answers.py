@@ -45,6 +45,13 @@ def test_avx_beside_the_older_encoding_is_not_everywhere() -> None:
     assert spread_of(uses, SIZE, np.array(sorted(uses), np.int64)).everywhere == {"avx", "avx2"}
 
 
+def test_bit_instructions_without_avx_are_copies_wherever_they_lie() -> None:
+    uses = in_windows(WINDOWS // 2, "bmi2")
+    assert spread_of(uses, SIZE, NONE).few == {"bmi2"}
+    more = {number + 2: ["avx"] for number in in_windows(int(WINDOWS * FEW) + 1, "avx")}
+    assert "bmi2" not in spread_of(uses | more, SIZE, NONE).few
+
+
 def test_little_code_says_nothing() -> None:
     found = spread_of({1: ["sse4.1"]}, SIZE[: PER_WINDOW * 4 - 1], NONE)
     assert not found.everywhere
@@ -94,3 +101,11 @@ def test_less_than_a_level_is_named_by_its_first_processor() -> None:
     assert runs_from([], "x86_64") == "x86-64"
     assert beyond(["ssse3", "avx"], "core2", "x86_64") == {"avx"}
     assert beyond(["lse"], "armv8-a+lse", "aarch64") == frozenset()
+
+
+@pytest.mark.parametrize(("beside", "level"), [("fuzz.cpython-311.so", "x86-64"), ("other.so", "x86-64-v3")])
+def test_a_library_chosen_by_its_name(beside: str, level: str) -> None:
+    copy = CpuSurvey("a/fuzz_avx2.cpython-311.so", "x86_64", Exposure(unconditional=[exposed("avx2")]))
+    cpu = join_cpu([copy, CpuSurvey("a/" + beside, "x86_64", Exposure())], ["x86_64"])
+    assert cpu.runs_from == level
+    assert bool(cpu.dispatched) == (level == "x86-64")
