@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from rekindle.formats.view import Malformed
+from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 
 SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel", ".nvFatBi", ".nvFatBin")
@@ -29,6 +29,7 @@ _ENTRY = Struct("<HHIQIIHHIIIQ")
 _LEAST_HEADER = _ENTRY.size
 _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
+STRETCH = 16 << 20
 
 
 class Entry(NamedTuple):
@@ -90,7 +91,7 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
     theirs among plain data. Bytes that only look like one are passed over."""
     position, count = 0, 0
     stretches = sorted(known)
-    while (position := _find(data, position, len(data))) >= 0 and count < MAX_CONTAINERS:
+    while (position := _find_far(data, position)) >= 0 and count < MAX_CONTAINERS:
         inside = next((start + size for start, size in stretches if start <= position < start + size), None)
         if inside is not None:
             position = inside
@@ -102,6 +103,18 @@ def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Co
         count += 1
         yield found
         position += found.size
+
+
+def _find_far(data: Any, position: int) -> int:
+    """The next magic in the whole file; pages of a mapped file that were searched are given back."""
+    while position < len(data):
+        stop = min(len(data), position + STRETCH)
+        found = _find(data, position, min(len(data), stop + len(MAGIC) - 1))
+        release(data, position, (stop if found < 0 else found) - position)
+        if found >= 0:
+            return found
+        position = stop
+    return -1
 
 
 def _plausible(data: Any, position: int) -> Container | None:
