@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, Ints, Scan, Variables, matching, owners, pack, summed
+from rekindle.formats.code_scan import NOWHERE, Bytes, Ints, Scan, Variables, matching, owners, pack, summed
 
 CLASSES = (
     "base", "lse", "rdm", "crc32", "fp16", "dotprod", "fcma", "jscvt", "rcpc", "fp16fml", "i8mm", "bf16",
@@ -53,7 +53,8 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
 
 
 def scan(
-    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, variables: Variables, *,
+    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints,
+    variables: Variables = NOWHERE, *,
     first: int = 0,
 ) -> Scan:  # fmt: skip
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""

@@ -39,6 +39,9 @@ class Variables:
     high: int
 
 
+NOWHERE = Variables(0, 0)
+
+
 def pack(function: Ints, address: Ints, write: npt.NDArray[np.bool_], variables: Variables) -> Ints:
     """One number per (function, address, written or taken), eight bytes instead of twenty-four; each once."""
     return np.unique(function << 33 | (address - variables.low) << 1 | write)

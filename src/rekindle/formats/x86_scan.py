@@ -10,7 +10,18 @@ import numpy.typing as npt
 
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
-from rekindle.formats.code_scan import Bytes, Ints, Scan, Variables, displacements, matching, owners, pack, summed
+from rekindle.formats.code_scan import (
+    NOWHERE,
+    Bytes,
+    Ints,
+    Scan,
+    Variables,
+    displacements,
+    matching,
+    owners,
+    pack,
+    summed,
+)
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
@@ -18,7 +29,8 @@ RARE_BYTES = 200
 
 
 def scan(
-    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, variables: Variables, *,
+    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints,
+    variables: Variables = NOWHERE, *,
     first: int = 0,
 ) -> Scan:  # fmt: skip
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
