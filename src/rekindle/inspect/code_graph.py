@@ -20,6 +20,8 @@ from rekindle.inspect.guards import short
 from rekindle.inspect.isa_scan import LibraryScan
 from rekindle.inspect.reach import Edges, pointer_edges
 
+MANY_ASKERS = 64
+
 
 class CodeGraph:
     def __init__(self, library: LibraryScan, check_function: re.Pattern[str]) -> None:
@@ -40,8 +42,12 @@ class CodeGraph:
         self._resolvers = set(self._numbers(references.resolvers).tolist()) - {-1}
         self._taken = set(self._numbers(np.unique(self._pointer_to)).tolist()) - {-1}
         self._asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
-        self._asking |= {number for number in self._imports_of if self._imports_of[number]}
-        self._knowing = readers_of(library, find_state(library, self._asking, self._by_callee.of))
+        callers = {number for number in self._imports_of if self._imports_of[number]}
+        # Where many ask and functions have names (torch), the names tell; what all of them write is half the library.
+        by_name = self.named and len(self._asking | callers) > MANY_ASKERS
+        state = find_state(library, set() if by_name else self._asking | callers, self._by_callee.of)
+        self._asking |= callers
+        self._knowing = readers_of(library, state)
 
     @functools.cached_property
     def pointers(self) -> Edges:
