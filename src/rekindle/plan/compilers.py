@@ -105,9 +105,12 @@ def choose(candidate: Candidate, question: Question) -> str | None:
     if wish and fits(wish, candidate, question):
         return wish
     if wish is None:
-        had = (f"{one.kind}-{one.version}" for one in question.machine.compilers)
-        if (found := _first(had, candidate, question)) is not None:
-            return found
+        had = [f"{one.kind}-{one.version}" for one in question.machine.compilers]
+        # gcc first, even where it needs a patch: official Linux builds are made with it, and it brings OpenMP along.
+        for kind in ("gcc-", "msvc-", "clang-"):
+            own = [name for name in had if name.startswith(kind)]
+            if (found := _first(own, candidate, question)) is not None:
+                return found
     proposals = MSVC if question.machine.os.system == "windows" else GCC
     if wish is None:
         return _first(proposals, candidate, question)

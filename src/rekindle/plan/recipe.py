@@ -83,7 +83,7 @@ def make_recipe(assessed: Assessed, question: Question) -> BuildRecipe:
         compiler=candidate.compiler,
         toolchain=toolchain,
         pins={**_pins(candidate, question), **blas.pins},
-        asserts={**backend.build_asserts(arch_list), **_asserts(candidate, cmake), **blas.asserts},
+        asserts={**backend.build_asserts(arch_list), **_asserts(question, cmake), **blas.asserts},
         losses=tuple(losses),
         disk_gib=disk,
         memory_gib=memory,
@@ -180,8 +180,10 @@ def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
     }
 
 
-def _asserts(candidate: Candidate, cmake: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in cmake.items() if name.startswith("CXX_")}
+def _asserts(question: Question, cmake: dict[str, str]) -> dict[str, str]:
+    """Kernels as planned, and on Linux OpenMP: without it torch computes with one thread, and configure only warns."""
+    openmp = {"USE_OPENMP": "ON"} if question.machine.os.system == "linux" else {}
+    return openmp | {name: value for name, value in cmake.items() if name.startswith("CXX_")}
 
 
 def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> dict[str, str]:

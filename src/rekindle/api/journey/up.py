@@ -108,7 +108,11 @@ class _Story:
     @property
     def environment(self) -> Path:
         """One per plan, so that another wish never spoils an environment that works."""
-        return self.workspace.root / "envs" / f"torch-{self.plan.torch}-{self.plan.variant}-{digest(self.plan)[:8]}"
+        return (
+            self.workspace.root
+            / "envs"
+            / f"torch-{self.plan.torch}-{self.plan.variant or 'built'}-{digest(self.plan)[:8]}"
+        )
 
     @property
     def python(self) -> str:

@@ -19,6 +19,7 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode, load
 from rekindle.model.journey import Leg, LegStatus
 from rekindle.model.progress import Progress
+from rekindle.model.verify import VerifyReport
 
 D = TypeVar("D")
 
@@ -118,6 +119,9 @@ class Walk:
             self.legs.append(Leg(name=name, status="failed", seconds=seconds, detail=made.message))
             return made
         detail = tell(made)
+        if isinstance(made, VerifyReport) and not made.good:
+            # A proof that does not hold is a leg that failed, however well it was carried out.
+            status = "failed"
         self.legs.append(Leg(name=name, status=status, seconds=seconds, detail=detail, file=where))
         self.progress.note(detail)
         return made
