@@ -20,6 +20,11 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
 
     Installers look at the newest card only. Here the oldest one decides (a wheel that holds its code is what a mixed
     box needs), unless ``gpu`` names another.
+
+    >>> from rekindle.api import machine_from_flags
+    >>> machine = machine_from_flags(gpu=["GTX 1080", "RTX 4090"], os="linux", driver="580.95")
+    >>> variant_environment(machine).variables["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"]
+    '6.1'
     """
     from rekindle.api.plan import this_machine
     from rekindle.compat.driver import driver_side
