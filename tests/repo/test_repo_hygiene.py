@@ -42,7 +42,15 @@ def test_no_long_source_files() -> None:
 def test_no_path_of_a_developers_machine() -> None:
     # A home directory or a work folder of somebody's machine tells users nothing and may tell others too much.
     needle = re.compile(rb"/(?:root/(?!usr)|work/|home/(?!user\b|u\b|me\b|runner\b|you\b|name\b)\w+/)")
-    allowed = ("tests/logs", "tests/machines", "src/rekindle/explain", "tests/unit", "tests/integration", "tests/hostile", "docs")
+    allowed = (
+        "tests/logs",
+        "tests/machines",
+        "src/rekindle/explain",
+        "tests/unit",
+        "tests/integration",
+        "tests/hostile",
+        "docs",
+    )
     found = [
         f"{p.relative_to(ROOT)}: {match[0].decode()}"
         for p in tracked()

@@ -46,6 +46,8 @@ def run_and_copy(argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: Bin
         raise
     for pump in pumps:
         pump.join()
+    process.stdout.close()
+    process.stderr.close()
     return code if code >= 0 else 128 - code
 
 

@@ -45,9 +45,12 @@ def test_a_file_and_a_pipe_give_the_same(
     assert capsys.readouterr().out == from_file
 
 
-def test_a_missing_file_is_a_usage_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_missing_file_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["explain", str(tmp_path / "no.log")]) == 2
     assert main(["explain", str(tmp_path)]) == 2
+    monkeypatch.setattr("sys.stdin", None)  # nothing is piped in
     assert main(["explain"]) == 2
     assert "Traceback" not in capsys.readouterr().err
 

@@ -15,8 +15,8 @@ from rekindle import api
 from rekindle.errors import BadInput
 
 FAILS = """import sys
-sys.stdout.write('out\n')
-sys.stderr.write("ModuleNotFoundError: No module named 'cv2'\n")
+sys.stdout.write('out\\n')
+sys.stderr.write("ModuleNotFoundError: No module named 'cv2'\\n")
 sys.exit({})"""
 
 
