@@ -251,7 +251,7 @@ def matrix_cell(
     progress: Progress | None = None,
 ) -> CellState:
     """Build one frozen cell here: what workers and batch scripts call."""
-    from rekindle.api.matrix_cell import carry_out_cell
+    from rekindle.api.matrix_work import carry_out_cell
 
     return carry_out_cell(
         root.absolute(),
