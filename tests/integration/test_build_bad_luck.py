@@ -68,7 +68,7 @@ def test_a_disk_that_fills_up_is_noticed_before_it_is_full(small_disk: Path, tmp
     assert "MiB are left on the disk of" in said
     assert "the same command continues" in said
     again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 2, "too little to start with is said at once"
+    assert again.returncode == 1, "too little to start with is said at once"
     assert "GiB are free where" in again.stderr
     filler.unlink()
     done = subprocess.run(command, capture_output=True, text=True)
