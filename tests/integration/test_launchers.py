@@ -82,7 +82,7 @@ def test_the_wheel_brings_all_its_data(tmp_path: Path) -> None:
         check=True,
         capture_output=True,
     )
-    (wheel,) = tmp_path.glob("rekindle-*.whl")
+    (wheel,) = tmp_path.glob("rekindle_torch-*.whl")
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("rekindle/")}
     listed = subprocess.run(["git", "ls-files", "-z", "src/rekindle"], cwd=ROOT, capture_output=True, check=True)
     tracked = {name.removeprefix("src/") for name in listed.stdout.decode().split("\0") if name}
