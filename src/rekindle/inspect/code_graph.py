@@ -7,6 +7,7 @@ kept apart. Candidates from the scan are confirmed by decoding the caller before
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from collections import defaultdict
@@ -15,12 +16,26 @@ import numpy as np
 
 from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints
-from rekindle.inspect.askers import SMALL, find_state, readers_of
-from rekindle.inspect.guards import short
+from rekindle.formats.elf import SHF_WRITE
+from rekindle.formats.pe import WRITE, Pe
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import Edges, pointer_edges
 
-MANY_ASKERS = 64
+# A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
+SMALL = 1024
+# What an asker found out is often a structure of which it touches the first field: cpuinfo_isa has 50 bytes.
+FIELDS = 64
+
+
+class _Rows:
+    """A table from a key to its values, kept as two sorted arrays: a million edges cost 16 MB."""
+
+    def __init__(self, key: Ints, value: Ints) -> None:
+        order = np.argsort(key, kind="stable")
+        self._key, self._value = key[order], value[order]
+
+    def of(self, key: int) -> list[int]:
+        low, high = np.searchsorted(self._key, [key, key + 1])
+        return list(dict.fromkeys(self._value[low:high].tolist()))
 
 
 class CodeGraph:
@@ -34,25 +49,13 @@ class CodeGraph:
         self._pointer_at, self._pointer_to = references.pointers[:, 0], references.pointers[:, 1]
         self._state = set(library.state.tolist())
         self._imports_of: dict[int, list[str]] = defaultdict(list)
-        self._caller, self._callee = self._edges(library.scan.calls)
-        self._by_callee = Edges(self._callee, self._caller)
-        self.by_caller = Edges(self._caller, self._callee)
-        self._slots_read = Edges(library.scan.reads[:, 0], library.scan.reads[:, 1])
+        caller, callee = self._edges(library.scan.calls)
+        self._by_callee = _Rows(callee, caller)
+        self._by_caller = _Rows(caller, callee)
+        self._slots_read = _Rows(library.scan.reads[:, 0], library.scan.reads[:, 1])
         self.started = set(self._numbers(references.started).tolist()) - {-1}
-        self._resolvers = set(self._numbers(references.resolvers).tolist()) - {-1}
         self._taken = set(self._numbers(np.unique(self._pointer_to)).tolist()) - {-1}
         self._asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
-        callers = {number for number in self._imports_of if self._imports_of[number]}
-        # Where many ask and functions have names (torch), the names tell; what all of them write is half the library.
-        by_name = self.named and len(self._asking | callers) > MANY_ASKERS
-        state = find_state(library, set() if by_name else self._asking | callers, self._by_callee.of)
-        self._asking |= callers
-        self._knowing = readers_of(library, state)
-
-    @functools.cached_property
-    def pointers(self) -> Edges:
-        """Calls, addresses taken and tables of pointers in one graph; numbers from ``len(functions)`` on are data."""
-        return pointer_edges(self.library, self._caller, self._callee, self._numbers)
 
     def _numbers(self, addresses: Ints) -> Ints:
         """The function that starts at each address, or -1."""
@@ -92,76 +95,93 @@ class CodeGraph:
         return self._by_slot.of(slot)
 
     @functools.cached_property
-    def _by_slot(self) -> Edges:
+    def _by_slot(self) -> _Rows:
         reads, calls = self.library.scan.reads, self.library.scan.calls
         stubs = sorted(self.library.references.stubs.items())
         through = np.array(stubs, np.int64).reshape(-1, 2)
         place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
         real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
         slots = np.concatenate([reads[:, 1], through[place[real], 1]])
-        return Edges(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
+        return _Rows(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
 
     def taken(self, number: int) -> bool:
         return number in self._taken
 
-    @functools.cached_property
+    @property
     def asks_at_all(self) -> bool:
         """Does anything in this library ask the CPU what it can do?"""
         imports = self.library.references.imports.values()
-        return bool(self._asking or self._state or self._resolvers or any(self._check.search(name) for name in imports))
+        return bool(self._asking or self._state or any(self._check.search(name) for name in imports))
 
-    @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
-    def callers(self, number: int) -> tuple[int, ...]:
+    def callers(self, number: int) -> list[int]:
         """Functions that really call or jump to this one."""
-        return tuple(caller for caller in self._by_callee.of(number) if self.really_calls(caller, number))
-
-    def likely_callers(self, number: int) -> list[int]:
-        """The same, with bytes that only look like a call."""
-        return self._by_callee.of(number)
-
-    def really_calls(self, caller: int, number: int) -> bool:
-        return self._calls(caller, int(self.functions.start[number]))
+        start = int(self.functions.start[number])
+        return [caller for caller in self._by_callee.of(number) if self._calls(caller, start)]
 
     def _calls(self, caller: int, start: int) -> bool:
         if self.library.binary.machine != "x86_64":
             return True
-        return any(self._resolve(target) == start for target in self._targets(caller))
+        direct = self._facts(caller)[0]
+        return any(self._resolve(target) == start for target in direct)
 
     def _resolve(self, target: int) -> int:
         slot = self.library.references.stubs.get(target)
         value = None if slot is None else self._pointer(slot)
         return target if value is None else value
 
-    @functools.cache  # noqa: B019
+    @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def checks(self, number: int) -> bool:
         """Does this function ask the CPU, itself or through a small function it calls?"""
         if self._asks_here(number):
             return True
-        # What runs first at loading calls what fills the tables; that makes it no guard of all else it calls.
-        if number in self.started or self.functions.name(number).startswith("PyInit_"):
-            return False
-        for callee in self.by_caller.of(number):
+        for callee in self._by_caller.of(number):
             small = self.functions.end[callee] - self.functions.start[callee] <= SMALL
-            if small and (callee in self._knowing or any(far in self._asking for far in self.by_caller.of(callee))):
+            if small and any(far in self._asking for far in self._by_caller.of(callee)):
                 return True
         return False
 
     def _asks_here(self, number: int) -> bool:
-        if number in self._asking or number in self._knowing or number in self._resolvers:
+        if number in self._asking or any(slot in self._state for slot in self._slots_read.of(number)):
             return True
-        slots = self._slots_read.of(number)
-        if any(slot in self._state for slot in slots):
+        if self._imports_of.get(number):
             return True
-        for slot in slots:
+        for slot in self._slots_read.of(number):
             name = self.library.references.imports.get(slot)
             if name and self._check.search(name):
                 return True
-        first = number in self.started or self.functions.name(number).startswith("PyInit_")
-        return any(self._is_question(callee) for callee in self.by_caller.of(number)) and not first
+        for callee in self._by_caller.of(number):
+            if callee in self._asking or self._check.search(self.functions.name(callee)):
+                return True
+        return self._reads_what_askers_wrote(number)
 
-    @functools.cache  # noqa: B019
-    def _is_question(self, number: int) -> bool:
-        return number in self._asking or bool(self._check.search(short(self.functions.name(number))))
+    def _reads_what_askers_wrote(self, number: int) -> bool:
+        """For libraries without symbols: there the variables have no names to know them by."""
+        if self.named or self.library.binary.machine != "x86_64" or not self._asking:
+            return False
+        for address in self._facts(number)[1]:
+            place = bisect.bisect_right(self._kept, address) - 1
+            if place >= 0 and address < self._kept[place] + FIELDS and self._may_keep(address):
+                return True
+        return False
+
+    @functools.cached_property
+    def _kept(self) -> list[int]:
+        """Variables that the asking functions touch: what they found out is kept there."""
+        touched = {address for number in self._asking for address in self._facts(number)[1]}
+        return sorted(address for address in touched if self._may_keep(address))
+
+    def _may_keep(self, address: int) -> bool:
+        """A variable: no constant, no slot of an imported function, not what guards everybody's stack."""
+        if address in self.library.references.imports or address == getattr(self.library.binary, "cookie", None):
+            return False
+        return any(low <= address < high for low, high in self._variables)
+
+    @functools.cached_property
+    def _variables(self) -> list[tuple[int, int]]:
+        binary = self.library.binary
+        if isinstance(binary, Pe):
+            return [(s.address, s.address + s.virtual_size) for s in binary.sections if s.flags & WRITE]
+        return [(s.address, s.address + s.size) for s in binary.sections if s.flags & SHF_WRITE]
 
     def _really_asks(self, number: int) -> bool:
         if self.library.binary.machine != "x86_64":
@@ -184,18 +204,31 @@ class CodeGraph:
             at += sizes[at]
         return np.concatenate([raw, np.zeros(32, np.uint8)]), np.array(out, np.int64)
 
-    @functools.cache  # noqa: B019
-    def _targets(self, number: int) -> frozenset[int]:
-        """Where the real calls and jumps of a function go."""
+    @functools.lru_cache(maxsize=20_000)  # noqa: B019
+    def _facts(self, number: int) -> tuple[frozenset[int], frozenset[int]]:
+        """(targets of real calls and jumps, addresses of real memory operands) of a function."""
         code, at = self._decoded(number)
         start = int(self.functions.start[number])
-        place = at + np.isin(code[at], (0xF2, 0x3E, 0x2E, 0x66, 0x67))
+        following = np.append(at[1:], int(self.functions.end[number]) - start)
+        direct: set[int] = set()
+        head = code[at]
+        prefixed = np.isin(head, (0xF2, 0x3E, 0x2E, 0x66))
+        place = at + prefixed
         head = code[place]
         near = place[(head & 0xFE) == 0xE8] + 1
         conditional = place[(head == 0x0F) & ((code[place + 1] & 0xF0) == 0x80)] + 2
-        return frozenset(
-            start + operand + 4 + _int32(code, operand) for operand in np.concatenate([near, conditional]).tolist()
-        )
+        for operand in np.concatenate([near, conditional]).tolist():
+            direct.add(start + operand + 4 + _int32(code, operand))
+        memory: set[int] = set()
+        # ModRM with mod 0, rm 5 is relative to the next instruction; it stands one to five bytes after the first.
+        for shift in range(1, 6):
+            modrm = at + shift
+            fits = (modrm + 5 <= following) & (following - modrm <= 9)
+            for operand in modrm[fits & ((code[np.minimum(modrm, len(code) - 1)] & 0xC7) == 0x05)].tolist():
+                end = int(following[np.searchsorted(at, operand, "right") - 1])
+                memory.add(start + end + _int32(code, operand + 1))
+        through = {value for slot in memory if (value := self._pointer(slot)) is not None}
+        return frozenset(direct | through), frozenset(memory)
 
 
 def _int32(code: Bytes, at: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rekindle.formats import fatbin, offload
@@ -63,25 +62,17 @@ class GpuSurvey:
 def survey_gpu(binary: Elf | Pe, file: str, *, names: bool = True) -> GpuSurvey:
     """Walk every GPU section of a library by its headers; ``names`` also looks into a few images for their owners."""
     survey = GpuSurvey(file)
-    samples = SAMPLES if names else 0
-    known = []
     for section in binary.sections:
         if section.name in fatbin.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
-            known.append((offset, size))
-            containers = fatbin.read_containers(binary.view.data, offset, size, survey.file)
-            _walk_fatbin(survey, binary, containers, offset, samples)
+            _walk_fatbin(survey, binary, offset, size, SAMPLES if names else 0)
         elif section.name in offload.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
-            known.append((offset, size))
             _walk_offload(survey, binary, offset, size)
-    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0, samples)
     return survey
 
 
-def _walk_fatbin(
-    survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int, samples: int
-) -> None:
+def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int, samples: int) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
     known: dict[tuple[str, int, str], Target] = {}
@@ -89,7 +80,7 @@ def _walk_fatbin(
     sizes: Counter[tuple[str, int, str]] = Counter()
     sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
     owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = {}
-    for container in containers:
+    for container in fatbin.read_containers(binary.view.data, offset, size, survey.file):
         if container.offset - read_to > RELEASE_EVERY:
             release(binary.view.data, read_to, container.offset - read_to)
             read_to = container.offset

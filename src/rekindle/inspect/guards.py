@@ -31,14 +31,8 @@ class Guards:
 
     def find(self, name: str, file: str, library: str = "") -> Guard | None:
         """The first guard that covers a function; the table's order is the order of trust."""
-        name = short(name)
         found = next((guard for guard in self.rows if guard.covers(name, file)), None)
         return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
-
-
-def short(name: str) -> str:
-    """What tells a copy apart stands early in a name or is its suffix; C++ names may be thousands of bytes long."""
-    return name if len(name) <= 320 else name[:240] + name[-80:]
 
 
 @functools.cache

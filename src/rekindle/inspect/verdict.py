@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
-from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
+from rekindle.compat.processor import Corner, code_starts, features_of, wheel_starts
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason
-from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelCpu, WheelReport
+from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
@@ -116,15 +116,10 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     features = features_of(machine.cpu, facts)
     corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
     found = code_starts(cpu.required, corners, features, who)
-    doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []
-    if doubtful and found.kind != "no":
-        text = f"{who} lacks {', '.join(doubtful)}; whether the code uses it there cannot be told from the file"
-        remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
-        return [verdict("cpu", "unknown", "cpu-cannot-tell", text, remedy)]
     if found.kind == "unknown":
-        return [verdict("cpu", "unknown", found.code, f"the code runs from {_from(cpu)}; {found.text}")]
+        return [verdict("cpu", "unknown", found.code, f"the code runs from {cpu.runs_from}; {found.text}")]
     if found.kind == "yes":
-        return [verdict("cpu", "yes", found.code, f"{found.text} ({_from(cpu)})")]
+        return [verdict("cpu", "yes", found.code, f"{found.text} ({cpu.runs_from})")]
     if found.kind == "partly":
         remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
         return [verdict("cpu", "partly", found.code, found.text, remedy)]
@@ -139,10 +134,6 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
             remedy = f"rekindle verify --level full --cpu {machine.cpu.microarchitecture or 'NAME'}"
             return [verdict("cpu", "partly", "cpu-places", f"{text}; as a whole: {seen.text}", remedy)]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
-
-
-def _from(cpu: WheelCpu) -> str:
-    return cpu.runs_from or f"{cpu.at_least} or newer, which cannot be told"
 
 
 def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:

@@ -46,8 +46,6 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if not report.gpu.libraries and not report.gpu.declared:
         if report.quick and (report.cuda or report.rocm):
             return [_say("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
-        if not _is_torch(report):
-            return [_say("yes", "cpu-only", "the wheel has no GPU code of its own; any GPU will do")]
         text = "the wheel has no GPU code: it runs on the CPU and leaves the GPU unused"
         return [_say("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
     facts = load_facts()

@@ -116,12 +116,8 @@ def _cpu(cpu: WheelCpu, screen: Screen) -> None:
         return
     screen.section("CPU")
     first = f" (oldest: {', '.join(cpu.oldest)})" if cpu.oldest else ""
-    if cpu.runs_from:
-        screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
-    else:
-        screen.bullet(f"needs at least {cpu.at_least}{first}; whether it needs more cannot be told", status="warn")
+    screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
     for title, uses, status in (
-        ("perhaps needed by everybody; 'rekindle verify --cpu' proves it", cpu.untold, "warn"),
         ("reached without asking the CPU", cpu.unconditional, "fail"),
         ("perhaps reached without asking the CPU; 'rekindle verify --cpu' proves it", cpu.suspects, "warn"),
         ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
