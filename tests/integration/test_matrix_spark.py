@@ -18,6 +18,7 @@ import pytest
 from matrix_cluster import Cluster, cli, light_table, orphans, wheels_of
 
 pytestmark = pytest.mark.integration
+LONG = pytest.mark.skipif(not os.environ.get("REKINDLE_LONG"), reason="minutes of building: REKINDLE_LONG=1")
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,7 @@ def test_it_can_be_published_and_reported(one_by_one: tuple[Path, dict[str, str]
     assert "http" not in text.split("</style>")[1]
 
 
+@LONG
 def test_dask_makes_the_same_bytes_and_survives_a_killed_worker(
     one_by_one: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -82,6 +84,7 @@ def test_dask_makes_the_same_bytes_and_survives_a_killed_worker(
     assert json.loads(out)["retried"] >= 1
 
 
+@LONG
 def test_a_killed_client_leaves_nothing_behind_and_the_rerun_continues(
     one_by_one: tuple[Path, dict[str, str]], tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ def two_clients(tmp_path: Path) -> Iterator[tuple[Path, list[subprocess.Popen[st
             run.wait()
 
 
+@LONG
 def test_two_clients_build_each_cell_once(
     one_by_one: tuple[Path, dict[str, str]], two_clients: tuple[Path, list[subprocess.Popen[str]]]
 ) -> None:
