@@ -62,7 +62,7 @@ def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
     def run() -> dict[str, str]:
-        options = up.UpOptions(wish=Wish(), python=str(python_of(environment)))
+        options = up.UpOptions(wish=Wish(), python=str(python_of(environment)), torch_only=True)
         journey = up.run_up(Workspace(tmp_path / "work"), options, Silent(), lambda *_: True)
         assert journey.arrived and journey.verification is not None
         assert journey.verification.wheel_sha256 == journey.wheel_sha256

@@ -90,11 +90,23 @@ def test_one_that_fails_is_told(tmp_path: Path, room: dict[str, Any]) -> None:
     ]  # fmt: skip
 
 
-def test_what_was_cut_short_is_not_swallowed(tmp_path: Path, room: dict[str, Any]) -> None:
+def test_no_network_for_a_companion_leaves_the_torch_and_says_how_to_go_on(
+    tmp_path: Path, room: dict[str, Any]
+) -> None:
     def cut(**_wanted: Any) -> SourceTree:
-        raise Interrupted("cut")
+        raise Interrupted("no such host")
 
     room["monkeypatch"].setattr(companions, "source_fetch", cut)
+    names, notes = walk_it(tmp_path)
+    assert names == []
+    assert notes[0] == "torchvision 0.21.0 is not built: no such host; the same command tries it again"
+
+
+def test_a_build_cut_short_is_not_swallowed(tmp_path: Path, room: dict[str, Any]) -> None:
+    def cut(*_args: Any, **_more: Any) -> BuildResult:
+        raise Interrupted("cut")
+
+    room["monkeypatch"].setattr(companions, "build_one", cut)
     with pytest.raises(Interrupted):
         walk_it(tmp_path)
 

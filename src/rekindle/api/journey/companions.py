@@ -18,6 +18,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
+from rekindle.model.source import SourceTree
 from rekindle.render.summary import summarise_build
 
 PROJECTS = ("torchvision", "torchaudio")
@@ -39,7 +40,16 @@ def build_companions(
             progress.note(f"which {project} belongs to torch {plan.torch} is not known; it is not built")
             continue
         try:
-            wheel = _build(walk, workspace, plan, python, torch, options, progress, project, version, origin)
+            tree = source_fetch(
+                project=project, release=version, place=origin, workspace=workspace.root, progress=progress
+            )
+        except RekindleError as error:
+            # No network after a night of compiling: the torch is still installed and proven.
+            again = "; the same command tries it again" if isinstance(error, Interrupted) else ""
+            progress.note(f"{project} {version} is not built: {error.message}{again}")
+            continue
+        try:
+            wheel = _build(walk, workspace, plan, python, torch, options, progress, tree)
         except Interrupted:
             raise
         except RekindleError as error:
@@ -58,11 +68,9 @@ def _build(
     torch: Path,
     options: UpOptions,
     progress: Progress,
-    project: str,
-    version: str,
-    origin: str,
+    tree: SourceTree,
 ) -> Path | None:
-    tree = source_fetch(project=project, release=version, place=origin, workspace=workspace.root, progress=progress)
+    project, version = tree.project, tree.version
 
     def make() -> BuildResult | BuildFailure:
         return build_one(
