@@ -42,12 +42,13 @@ def flavour_code(flavour: Flavour, platform: Platform) -> Code:
 
 
 class Split(NamedTuple):
-    """Targets by kind; ``odd`` are those nobody here can read."""
+    """Targets by kind; ``odd`` are those nobody here can read, ``lto`` is linked and compiled at run time."""
 
     sass: tuple[Sm, ...]
     ptx: tuple[Sm, ...]
     gfx: tuple[str, ...]
     odd: tuple[str, ...]
+    lto: tuple[Sm, ...] = ()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -57,8 +58,12 @@ def split_targets(targets: tuple[str, ...]) -> Split:
     ptx: list[Sm] = []
     gfx: list[str] = []
     odd: list[str] = []
+    lto: list[Sm] = []
     for name in targets:
         try:
+            if name.startswith("lto_"):
+                lto.append(parse_sm("sm_" + name.removeprefix("lto_")))
+                continue
             if _AMD.match(name):
                 parse_gfx_code(name)
                 gfx.append(name)
@@ -71,7 +76,7 @@ def split_targets(targets: tuple[str, ...]) -> Split:
             sass.append(arch)
         if name.startswith("compute_") or name.endswith("+PTX"):
             ptx.append(arch)
-    return Split(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd))
+    return Split(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
 
 
 def covers(code: Code, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
@@ -98,7 +103,7 @@ def _covers(code: Code, card: GpuArch, system: str | None, facts: Facts) -> Cove
 
 
 def _nvidia(code: Code, split: Split, card: Sm, facts: Facts) -> Coverage:
-    if not split.sass and not split.ptx:
+    if not split.sass and not split.ptx and not split.lto:
         return Coverage("none", f"has AMD code only, and {card} is NVIDIA", code.source, code="gpu-vendor")
     answers = [(sass_runs(one, card, code.cuda, facts), one) for one in split.sass]
     fitting = [one for runs, one in answers if runs]
@@ -111,6 +116,10 @@ def _nvidia(code: Code, split: Split, card: Sm, facts: Facts) -> Coverage:
         best = max(jit)
         text = f"holds only PTX ({best.compute}), which the driver must compile for {card}"
         return Coverage("jit", text, code.source, code="gpu-only-ptx", target=best.compute)
+    late = [one for one in split.lto if ptx_runs(one, card)]
+    if late:
+        text = f"holds only LTO code ({max(late).lto}), which nvJitLink compiles for {card} at run time"
+        return Coverage("jit", text, code.source, code="gpu-only-lto", target=max(late).lto)
     doubtful = [one for runs, one in answers if runs is None]
     if doubtful:
         text = f"holds {max(doubtful)} code; whether {card} runs it depends on the CUDA that made it, not known here"

@@ -11,16 +11,16 @@ of CUDA 9 to 13.4 and held against cuobjdump::
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
-from rekindle.formats.view import Malformed
+from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 
 SECTIONS = (".nv_fatbin", "__nv_relfatbin", ".nv_fatb", "__nv_rel", ".nvFatBi", ".nvFatBin")
 MAGIC = b"\x50\xed\x55\xba"
-KINDS = {1: "ptx", 2: "sass"}
+KINDS = {1: "ptx", 2: "sass", 8: "lto"}
 LZ4, ZSTD = 0x2000, 0x8000
 SPECIFIC, FAMILY = 0x100000, 0x200000
 _CONTAINER = Struct("<4sHHQ")
@@ -29,10 +29,12 @@ _ENTRY = Struct("<HHIQIIHHIIIQ")
 _LEAST_HEADER = _ENTRY.size
 _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
+STRETCH = 16 << 20
 
 
 class Entry(NamedTuple):
-    """One target's code: ``kind`` sass, ptx or ``kind N`` where we do not know it, ``number`` 90, ``suffix`` a."""
+    """One target's code: ``kind`` sass, ptx, lto (the compiler's own form, for linking at run time) or ``kind N`` where
+    we do not know it, ``number`` 90, ``suffix`` a."""
 
     kind: str
     number: int
@@ -50,7 +52,7 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        return self.arch.compute if self.kind == "ptx" else str(self.arch)
+        return {"ptx": self.arch.compute, "lto": self.arch.lto}.get(self.kind, str(self.arch))
 
     @property
     def compression(self) -> str:
@@ -83,6 +85,51 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
             raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
         yield Container(position, header + length, tuple(_entries(data, position + header, stop, what)))
         position = stop
+
+
+def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Container]:
+    """Containers anywhere in a file outside the ``known`` (offset, size) stretches: cuFFT and cuBLASLt keep most of
+    theirs among plain data. Bytes that only look like one are passed over."""
+    position, count = 0, 0
+    stretches = sorted(known)
+    while (position := _find_far(data, position)) >= 0 and count < MAX_CONTAINERS:
+        inside = next((start + size for start, size in stretches if start <= position < start + size), None)
+        if inside is not None:
+            position = inside
+            continue
+        found = _plausible(data, position)
+        if found is None:
+            position += len(MAGIC)
+            continue
+        count += 1
+        yield found
+        position += found.size
+
+
+def _find_far(data: Any, position: int) -> int:
+    """The next magic in the whole file; pages of a mapped file that were searched are given back."""
+    while position < len(data):
+        stop = min(len(data), position + STRETCH)
+        found = _find(data, position, min(len(data), stop + len(MAGIC) - 1))
+        release(data, position, (stop if found < 0 else found) - position)
+        if found >= 0:
+            return found
+        position = stop
+    return -1
+
+
+def _plausible(data: Any, position: int) -> Container | None:
+    if position + _CONTAINER.size > len(data):
+        return None
+    _, version, header, length = _CONTAINER.unpack_from(data, position)
+    stop = position + header + length
+    if version != 1 or header != _CONTAINER.size or not length or stop > len(data):
+        return None
+    try:
+        entries = tuple(_entries(data, position + header, stop, "fatbin"))
+    except Malformed:
+        return None
+    return Container(position, header + length, entries) if entries else None
 
 
 def _next_magic(data: Any, position: int, end: int, base: int) -> int:

@@ -17,6 +17,9 @@ from typing import Any
 from rekindle.formats.view import Malformed, View
 
 SECTIONS = (".hip_fatbin", ".hip_fat")
+# Sections of SYCL code are named for their target (spir64); each holds SPIR-V modules one after the other.
+SYCL = "__CLANG_OFFLOAD_BUNDLE__sycl-"
+SPIRV_MAGIC = b"\x03\x02\x23\x07"
 PLAIN = b"__CLANG_OFFLOAD_BUNDLE__"
 COMPRESSED = b"CCOB"
 ALIGN = 4096
@@ -69,6 +72,11 @@ def read_bundles(data: Any, offset: int, size: int, what: str = "library") -> It
         count += 1
         if count > MAX_BUNDLES:
             raise Malformed(f"{what} holds more than {MAX_BUNDLES} offload bundles")
+
+
+def count_modules(data: Any, offset: int, size: int) -> int:
+    """How many SPIR-V modules a section of SYCL code holds; code of another form counts as one."""
+    return max(bytes(data[offset : offset + size]).count(SPIRV_MAGIC), 1) if size > 0 else 0
 
 
 def _table(view: View, start: int, end: int, *, whole: bool = True) -> tuple[tuple[CodeObject, ...], int]:

@@ -156,6 +156,17 @@ class WheelZip:
             for member in sorted((self.members[name] for name in names), key=lambda member: member.header):
                 yield member.name, self._inflate(stream, member, None)
 
+    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+        """(name, first bytes) of many members through one stream; their checksums are not looked at."""
+        with self._open() as stream:
+            for member in sorted((self.members[name] for name in names), key=lambda member: member.header):
+                head = b""
+                for piece in self._pieces(stream, member, least=size):
+                    head += piece
+                    if len(head) >= size:
+                        break
+                yield member.name, head[:size]
+
     def _inflate(self, stream: BinaryIO, member: Member, sink: Callable[[bytes], object] | None) -> str:
         name, digest, crc, size = member.name, hashlib.sha256(), 0, 0
         for piece in self._pieces(stream, member):
@@ -170,7 +181,8 @@ class WheelZip:
             raise BadInput(f"{self.what}: {name!r} is damaged (size or checksum differ)", remedy="download it again")
         return digest.hexdigest()
 
-    def _pieces(self, stream: BinaryIO, member: Member) -> Iterator[bytes]:
+    def _pieces(self, stream: BinaryIO, member: Member, *, least: int = CHUNK) -> Iterator[bytes]:
+        """``least``: how many bytes are wanted at all; no more than these and a page are read at once."""
         # A damaged directory may point before the file begins.
         stream.seek(max(0, member.header))
         header = stream.read(_LOCAL.size) if member.header >= 0 else b""
@@ -189,7 +201,7 @@ class WheelZip:
             )
         inflater = raw_inflater() if member.method == zipfile.ZIP_DEFLATED else None
         while left > 0 and not (inflater and inflater.eof):
-            raw = stream.read(min(CHUNK, left))
+            raw = stream.read(min(CHUNK, left, least + 4096))
             if not raw:
                 raise BadInput(f"{self.what} is cut off inside {member.name!r}", remedy="download it again")
             left -= len(raw)

@@ -41,7 +41,7 @@ def cards_of(report: WheelReport) -> list[Sm | Gfx]:
 def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover | None:
     """None where the library has nothing for cards of that maker; ``cuda`` is the toolkit that made it."""
     general = [one for one in library.sets if one.origin != "specialised"]
-    mine = [one for one in general if isinstance(card, Sm) == one.archs[0].startswith(("sm_", "compute_"))]
+    mine = [one for one in general if isinstance(card, Sm) == one.archs[0].startswith(("sm_", "compute_", "lto_"))]
     if not mine:
         return None
     facts = load_facts()

@@ -22,6 +22,7 @@ _SM_LISTS = tuple(
 _GFX_LIST = re.compile(rb"gfx[0-9a-f]{3,5}(?:[ ;]gfx[0-9a-f]{3,5})*\0")
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _WINDOW = 8 << 20
+LEAST_LIST = 3
 
 
 @dataclass
@@ -117,7 +118,10 @@ def arch_lists_in(piece: bytes) -> set[tuple[Target, ...]]:
 
 
 def _whole_words(pattern: re.Pattern[bytes], piece: bytes) -> Iterator[str]:
-    """Matches that do not begin inside a word, without the zero byte that ends them."""
+    """Matches without the zero byte that ends them. One that begins inside a word counts only as a list: compilers
+    keep text without its end before it (torch 2.8 and 2.9: ``…ipc_hsm_70 sm_75 …``)."""
     for match in pattern.finditer(piece):
-        if match.start() == 0 or piece[match.start() - 1] not in _WORD:
-            yield match[0][:-1].decode()
+        text = match[0][:-1].decode()
+        inside = match.start() > 0 and piece[match.start() - 1] in _WORD
+        if not inside or len(re.split("[ ;]", text)) >= LEAST_LIST:
+            yield text

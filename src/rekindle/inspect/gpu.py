@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rekindle.formats import fatbin, offload
@@ -19,18 +20,20 @@ RELEASE_EVERY = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """``kind`` is sass, ptx or gfx. Sorts as people list them: machine code first, old to new."""
+    """``kind`` is sass, ptx, lto or gfx. Sorts as people list them: machine code first, old to new."""
 
     kind: str
     arch: GpuArch
 
     @property
     def name(self) -> str:
-        return self.arch.compute if self.kind == "ptx" and isinstance(self.arch, Sm) else str(self.arch)
+        if not isinstance(self.arch, Sm):
+            return str(self.arch)
+        return {"ptx": self.arch.compute, "lto": self.arch.lto}.get(self.kind, str(self.arch))
 
     @property
     def order(self) -> tuple[object, ...]:
-        rank = ("sass", "ptx", "gfx").index(self.kind)
+        rank = ("sass", "ptx", "lto", "gfx").index(self.kind)
         if isinstance(self.arch, Gfx):
             return (rank, *self.arch.order, self.arch.features)
         assert isinstance(self.arch, Sm)
@@ -54,6 +57,11 @@ class GpuSurvey:
     newest_ptx: tuple[int, int] | None = None
     odd: Counter[str] = field(default_factory=Counter)
     owners: dict[ArchKey, list[tuple[str, ...]]] = field(default_factory=dict)
+    sycl: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def found(self) -> bool:
+        return bool(self.entries or self.sycl)
 
     def targets(self, kind: str) -> list[Target]:
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
@@ -62,17 +70,29 @@ class GpuSurvey:
 def survey_gpu(binary: Elf | Pe, file: str, *, names: bool = True) -> GpuSurvey:
     """Walk every GPU section of a library by its headers; ``names`` also looks into a few images for their owners."""
     survey = GpuSurvey(file)
+    samples = SAMPLES if names else 0
+    known = []
     for section in binary.sections:
         if section.name in fatbin.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
-            _walk_fatbin(survey, binary, offset, size, SAMPLES if names else 0)
+            known.append((offset, size))
+            containers = fatbin.read_containers(binary.view.data, offset, size, survey.file)
+            _walk_fatbin(survey, binary, containers, offset, samples)
         elif section.name in offload.SECTIONS:
             offset, size = binary.content(section)  # type: ignore[arg-type]
+            known.append((offset, size))
             _walk_offload(survey, binary, offset, size)
+        elif section.name.startswith(offload.SYCL):
+            offset, size = binary.content(section)  # type: ignore[arg-type]
+            count = offload.count_modules(binary.view.data, offset, size)
+            survey.sycl[section.name.removeprefix(offload.SYCL) or "unknown"] += count
+    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0, samples)
     return survey
 
 
-def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int, samples: int) -> None:
+def _walk_fatbin(
+    survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int, samples: int
+) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
     known: dict[tuple[str, int, str], Target] = {}
@@ -80,13 +100,13 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int, sa
     sizes: Counter[tuple[str, int, str]] = Counter()
     sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
     owners: dict[frozenset[tuple[str, int, str]], list[tuple[str, ...]]] = {}
-    for container in fatbin.read_containers(binary.view.data, offset, size, survey.file):
+    for container in containers:
         if container.offset - read_to > RELEASE_EVERY:
             release(binary.view.data, read_to, container.offset - read_to)
             read_to = container.offset
         found = set()
         for entry in container.entries:
-            if entry.kind not in ("sass", "ptx"):
+            if entry.kind not in fatbin.KINDS.values():
                 survey.odd[entry.kind] += 1
                 continue
             key = entry[:3]

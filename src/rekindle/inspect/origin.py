@@ -101,6 +101,8 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
         sass=tuple(target.name for target in survey.targets("sass")),
         ptx=tuple(target.name for target in survey.targets("ptx")),
         gfx=tuple(target.name for target in survey.targets("gfx")),
+        lto=tuple(target.name for target in survey.targets("lto")),
+        sycl=dict(survey.sycl),
         sets=tuple(
             ArchSet(
                 archs=tuple(target.name for target in _sorted(key)),

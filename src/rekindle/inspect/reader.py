@@ -36,6 +36,9 @@ class Source(Protocol):
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
         """The whole file as a buffer."""
 
+    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+        """The first bytes of many files."""
+
 
 class WheelSource:
     """``digests`` collects the SHA-256 of every member that was inflated, for the RECORD check."""
@@ -52,6 +55,9 @@ class WheelSource:
 
     def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
         return self.zip.find(name, limit)
+
+    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+        return self.zip.heads(names, size)
 
     def add_digests(self, names: Iterable[str]) -> None:
         """Inflates these members only to sum them."""
@@ -97,6 +103,11 @@ class DirectorySource:
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
         return map_file(self.root / name)
 
+    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+        for name in names:
+            with contextlib.suppress(OSError), (self.root / name).open("rb") as file:
+                yield name, file.read(size)
+
 
 class FileSource:
     """One library."""
@@ -112,6 +123,11 @@ class FileSource:
 
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
         return map_file(self.path)
+
+    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
+        for name in names:
+            with contextlib.suppress(OSError), self.path.open("rb") as file:
+                yield name, file.read(size)
 
 
 def open_local(path: Path) -> Source:

@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 from rekindle.errors import BadInput
+from rekindle.inspect.bare_images import survey_images
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
+from rekindle.inspect.gpu import GpuSurvey
 from rekindle.inspect.libraries import Library, read_library
 from rekindle.inspect.links import join_links, link_findings
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
@@ -42,7 +44,8 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
         if wheel := _on_disk(source):
             progress.stage("checking", "RECORD")
             findings += check_record(wheel)
-    return assemble(source, declared, libraries, findings, quick=quick)
+    images = [] if quick else survey_images(source)
+    return assemble(source, declared, libraries, findings, images=images, quick=quick)
 
 
 def _on_disk(source: Source) -> WheelSource | None:
@@ -108,9 +111,15 @@ def _tell(progress: Progress, name: str, done: int, total: int) -> None:
 
 
 def assemble(
-    source: Source, declared: Declared, libraries: Sequence[Library], findings: Sequence[Finding], *, quick: bool
+    source: Source,
+    declared: Declared,
+    libraries: Sequence[Library],
+    findings: Sequence[Finding],
+    *,
+    images: Sequence[GpuSurvey] = (),
+    quick: bool,
 ) -> WheelReport:
-    surveys = [library.gpu for library in libraries if library.gpu.entries]
+    surveys = [*(library.gpu for library in libraries if library.gpu.found), *images]
     mark_vendors(surveys)
     reference = reference_set(surveys, declared.targets)
     machines = sorted({library.machine for library in libraries})

@@ -14,6 +14,7 @@ from rekindle.compat.driver import driver_runs, driver_side, is_board
 from rekindle.compat.images import Code, covers, split_targets
 from rekindle.compat.published import find_flavour
 from rekindle.facts import Facts, load_facts
+from rekindle.inspect.verdict_libraries import by_library, judge_libraries
 from rekindle.model.arch import Gfx, GpuArch, Sm
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.wheel import ArchSet, AxisVerdict, WheelReport
@@ -46,17 +47,24 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if not report.gpu.libraries and not report.gpu.declared:
         if report.quick and (report.cuda or report.rocm):
             return [_say("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
+        if not _is_torch(report):
+            return [_say("yes", "cpu-only", "no GPU code of its own: any GPU will do, or none")]
         text = "the wheel has no GPU code: it runs on the CPU and leaves the GPU unused"
         return [_say("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
     facts = load_facts()
     out = []
     for gpu in machine.gpus:
         name = f"{gpu.name or gpu.vendor}" + (f" ({gpu.arch})" if gpu.arch else "")
+        if not any(library.sets for library in report.gpu.libraries) and not report.gpu.declared:
+            out.append(_sycl(name, gpu.vendor))
+            continue
         if gpu.arch is None:
             out.append(_say("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
             continue
         found = _Card(report, gpu.arch, name, machine.os.system, facts).verdict()
         out.append(found)
+        if not _is_torch(report):
+            continue
         missing = cudnn_covers(code_of(report, (), facts).cudnn, _short(report.cuda), gpu.arch, facts)
         if found.runs == "yes" and missing.kind == "partly":
             remedy = f"a wheel with cuDNN {missing.want} or older: {_plan(gpu.arch)}" if missing.want else None
@@ -66,6 +74,15 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
 
 def _say(runs: str, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
     return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)  # type: ignore[arg-type]
+
+
+def _sycl(name: str, vendor: str) -> AxisVerdict:
+    """SPIR-V alone: whatever SYCL runtime is installed compiles it."""
+    if vendor == "intel":
+        text = f"SYCL code (SPIR-V), which Intel's runtime compiles at first use; whether for {name} is not told"
+        return _say("unknown", "gpu-sycl", text)
+    text = f"SYCL code (SPIR-V) only, which Intel's runtime compiles for Intel GPUs and CPUs: it leaves {name} unused"
+    return _say("partly", "gpu-sycl", text)
 
 
 def _plan(device: object) -> str:
@@ -94,7 +111,9 @@ class _Card:
             maker, other = ("NVIDIA", "AMD") if isinstance(self.card, Gfx) else ("AMD", "NVIDIA")
             kind = "a ROCm" if isinstance(self.card, Gfx) else "a CUDA"
             text = f"the wheel has {maker} code only; {self.name} is {other}"
-            return _say("no", "gpu-vendor", text, f"take {kind} wheel")
+            return _say("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
+        if by_library(self.report):
+            return judge_libraries(self.report, self.name, self.runs, self._same_maker)
         judged = [(file, one, self.runs(one.archs)) for file, one in mine]
         general = [row for row in judged if isinstance(self.card, Gfx) or row[1].origin in ("own", "other", None)]
         lost = [row for row in general if row[2].kind == "none"]
@@ -107,7 +126,7 @@ class _Card:
 
     def _same_maker(self, archs: Sequence[str]) -> bool:
         split = split_targets(tuple(archs))
-        return bool(split.gfx) if isinstance(self.card, Gfx) else bool(split.sass or split.ptx)
+        return bool(split.gfx) if isinstance(self.card, Gfx) else bool(split.sass or split.ptx or split.lto)
 
     def _declared(self) -> AxisVerdict:
         found = self.runs(self.report.gpu.declared)

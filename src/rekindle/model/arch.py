@@ -62,6 +62,11 @@ class Sm(GpuArch):
         return f"compute_{self.major}{self.minor}{self.suffix}"
 
     @property
+    def lto(self) -> str:
+        """Code that is linked and compiled at run time: ``lto_75``."""
+        return f"lto_{self.major}{self.minor}{self.suffix}"
+
+    @property
     def number(self) -> int:
         """The integer fat binaries store: 35, 120."""
         return self.major * 10 + self.minor

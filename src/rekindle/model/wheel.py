@@ -38,7 +38,8 @@ class ArchUse(Part, frozen=True, kw_only=True):
 
 
 class LibraryGpu(Part, frozen=True, kw_only=True):
-    """``unknown`` counts code of kinds and targets this reader has no name for."""
+    """``lto`` is code that nvJitLink compiles at run time, ``sycl`` counts SPIR-V modules by target (``spir64``),
+    ``unknown`` code of kinds and targets this reader has no name for."""
 
     file: str
     sass: tuple[str, ...] = ()
@@ -48,6 +49,8 @@ class LibraryGpu(Part, frozen=True, kw_only=True):
     uses: tuple[ArchUse, ...] = ()
     compression: dict[str, int] = {}
     unknown: dict[str, int] = {}
+    lto: tuple[str, ...] = ()
+    sycl: dict[str, int] = {}
 
 
 class Kernels(Part, frozen=True, kw_only=True):

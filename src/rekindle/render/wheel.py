@@ -44,6 +44,8 @@ def judged_headline(report: WheelReport) -> str | None:
 
 def headline(report: WheelReport) -> str:
     """One line that tells what the target is for."""
+    if report.name not in (None, "torch") and not report.gpu.declared and report.gpu.libraries:
+        return "GPU code for " + " ".join(_everything(report.gpu.libraries))
     kernels = report.gpu.torch_kernels
     archs = [*kernels.sass, *kernels.ptx, *kernels.gfx] or list(report.gpu.declared)
     if archs:
@@ -52,6 +54,16 @@ def headline(report: WheelReport) -> str:
         found = dict.fromkeys(arch for library in report.gpu.libraries for arch in (*library.sass, *library.gfx))
         return "GPU code for " + " ".join(found)
     return "not read (quick)" if report.quick else "no GPU code"
+
+
+def _everything(libraries: tuple[LibraryGpu, ...]) -> list[str]:
+    """What any library of a package has code for; PTX and LTO code only where nothing newer is there."""
+    found: list[str] = []
+    for kind in ("sass", "ptx", "lto", "gfx"):
+        if kind == "sass" or kind == "gfx" or not found:
+            found += sorted({arch for library in libraries for arch in getattr(library, kind)}, key=_place)
+    found += sorted({f"SYCL ({target})" for library in libraries for target in library.sycl})
+    return found
 
 
 def _facts(report: WheelReport) -> list[tuple[str, str]]:
@@ -76,8 +88,13 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
         screen.paragraph(" ".join(gpu.declared))
     if not gpu.libraries:
         return
+    for library in gpu.libraries:
+        for target, count in library.sycl.items():
+            screen.bullet(f"{library.file.rsplit('/', 1)[-1]}: {count} SPIR-V modules for SYCL ({target})")
+    if not any(library.sets for library in gpu.libraries):
+        return
     screen.section("Containers with code for each architecture")
-    screen.rows(arch_table(gpu.libraries))
+    screen.rows(arch_table(tuple(library for library in gpu.libraries if library.sets)))
     screen.section("Kernels by origin")
     for library in gpu.libraries:
         for one in library.sets:
@@ -88,7 +105,9 @@ def _gpu(gpu: WheelGpu, screen: Screen) -> None:
 def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
     """Rows are libraries, columns architectures; a cell counts containers, a dot means none."""
     columns = list(
-        dict.fromkeys(arch for kind in ("sass", "ptx", "gfx") for lib in libraries for arch in getattr(lib, kind))
+        dict.fromkeys(
+            arch for kind in ("sass", "ptx", "lto", "gfx") for lib in libraries for arch in getattr(lib, kind)
+        )
     )
     columns.sort(key=_place)
     rows = [["", *(short(arch) for arch in columns)]]
@@ -104,6 +123,8 @@ def short(arch: str) -> str:
 
 def _place(arch: str) -> tuple[int, int, str]:
     """Machine code, PTX, AMD, each from old to new; gfx90a lies between gfx906 and gfx942."""
+    if arch.startswith("lto_"):
+        return 1, 1000 + parse_sm("sm_" + arch.removeprefix("lto_")).number, arch
     if not arch.startswith(("sm_", "compute_")):
         code = parse_gfx_code(arch)
         return 2, code.order[0], code.order[1] + arch
