@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.model.journey import Journey
+    from rekindle.model.journey import Card, Journey
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level
@@ -18,6 +18,10 @@ def up(
     *,
     workspace: Path | None = None,
     python: str | None = None,
+    venv: Path | None = None,
+    installer: str | None = None,
+    find_links: Sequence[str] = (),
+    offline: bool = False,
     index: str | None = None,
     torch_only: bool = False,
     source: Path | None = None,
@@ -28,17 +32,19 @@ def up(
     target: str | None = None,
     bundle: bool = True,
     dry_run: bool = False,
-    confirm: Callable[[Plan, Callable[[], str]], bool] | None = None,
+    confirm: Callable[[Plan, Callable[[], Card]], bool] | None = None,
     progress: Progress | None = None,
 ) -> Journey:
     """Probe this machine, plan, install an official wheel or build one, and prove the result.
 
-    ``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
+    ``python`` is an interpreter that gets torch itself, or a release (``3.12``) for the environment that is made: at
+    ``venv``, or in the workspace. ``installer`` is ``pip`` (default) or ``uv``; ``find_links`` are folders or pages of
+    wheels looked through besides, ``offline`` asks no index at all.
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
     build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
     ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
-    argument tells what would be fetched, and asks the index for it only when it is called.
-    ``target`` builds only that CMake target and stops; ``dry_run`` stops after the plan and its questions.
+    argument makes the card (what comes, from where, how much, where to) when it is called.
+    ``target`` builds only that CMake target and stops; ``dry_run`` stops after the card and writes nothing.
 
     A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
     already there is kept: a second call is quick, an interrupted one continues.
@@ -56,6 +62,10 @@ def up(
     options = UpOptions(
         wish=wish or Wish(),
         python=python,
+        venv=venv,
+        installer=installer,
+        find_links=tuple(find_links),
+        offline=offline,
         index=index,
         torch_only=torch_only,
         source=source,

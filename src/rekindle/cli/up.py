@@ -1,13 +1,14 @@
 """From nothing to a torch that provably runs on this machine.
 
-Probes the machine, plans, shows the plan with its cost and asks; then installs the official wheel, or fetches,
-patches and builds the source, and proves the result. What is already there is kept: a second run is instant,
-an interrupted one continues.
+Probes the machine, plans, and shows a card: what comes, from where, how much, where to, what will not work, and what
+else could be had. After a yes it installs the official wheel, or fetches, patches and builds the source, and proves
+the result. What is already there is kept: a second run is instant, an interrupted one continues.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import add_origin, add_settings, read_settings
@@ -18,7 +19,9 @@ EXAMPLES = """examples:
   rekindle up                          plan, ask, go
   rekindle up --dry-run                only say what would be done
   rekindle up --yes --torch 2.7.1      a certain release, without asking
+  rekindle up --python 3.12 --venv .venv   into an environment made for it
   rekindle up --python ~/venv/bin/python   into an environment that exists
+  rekindle up --offline --find-links ./wheels   from wheels fetched elsewhere
   rekindle up --build --from debian --torch 1.13.1   from Debian's tarball, with this system's libraries
   rekindle up --build --memory 12G     insist on a source build, within 12 GiB
 """
@@ -30,7 +33,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build", action="store_true", help="insist on a source build")
     add_origin(parser)
     add_settings(parser)
-    parser.add_argument("--python", metavar="EXE", help="install into this interpreter instead of a new environment")
+    parser.add_argument(
+        "--python",
+        metavar="VERSION|EXE",
+        help="3.12: make an environment of that Python; a path: install into this interpreter",
+    )
+    parser.add_argument("--venv", metavar="DIR", help="the environment to make or use (default: in the workspace)")
+    parser.add_argument("--installer", choices=("pip", "uv"), help="what installs (default: pip)")
+    parser.add_argument(
+        "--find-links",
+        action="append",
+        default=[],
+        metavar="DIR|URL",
+        help="wheels to look through besides the index; repeatable",
+    )
+    parser.add_argument("--offline", action="store_true", help="ask no index: only --find-links and what is here")
     parser.add_argument(
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
     )
@@ -42,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
     parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
-    parser.add_argument("--dry-run", action="store_true", help="stop after the plan")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and its card; write nothing")
     add_workspace(parser)
     add_yes(parser)
 
@@ -51,14 +68,23 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
+    from rekindle.model.journey import Card
     from rekindle.model.plan import Plan, Wish
+    from rekindle.render.card import show_card
     from rekindle.render.journey import show_journey
+    from rekindle.render.screen import Screen
     from rekindle.render.summary import summarise_plan
 
-    def confirm(plan: Plan, fetches: Callable[[], str]) -> bool:
-        if session.can_ask() and (what := fetches()):
-            session.progress.note(what)
+    def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
+        if not session.yes and not session.can_ask():
+            return False
+        told = card()
         session.close()
+        if not session.quiet or session.can_ask():
+            screen = Screen(sys.stderr, color=session.color, verbosity=session.verbosity)
+            screen.line()
+            show_card(told, screen)
+            screen.line()
         return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
 
     settings = read_settings(args.settings)
@@ -66,6 +92,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         Wish(torch=args.torch, variant=args.variant, build=args.build, origin=args.origin, settings=settings),
         workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
+        venv=Path(args.venv) if args.venv else None,
+        installer=args.installer,
+        find_links=args.find_links,
+        offline=args.offline,
         index=args.index,
         torch_only=args.torch_only,
         source=Path(args.source) if args.source else None,

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host.files import write_atomically
+from rekindle.host.places import note_made
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,18 @@ class Workspace:
         return self.logs / f"{stamp}-{os.getpid()}-{name}.log"
 
     @contextlib.contextmanager
-    def lock(self, purpose: str, *, wait: float = 0.0, say: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Hold the workspace for ``purpose``; after ``wait`` seconds say who has it and give up."""
+    def lock(
+        self, purpose: str, *, wait: float = 0.0, say: Callable[[str], None] | None = None, kind: str = "workspace"
+    ) -> Iterator[None]:
+        """Hold the workspace for ``purpose``; after ``wait`` seconds say who has it and give up. ``kind`` is what the
+        folder is called in the list of places, where it is made now."""
         import filelock
 
         try:
+            fresh = not self.root.exists() or not any(self.root.iterdir())
             self.root.mkdir(parents=True, exist_ok=True)
+            if fresh:
+                note_made(kind, self.root)
             held = filelock.FileLock(self.root / ".lock")
             holder = self.root / ".lock.holder"
             deadline = time.monotonic() + wait

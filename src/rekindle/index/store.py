@@ -69,7 +69,7 @@ class Wheelhouse:
     @contextlib.contextmanager
     def lock(self, purpose: str) -> Iterator[None]:
         """One writer at a time; the others wait."""
-        with Workspace(self.root).lock(purpose, wait=LOCK_WAIT_SECONDS):
+        with Workspace(self.root).lock(purpose, wait=LOCK_WAIT_SECONDS, kind="wheelhouse"):
             yield
 
     def exists(self) -> bool:

@@ -23,8 +23,39 @@ class Leg(Part, frozen=True, kw_only=True):
     file: str | None = None
 
 
+class Card(Part, frozen=True, kw_only=True):
+    """What a yes means, told before the question: what comes, from where, how much of it, where to, and what not to
+    expect. Unknown is None.
+
+    ``download_bytes`` counts what is known, ``download_unknown`` how many packages nobody told the size of.
+    ``into`` is the interpreter or folder that gets torch; ``new`` says that it is made for this. ``network`` is why a
+    place cannot be reached. ``wont`` is what will not work there, ``others`` are the other choices.
+    """
+
+    what: tuple[str, ...]
+    places: tuple[str, ...] = ()
+    packages: int | None = None
+    download_bytes: int | None = None
+    download_unknown: int = 0
+    largest: tuple[str, ...] = ()
+    disk_gib: float | None = None
+    disk_free_gib: float | None = None
+    memory_gib: float | None = None
+    minutes: tuple[float, float] | None = None
+    into: str = ""
+    new: bool = False
+    python: str | None = None
+    installer: str = "pip"
+    network: str | None = None
+    wont: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
 class Journey(Document, frozen=True, kw_only=True):
-    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it."""
+    """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it.
+
+    ``card`` is what was told before the question; ``keeps`` are files that keep other packages from replacing torch.
+    """
 
     goal: str
     arrived: bool
@@ -40,6 +71,8 @@ class Journey(Document, frozen=True, kw_only=True):
     failure: BuildFailure | None = None
     python: str | None = None
     report: str | None = None
+    card: Card | None = None
+    keeps: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
 
 

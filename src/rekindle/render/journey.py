@@ -6,6 +6,8 @@ from pathlib import Path
 
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Journey, Leg
+from rekindle.model.spoken import spoken_seconds
+from rekindle.render.card import show_card
 from rekindle.render.screen import Screen, printable
 
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
@@ -17,14 +19,20 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     width = max((len(leg.name) for leg in journey.legs), default=0)
     for leg in journey.legs:
         screen.entry(f"{leg.name:<{width}}  {_time(leg)} ", leg.detail, status=_MARK[leg.status])
+    if journey.card is not None and journey.report is None:  # a dry run
+        screen.section("What a yes brings")
+        show_card(journey.card, screen)
     if journey.failure is not None:
         _failure(journey.failure, screen)
+    if journey.report is None:
+        return
     screen.section("Where everything lies")
     places = [
         ("workspace", journey.workspace),
         ("wheel", journey.wheel),
         ("python", journey.python),
         ("report", journey.report),
+        *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
     screen.rows([(name, _short(place, journey.workspace)) for name, place in places if place])
     if journey.next:
@@ -50,7 +58,7 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
 
 
 def _time(leg: Leg) -> str:
-    return "   kept" if leg.status == "kept" else f"{leg.seconds:5.1f} s"
+    return ("kept" if leg.status == "kept" else spoken_seconds(leg.seconds)).rjust(7)
 
 
 def _short(place: str, workspace: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rekindle.model.plan import Plan, WhyNot
+from rekindle.model.spoken import spoken_minutes
 from rekindle.render.screen import Screen
 
 _SHOWN_REASONS = 5
@@ -101,7 +102,7 @@ def _recipe(plan: Plan, screen: Screen) -> None:
     if recipe.minutes:
         low, high = recipe.minutes
         screen.line(
-            f"  about {low}–{high} minutes, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
+            f"  about {spoken_minutes(low, high)}, {recipe.disk_gib:g} GiB of disk, {recipe.memory_gib:g} GiB of memory"
         )
     if recipe.losses:
         screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")

@@ -94,6 +94,14 @@ class Screen:
         for row in rows[1:]:
             self.line(f"{pad}  {' ' * len(head)} {row}")
 
+    def hanging(self, head: str, text: str, *, indent: int = 2) -> None:
+        """A label (already padded) whose text hangs under its own beginning."""
+        room = max(24, self.width - indent - 2 - len(head))
+        rows = textwrap.wrap(printable(text), room, break_long_words=False, break_on_hyphens=False) or [""]
+        self.line(f"{' ' * indent}{self.style(head, 'dim')}  {rows[0]}")
+        for row in rows[1:]:
+            self.line(f"{' ' * (indent + len(head) + 2)}{row}")
+
     def command(self, text: str) -> None:
         """A line to paste: never wrapped."""
         self.line("  " + self.style(printable(text), "cyan"))

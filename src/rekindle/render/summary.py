@@ -11,6 +11,7 @@ from rekindle.model.journey import Installation
 from rekindle.model.machine import Check, Examination
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
+from rekindle.model.spoken import spoken_minutes
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
 
@@ -35,7 +36,8 @@ def summarise_plan(plan: Plan) -> str:
     cost = ""
     if plan.build and plan.build.minutes:
         low, high = plan.build.minutes
-        cost = f" (about {low}–{high} minutes, {plan.build.disk_gib:g} GiB of disk)" if plan.build.disk_gib else ""
+        disk = f", {plan.build.disk_gib:g} GiB of disk" if plan.build.disk_gib else ""
+        cost = f" (about {spoken_minutes(low, high)}{disk})"
     return f"build {what}{python} from source{cost}"
 
 

@@ -70,6 +70,7 @@ def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stages:
     monkeypatch.setattr(up, "doctor", answers("doctor", lambda: machine))
     monkeypatch.setattr(up, "make_plan", answers("plan", lambda: stages.plan))
     monkeypatch.setattr(up, "build_checks", answers("check", lambda: ()))
+    monkeypatch.setattr(up, "look_for_network", answers("network", lambda: None))
     monkeypatch.setattr(from_source, "source_fetch", answers("fetch", lambda: stages.tree))
     monkeypatch.setattr(from_source, "source_patch", answers("patch", lambda: stages.tree))
     monkeypatch.setattr(from_source, "build_one", answers("build", lambda: stages.built))
@@ -99,7 +100,8 @@ def test_a_dry_run_stops_after_the_plan(stages: Stages, tmp_path: Path) -> None:
     journey = go(tmp_path, dry_run=True)
     assert journey.arrived and "dry run" in journey.verdict
     assert not {"fetch", "build"} & set(stages.asked)
-    assert Path(journey.report or "").is_file()
+    assert journey.report is None and not (tmp_path / "w").exists()
+    assert journey.card is not None and journey.card.new and "compiled here" in journey.card.what[0]
 
 
 def test_without_a_yes_nothing_is_done(stages: Stages, tmp_path: Path) -> None:

@@ -16,9 +16,11 @@ import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.api.journey.installed import disagreements, look_into
-from rekindle.api.journey.resolve import exact, groups_of, lock_lines, resolve
+from rekindle.api.journey.installer import Installer
+from rekindle.api.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.places import note_made
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.venv import python_of
@@ -66,19 +68,29 @@ def find_python(machine: Machine, wanted: str | None) -> str:
     )
 
 
-def make_environment(python: str, folder: Path, log: Path) -> Path:
-    """A virtual environment, made once."""
+def make_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:
+    """A virtual environment, made once, with our mark in it."""
     exe = python_of(folder)
     if not exe.exists():
-        _run([python, "-m", "venv", str(folder)], log, None)
+        _run(installer.make_environment(python, str(folder)), log, None)
+        note_made("environment", folder)
     return exe
 
 
 def foresee(
-    host: Host, python: str, requests: Sequence[Request], *, fresh: bool, substituted: bool
+    host: Host,
+    python: str,
+    requests: Sequence[Request],
+    installer: Installer = Installer(),  # noqa: B008 (frozen)
+    *,
+    fresh: bool,
+    substituted: bool,
 ) -> tuple[tuple[Package, ...] | None, ...]:
     """What each group of requests would bring; None for a group where this pip cannot tell."""
-    return tuple(resolve(host, python, group, fresh=fresh, substituted=substituted) for group in groups_of(requests))
+    return tuple(
+        resolve(host, python, group, fresh=fresh, substituted=substituted, installer=installer)
+        for group in groups_of(requests)
+    )
 
 
 def install(
@@ -89,14 +101,15 @@ def install(
     foreseen: Sequence[tuple[Package, ...] | None],
     workspace: Workspace,
     progress: Progress,
+    installer: Installer = Installer(),  # noqa: B008 (frozen)
 ) -> Installation:
     """Install exactly what was foreseen, by digest, and compare the environment with it afterwards."""
     log = workspace.new_log("install")
     brought = tuple(_brought(request) for request in requests if request.url and Path(request.url).is_file())
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
-        for words in _commands(group, packages, brought, log):
-            _run([python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", *words], log, progress)
+        for words in _commands(group, packages, brought, log, installer):
+            _run(installer.install(host, python, words), log, progress)
     after = look_into(host, python)
     told = None
     if all(packages is not None for packages in foreseen):
@@ -128,11 +141,16 @@ def _brought(request: Request) -> Package:
 
 
 def _commands(
-    group: Sequence[Request], packages: tuple[Package, ...] | None, brought: Sequence[Package], log: Path
+    group: Sequence[Request],
+    packages: tuple[Package, ...] | None,
+    brought: Sequence[Package],
+    log: Path,
+    installer: Installer,
 ) -> list[list[str]]:
     """What follows ``pip install``. Known digests go into a file of requirements that pip holds every file against."""
-    place = [*(("--index-url", group[0].index) if group[0].index else ())]
-    place += [*(("-f", group[0].links) if group[0].links else ())]
+    place = place_words(group[0], installer)
+    # pip's == takes 2.7.1+cu126 for 2.7.1; uv knows no ===, but holds every file against its digest.
+    same = "==" if installer.uv else "==="
     if packages is None:
         return [[*(exact(request) for request in group), *place]]
     own = {str(canonicalize_name(request.name)) for request in group if request.url}
@@ -140,16 +158,17 @@ def _commands(
     commands = []
     if listed and all(one.sha256 for one in listed):
         lock = log.with_name(f"{log.stem}-{len(listed)}-packages.txt")
-        write_atomically(lock, lock_lines(listed))
+        write_atomically(lock, lock_lines(listed, same=same))
         commands.append(["--no-deps", "--require-hashes", "-r", str(lock), *place])
     elif listed:
-        commands.append(["--no-deps", *(f"{one.name}==={one.version}" for one in listed), *place])
+        commands.append(["--no-deps", *(f"{one.name}{same}{one.version}" for one in listed), *place])
     # A wheel of ours goes in by its place, over whatever bears its name.
+    again = ["--reinstall"] if installer.uv else ["--force-reinstall"]
     for one in brought:
         if one.name in own:
             lock = log.with_name(f"{log.stem}-{one.name}.txt")
             write_atomically(lock, f"{one.name} @ {one.url} --hash=sha256:{one.sha256}\n")
-            commands.append(["--no-deps", "--force-reinstall", "--require-hashes", "-r", str(lock)])
+            commands.append(["--no-deps", *again, "--require-hashes", "-r", str(lock)])
     return commands
 
 

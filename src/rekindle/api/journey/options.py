@@ -11,15 +11,21 @@ from rekindle.model.verify import Level
 
 @dataclass(frozen=True, kw_only=True)
 class UpOptions:
-    """``python`` is an interpreter that gets torch itself; without it an environment is made in the workspace.
+    """``python`` is an interpreter that gets torch itself, or a release (``3.12``) for an environment that is made:
+    at ``venv``, or in the workspace. ``installer`` is pip or uv; ``find_links`` are folders or pages of wheels looked
+    through besides, ``offline`` asks no index at all.
 
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
     build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
-    ``target`` builds only that and stops; ``dry_run`` stops after the plan and what it asks of this machine.
+    ``target`` builds only that and stops; ``dry_run`` stops after the plan and its card, and writes nothing.
     """
 
     wish: Wish
     python: str | None = None
+    venv: Path | None = None
+    installer: str | None = None
+    find_links: tuple[str, ...] = ()
+    offline: bool = False
     index: str | None = None
     torch_only: bool = False
     source: Path | None = None

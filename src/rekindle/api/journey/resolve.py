@@ -6,6 +6,7 @@ pinned to the build itself, and an index that does not have it is a refusal, nev
 
 from __future__ import annotations
 
+import functools
 import json
 import tempfile
 import urllib.parse
@@ -17,10 +18,12 @@ from typing import Any
 import msgspec
 from packaging.utils import canonicalize_name
 
+from rekindle.api.journey.installer import Installer, pip_of
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.protocol import Completed, Host
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
+from rekindle.model.spoken import spoken_bytes
 
 RESOLVE_SECONDS = 3600.0
 HEAD_SECONDS = 10.0
@@ -45,17 +48,24 @@ def groups_of(requests: Sequence[Request]) -> list[list[Request]]:
 
 
 def resolve(
-    host: Host, python: str, group: Sequence[Request], *, fresh: bool, substituted: bool
+    host: Host,
+    python: str,
+    group: Sequence[Request],
+    *,
+    fresh: bool,
+    substituted: bool,
+    installer: Installer = Installer(),  # noqa: B008 (frozen)
 ) -> tuple[Package, ...] | None:
     """The packages that would come; None where this Python's pip is too old to tell, or missing.
 
     ``fresh`` asks for an empty environment. ``substituted``: the index is not the plan's own. An index of one flavour
     may leave the local part out of its names; of any other index only the exact build is taken.
     """
-    done, report = _ask(host, python, [exact(request) for request in group], group[0], fresh=fresh)
+    asking = functools.partial(_ask, host, python, where=group[0], fresh=fresh, installer=installer)
+    done, report = asking([exact(request) for request in group])
     if not done.ok and not substituted and group[0].index and "No matching distribution" in done.err:
         plain = [exact(request, plain=True) for request in group]
-        again, other = _ask(host, python, plain, group[0], fresh=fresh)
+        again, other = asking(plain)
         done, report = (again, other) if again.ok else (done, report)
     if any(words in done.err for words in _CANNOT_TELL):
         return None
@@ -69,16 +79,30 @@ def resolve(
     return tuple(msgspec.structs.replace(one, bytes=size_of(one.url)) for one in found)
 
 
-def _ask(host: Host, python: str, words: Sequence[str], where: Request, *, fresh: bool) -> tuple[Completed, bytes]:
+def place_words(where: Request, installer: Installer) -> list[str]:
+    """Where pip and uv are to look for a group of requests."""
+    index = where.index if not installer.offline else None
+    return [
+        *(("--index-url", index) if index else ()),
+        *(("-f", where.links) if where.links else ()),
+        *installer.places,
+    ]
+
+
+def _ask(
+    host: Host, python: str, words: Sequence[str], *, where: Request, fresh: bool, installer: Installer
+) -> tuple[Completed, bytes]:
     """pip's own resolver, and its report; the report of a CUDA torch with all its packages has megabytes."""
-    place = [*(("--index-url", where.index) if where.index else ()), *(("-f", where.links) if where.links else ())]
     with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
         report = Path(folder) / "report.json"
         argv = [
-            python, "-m", "pip", "install", "--dry-run", "--quiet", "--disable-pip-version-check", "--no-input",
-            *(["--ignore-installed"] if fresh else []), "--report", str(report), *words, *place,
+            "install", "--dry-run", "--quiet", "--disable-pip-version-check", "--no-input",
+            *(["--ignore-installed"] if fresh else []), "--report", str(report), *words,
+            *place_words(where, installer),
         ]  # fmt: skip
-        done = host.run(argv, timeout=RESOLVE_SECONDS)
+        done = host.run([python, "-m", "pip", *argv], timeout=RESOLVE_SECONDS)
+        if "No module named pip" in done.err and (other := pip_of(host, python))[0] != python:
+            done = host.run([*other, *argv], timeout=RESOLVE_SECONDS)
         return done, report.read_bytes() if report.is_file() else b""
 
 
@@ -134,17 +158,22 @@ def told(packages: Sequence[Package]) -> str:
         return "nothing new is needed"
     known = [one.bytes for one in packages if one.bytes is not None]
     unknown = len(packages) - len(known)
-    size = _size(sum(known)) + (f" and {unknown} of unknown size" if unknown else "") if known else "of unknown size"
-    large = sorted(packages, key=lambda one: -(one.bytes or 0))[:4]
-    names = ", ".join(f"{one.name} {one.version}" + (f" ({_size(one.bytes)})" if one.bytes else "") for one in large)
-    more = f" and {len(packages) - len(large)} smaller" if len(packages) > len(large) else ""
-    return f"{len(packages)} packages, {size} to fetch: {names}{more}"
+    size = (
+        spoken_bytes(sum(known)) + (f" and {unknown} of unknown size" if unknown else "")
+        if known
+        else "of unknown size"
+    )
+    names = largest(packages)
+    more = f" and {len(packages) - len(names)} smaller" if len(packages) > len(names) else ""
+    return f"{len(packages)} packages, {size} to fetch: {', '.join(names)}{more}"
 
 
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+def largest(packages: Sequence[Package]) -> tuple[str, ...]:
+    """The four largest by name, with their sizes where they are known."""
+    rows = sorted(packages, key=lambda one: -(one.bytes or 0))[:4]
+    return tuple(f"{one.name} {one.version}" + (f" ({spoken_bytes(one.bytes)})" if one.bytes else "") for one in rows)
 
 
-def lock_lines(packages: Sequence[Package]) -> str:
+def lock_lines(packages: Sequence[Package], *, same: str = "===") -> str:
     """A requirements file that names each package by its digest: what is installed is what was told."""
-    return "".join(f"{one.name}==={one.version} --hash=sha256:{one.sha256}\n" for one in packages)
+    return "".join(f"{one.name}{same}{one.version} --hash=sha256:{one.sha256}\n" for one in packages)

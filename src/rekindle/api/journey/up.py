@@ -19,11 +19,15 @@ from rekindle.api.build import build_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
+from rekindle.api.journey.after import next_steps, write_keeps
+from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless
 from rekindle.api.journey.companions import build_companions
 from rekindle.api.journey.from_source import build_from_source
 from rekindle.api.journey.installed import look_into
+from rekindle.api.journey.installer import Installer, choose_installer
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.report import reported
+from rekindle.api.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.verify import verify
@@ -32,13 +36,14 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
-from rekindle.host.venv import python_of
+from rekindle.host.pip_settings import read_pip_settings
+from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
-from rekindle.model.journey import Installation, Journey, Package
+from rekindle.model.journey import Card, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
-from rekindle.model.plan import Plan, Request, Wish
+from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import (
@@ -48,13 +53,16 @@ from rekindle.render.summary import (
     summarise_plan,
     summarise_proof,
 )
+from rekindle.source.origins import upstream
 
-# The plan, and what would be fetched: asking for that may take a while, so it is asked only before a question.
-Confirm = Callable[[Plan, Callable[[], str]], bool]
+# The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
+Confirm = Callable[[Plan, Callable[[], Card]], bool]
 
 
 def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
-    """Walk, with the workspace held, and write the report."""
+    """Walk, with the workspace held, and write the report; a dry run holds and writes nothing."""
+    if options.dry_run:
+        return _walk(workspace, options, progress, confirm)
     with workspace.lock("up", wait=3600.0, say=progress.note):
         return reported(_walk(workspace, options, progress, confirm))
 
@@ -64,33 +72,30 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     where = str(workspace.root)
     examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where), summarise_machine)
     machine = examined.machine
-    write_atomically(workspace.machine, encode(machine))
-    wish = _wish_for(options)
+    asked = wanted_python(LiveHost(), options)
+    wish = options.wish if asked is None else msgspec.structs.replace(options.wish, python=options.wish.python or asked)
     plan = walk.leg("plan", "which torch runs here", lambda: make_plan(machine, wish), summarise_plan)
-    write_atomically(workspace.plan, encode(plan))
-    mark_made(plan)
+    if not options.dry_run:
+        write_atomically(workspace.machine, encode(machine))
+        write_atomically(workspace.plan, encode(plan))
+        mark_made(plan)
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
         return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
-    if plan.answer == "build" and not story.is_done():
+    if story.is_done():
+        return story.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else story.go()
+    if plan.answer == "build":
         refuse_unready(walk.leg("check", "what the build asks of this machine", story.check, summarise_checks))
     if options.dry_run:
-        return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was changed)")
-    if not story.is_done() and not confirm(plan, story.announcement):
+        story.card = story.make_card()
+        return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was written)")
+    if not confirm(plan, story.hopeful_card):
         raise BadInput(
             f"nothing was done: {summarise_plan(plan)} needs a yes",
             remedy="answer y, or give --yes where nobody can answer",
         )
-    return story.install() if plan.answer == "install" else story.build()
-
-
-def _wish_for(options: UpOptions) -> Wish:
-    if options.python is None or options.wish.python is not None:
-        return options.wish
-    version = LiveHost().run([options.python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], timeout=30.0)
-    if not version.ok:
-        raise BadInput(f"{options.python} is no Python that runs here", remedy="give a path with --python EXE")
-    return msgspec.structs.replace(options.wish, python=version.out.strip())
+    story.hopeful_card()
+    return story.go()
 
 
 @dataclass(kw_only=True)
@@ -103,6 +108,8 @@ class _Story:
     progress: Progress
     machine: Machine
     plan: Plan
+    card: Card | None = None
+    keeps: tuple[str, ...] = ()
     _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
 
     @property
@@ -115,8 +122,20 @@ class _Story:
         )
 
     @property
+    def target(self) -> Target:
+        return target_of(self.options, self.environment)
+
+    @property
     def python(self) -> str:
-        return self.options.python or str(python_of(self.environment))
+        return self.target.python
+
+    @functools.cached_property
+    def installer(self) -> Installer:
+        options = self.options
+        return choose_installer(options.installer, links=options.find_links, offline=options.offline)
+
+    def go(self) -> Journey:
+        return self.install() if self.plan.answer == "install" else self.build()
 
     @property
     def inputs(self) -> str:
@@ -137,27 +156,59 @@ class _Story:
     def requests(self) -> tuple[Request, ...]:
         return installing.wanted_from(self.plan.requests, index=self.options.index, torch_only=self.options.torch_only)
 
-    def announcement(self) -> str:
-        """Packages and sizes, before anything is fetched; empty for a build, whose cost the plan tells."""
-        if self.plan.answer != "install":
-            return ""
-        foreseen = self._foresee(self.requests)
-        if any(group is None for group in foreseen):
-            return "this pip cannot tell sizes beforehand"
-        return resolve.told([one for group in foreseen for one in group or ()])
+    def hopeful_card(self) -> Card:
+        """The card, made once; what cannot end well ends here."""
+        if self.card is None:
+            self.card = self.make_card()
+            refuse_hopeless(self.card)
+        return self.card
+
+    def make_card(self) -> Card:
+        """What a yes means. An index that cannot be reached is found out first: pip would try for minutes."""
+        places = self._places()
+        network = None if self.options.offline else look_for_network(places)
+        requests: tuple[Request, ...] = ()
+        packages: tuple[Package, ...] | None = None
+        if self.plan.answer == "install":
+            requests = self.requests
+            foreseen = self._foresee(requests) if network is None else (None,)
+            if all(group is not None for group in foreseen):
+                packages = tuple(one for group in foreseen for one in group or ())
+        return make_card(
+            self.plan, requests, packages, self.target,
+            places=places or self.options.find_links, network=network, installer=self.installer.name,
+        )  # fmt: skip
+
+    def _places(self) -> tuple[str, ...]:
+        """Where things would be fetched from, as far as that is known beforehand."""
+        if self.options.offline:
+            return self.options.find_links
+        if self.plan.answer == "build":
+            if self.options.source or self.plan.build is None or self.plan.build.origin not in ("git", "tarball"):
+                return ()
+            tree = self.workspace.source / f"torch-{(self.plan.torch or '').split('+')[0]}"
+            return () if tree.exists() else (upstream("torch").git,)
+        places = dict.fromkeys(one.links or one.index for one in self.requests if not one.url and one.version)
+        own = read_pip_settings(LiveHost()).index if None in places else None
+        return tuple(place or own or "" for place in places if place or own)
 
     def _foresee(self, requests: tuple[Request, ...]) -> tuple[tuple[Package, ...] | None, ...]:
         """Asked once. Before the environment is there its base answers for an empty one."""
         if requests not in self._foreseen:
-            there = Path(self.python).exists()
-            python = self.python if there else installing.find_python(self.machine, self.plan.python)
+            there = self.target.exists
+            python = self.python if there else self.base
             found = installing.foresee(
-                LiveHost(), python, requests, fresh=not there, substituted=self.options.index is not None
-            )
+                LiveHost(), python, requests, self.installer, fresh=not there,
+                substituted=self.options.index is not None,
+            )  # fmt: skip
             if not there and any(group is None for group in found):
                 return found  # the environment's own pip may know more
             self._foreseen[requests] = found
         return self._foreseen[requests]
+
+    @functools.cached_property
+    def base(self) -> str:
+        return base_python(LiveHost(), self.machine, self.options, self.plan.python)
 
     def install(self) -> Journey:
         return self._proved(self._installed(self.requests, self.inputs), None)
@@ -169,9 +220,9 @@ class _Story:
     @property
     def build_python(self) -> str:
         """The interpreter that gets the wheel."""
-        if self.options.python:
-            return self.options.python
-        return installing.find_python(self.machine, self.plan.python) if self.plan.python else sys.executable
+        if self.target.exists:
+            return self.python
+        return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
         wheel = build_from_source(
@@ -194,25 +245,36 @@ class _Story:
         """Kept only while the environment is exactly as the install left it."""
 
         def make() -> Installation:
-            if self.options.python is None:
-                base = installing.find_python(self.machine, self.plan.python)
-                installing.make_environment(base, self.environment, self.workspace.new_log("environment"))
+            target = self.target
+            if target.folder is not None and not target.exists:
+                log = self.workspace.new_log("environment")
+                installing.make_environment(self.installer, self.base, target.folder, log)
             foreseen = self._foresee(requests)
             if all(group is not None for group in foreseen):
                 self.progress.note(resolve.told([one for group in foreseen for one in group or ()]))
             try:
                 return installing.install(
-                    LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress)
-                )
+                    LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress),
+                    self.installer,
+                )  # fmt: skip
             except StageFailed:
-                if self.options.python is None:
-                    shutil.rmtree(self.environment, ignore_errors=True)
+                if target.folder is not None and (not target.exists or target.folder == self.environment):
+                    shutil.rmtree(target.folder, ignore_errors=True)
                 raise
 
-        return self.walk.kept_leg(
+        installed = self.walk.kept_leg(
             "install", f"into {self.python}", Installation, inputs, make, summarise_installation,
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )  # fmt: skip
+        self.keeps = write_keeps(self._keep_folder, requests, installed)
+        return installed
+
+    @property
+    def _keep_folder(self) -> Path:
+        """Beside the environment that is ours; never inside one that was there before."""
+        folder = self.target.folder
+        ours = folder is not None and (folder / MARK).is_file()
+        return folder / "rekindle" if folder is not None and ours else self.workspace.root / "keep"
 
     def _fingerprint(self) -> str:
         return look_into(LiveHost(), self.python).fingerprint
@@ -263,7 +325,7 @@ class _Story:
         failure: BuildFailure | None = None,
         sha256: str | None = None,
     ) -> Journey:
-        use = (f"{self.python} -c 'import torch; print(torch.__version__)'",) if proof and proof.good else ()
+        use = next_steps(self.target, self.keeps) if proof and proof.good else ()
         return Journey(
             goal=f"torch {self.plan.torch}" if self.plan.torch else "a torch",
             arrived=arrived,
@@ -277,6 +339,8 @@ class _Story:
             wheel=str(wheel) if wheel else None,
             wheel_sha256=sha256,
             python=self.python if proof else None,
-            report=str(self.workspace.reports / "report.html"),
+            report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
+            card=self.card,
+            keeps=self.keeps,
             next=use or (() if arrived else ("rekindle plan -v",)),
         )

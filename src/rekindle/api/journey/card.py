@@ -1,0 +1,108 @@
+"""The card before the question: what a yes brings, measured where it can be, said to be unknown where it cannot."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from rekindle.api.journey.resolve import largest
+from rekindle.api.journey.target import Target
+from rekindle.compat.backend import Name
+from rekindle.compat.resources import use_disk_gib
+from rekindle.errors import NotReady, StageFailed
+from rekindle.facts import load_facts
+from rekindle.host.network import why_unreachable
+from rekindle.model.journey import Card, Package
+from rekindle.model.plan import Alternative, Plan, Request
+from rekindle.model.size import GIB
+from rekindle.model.spoken import spoken_bytes
+
+_SHOWN = 6
+
+
+def make_card(
+    plan: Plan,
+    requests: Sequence[Request],
+    packages: Sequence[Package] | None,
+    target: Target,
+    *,
+    places: Sequence[str],
+    network: str | None,
+    installer: str,
+) -> Card:
+    """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead."""
+    build = plan.build if plan.answer == "build" else None
+    known = [one.bytes for one in packages or () if one.bytes is not None]
+    return Card(
+        what=_what(plan, requests),
+        places=tuple(places),
+        packages=None if packages is None else len(packages),
+        download_bytes=sum(known) if packages is not None and (known or not packages) else None,
+        download_unknown=len(packages or ()) - len(known),
+        largest=largest(packages or ()),
+        disk_gib=build.disk_gib if build else use_disk_gib(_backend(plan), load_facts()),
+        disk_free_gib=free_gib(target.folder or Path(target.python)),
+        memory_gib=build.memory_gib if build else None,
+        minutes=build.minutes if build else None,
+        into=str(target.folder or target.python),
+        new=not target.exists,
+        python=plan.python,
+        installer=installer,
+        network=network,
+        wont=tuple(warning.text for warning in plan.warnings),
+        others=tuple(_other(one) for one in plan.alternatives[:_SHOWN]),
+    )
+
+
+def free_gib(place: Path) -> float | None:
+    """The room on the disk that a place lies on, or will."""
+    there = place.absolute()
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    try:
+        return round(shutil.disk_usage(there).free / GIB, 1)
+    except OSError:
+        return None
+
+
+def look_for_network(places: Sequence[str]) -> str | None:
+    """Why one of these addresses cannot be reached; None where all answer."""
+    for place in dict.fromkeys(places):
+        if (why := why_unreachable(place)) is not None:
+            return f"{place} does not answer: {why}"
+    return None
+
+
+def refuse_hopeless(card: Card) -> None:
+    """What cannot end well is not begun: no way to the place, or a disk that cannot hold even the files."""
+    if card.network:
+        raise StageFailed(
+            f"no network: {card.network}",
+            remedy="connect (or set HTTPS_PROXY) and run the same command again; or fetch from a mirror with "
+            "--index URL, from a folder of wheels with --find-links DIR, and ask no index with --offline",
+        )
+    need = 2 * (card.download_bytes or 0)  # the files, and once more unpacked: never less than that
+    if card.disk_free_gib is not None and card.disk_free_gib * GIB < need:
+        raise NotReady(
+            f"{spoken_bytes(card.disk_free_gib * GIB)} are free at {card.into}, and the files alone take "
+            f"{spoken_bytes(need)}",
+            remedy="make room ('rekindle clean' removes what earlier runs left), or name another place with --venv",
+        )
+
+
+def _what(plan: Plan, requests: Sequence[Request]) -> tuple[str, ...]:
+    if plan.answer == "build":
+        name = f"torch {plan.torch}" + (f" for {' '.join(plan.arch_list)}" if plan.arch_list else "")
+        kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
+        return (f"{name}{kit}, compiled here",)
+    return tuple(f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests)
+
+
+def _backend(plan: Plan) -> Name:
+    return "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
+
+
+def _other(other: Alternative) -> str:
+    what = f"{other.answer} torch {other.torch or '?'}" + (f"+{other.variant}" if other.variant else "")
+    return f"{what}: {other.why}"

@@ -1,0 +1,70 @@
+"""Sizes, durations and ages as people say them: ``3.4 to 6.7 hours``, ``205 MB``, ``2 days``."""
+
+from __future__ import annotations
+
+
+def spoken_bytes(count: float) -> str:
+    """Decimal, as downloads and disks are sold: ``205 MB``, ``2.5 GB``."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * size:
+            shown = count / size
+            return f"{shown:.1f} {unit}" if shown < 9.95 and unit != "kB" else f"{shown:.0f} {unit}"
+    return f"{count:.0f} bytes"
+
+
+def spoken_minutes(low: float, high: float) -> str:
+    """A range in one unit: ``40 to 90 minutes``, ``3.4 to 6.7 hours``, ``2 to 3 days``."""
+    unit, size = _unit(high * 60)
+    first, last = _count(low * 60 / size), _count(high * 60 / size)
+    if first == last:
+        return f"{last} {unit if last != '1' else unit[:-1]}"
+    return f"{first} to {last} {unit}"
+
+
+def spoken_seconds(seconds: float) -> str:
+    """One duration: ``0.4 s``, ``42 s``, ``3 min 20 s``, ``5 h 04 min``, ``2 days``."""
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        minutes, rest = divmod(whole, 60)
+        return f"{minutes} min {rest:02d} s" if minutes < 10 and rest else f"{round(whole / 60)} min"
+    if whole < 2 * 86400:
+        hours, rest = divmod(round(whole / 60), 60)
+        return f"{hours} h {rest:02d} min"
+    return f"{round(whole / 86400)} days"
+
+
+def spoken_age(seconds: float) -> str:
+    """How long ago, roughly: ``just now``, ``5 minutes``, ``3 hours``, ``12 days``."""
+    if seconds < 60:
+        return "just now"
+    unit, size = _unit(seconds)
+    count = int(seconds // size)
+    return f"{count} {unit if count != 1 else unit[:-1]} ago"
+
+
+def spoken_left(seconds: float) -> str:
+    """A time left, no finer than it can be known: an estimate near its end says so instead of a number."""
+    if seconds < 10:
+        return "almost done"
+    if seconds < 90:
+        return f"about {round(seconds / 10) * 10:.0f} s left"
+    if seconds < 5400:
+        minutes = round(seconds / 60)
+        return f"about {minutes} minute{'s' if minutes != 1 else ''} left"
+    hours = seconds / 3600
+    return f"about {_count(hours)} hours left" if hours < 36 else f"about {round(hours / 24)} days left"
+
+
+def _unit(seconds: float) -> tuple[str, float]:
+    for unit, size, from_ in (("days", 86400.0, 2 * 86400), ("hours", 3600.0, 7200), ("minutes", 60.0, 60)):
+        if seconds >= from_:
+            return unit, size
+    return ("minutes", 60.0)
+
+
+def _count(number: float) -> str:
+    return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}"

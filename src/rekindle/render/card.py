@@ -1,0 +1,81 @@
+"""The card before the question: one screen that says what a yes brings."""
+
+from __future__ import annotations
+
+from rekindle.model.journey import Card
+from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
+from rekindle.render.screen import Screen
+
+_LINE_BITS = 100e6  # a usual line at home; the card says that it is assumed
+_SHOWN = 3
+
+
+def show_card(card: Card, screen: Screen) -> None:
+    rows = [("what", ", ".join(card.what))]
+    if card.places:
+        rows.append(("from", ", ".join(card.places)))
+    rows.append(("download", _download(card)))
+    rows.append(("disk", _disk(card)))
+    if card.memory_gib:
+        rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
+    rows.append(("time", _time(card)))
+    rows.append(("into", _into(card)))
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        screen.hanging(name.ljust(width), text)
+    if card.network:
+        screen.bullet(f"no network: {card.network}", status="fail")
+    _several("Will not work, or not well, on this machine", card.wont, screen)
+    _several("Other choices", card.others, screen)
+
+
+def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
+    if not texts:
+        return
+    screen.section(title)
+    shown = texts if screen.verbosity else texts[:_SHOWN]
+    for text in shown:
+        screen.bullet(text)
+    if len(texts) > len(shown):
+        screen.bullet(f"and {len(texts) - len(shown)} more (-v shows all)", status="skip")
+
+
+def _download(card: Card) -> str:
+    if card.memory_gib is not None or card.minutes is not None:
+        return "the sources with their third parties; how much is not known beforehand" if card.places else "nothing"
+    if card.network:
+        return "not known: the index cannot be asked"
+    if card.packages is None:
+        return "this installer cannot tell sizes beforehand"
+    if not card.packages:
+        return "nothing new is needed"
+    size = "of unknown size" if card.download_bytes is None else spoken_bytes(card.download_bytes)
+    more = f" and {card.download_unknown} of unknown size" if card.download_unknown and card.download_bytes else ""
+    names = f": {', '.join(card.largest)}" if card.largest else ""
+    rest = f" and {card.packages - len(card.largest)} smaller" if card.packages > len(card.largest) else ""
+    plural = "" if card.packages == 1 else "s"
+    return f"{card.packages} package{plural}, {size}{more}{names}{rest}"
+
+
+def _disk(card: Card) -> str:
+    need = f"about {card.disk_gib:g} GiB" if card.disk_gib else "not known"
+    if card.disk_free_gib is None:
+        return need
+    tight = card.disk_gib is not None and card.disk_free_gib < card.disk_gib
+    return f"{need}; {'only ' if tight else ''}{card.disk_free_gib:g} GiB free there"
+
+
+def _time(card: Card) -> str:
+    if card.minutes:
+        return f"{spoken_minutes(*card.minutes)} of compiling (an estimate); Ctrl-C is safe, the same command continues"
+    if card.network or card.packages is None:
+        return "not known: it depends on the download"
+    if not card.download_bytes:
+        return "as long as the download takes" if card.packages else "seconds: nothing is fetched"
+    line = spoken_seconds(card.download_bytes * 8 / _LINE_BITS)
+    return f"the download takes {line} on a line of 100 Mbit/s; then it is unpacked and proven"
+
+
+def _into(card: Card) -> str:
+    python = f", Python {card.python}" if card.python else ""
+    return f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"

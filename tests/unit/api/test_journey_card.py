@@ -1,0 +1,129 @@
+"""The card before the question, the interpreter that is meant, and the lines for afterwards."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle.api.journey.after import activate_line, next_steps
+from rekindle.api.journey.card import make_card, refuse_hopeless
+from rekindle.api.journey.options import UpOptions
+from rekindle.api.journey.target import Target, base_python, is_version, target_of, wanted_python
+from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
+from rekindle.host.live import LiveHost
+from rekindle.model.journey import Card, Package
+from rekindle.model.machine import Machine, Os
+from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
+from rekindle.render.card import show_card
+from rekindle.render.screen import Screen
+
+INDEX = "https://example.org/whl/cu126"
+PLAN = Plan(
+    answer="install", torch="2.14.1", variant="cu126", cuda="12.6", python="3.12",
+    warnings=(Reason(code="no-compile", text="torch.compile does not work on this card."),),
+    alternatives=(Alternative(answer="install", torch="2.15.0", variant="cpu", why="without the card"),),
+)  # fmt: skip
+REQUESTS = (Request(name="torch", version="2.14.1+cu126", index=INDEX),)
+PACKAGES = (
+    Package(name="torch", version="2.14.1+cu126", bytes=900_000_000),
+    Package(name="cublas", version="12.6", bytes=600_000_000),
+    Package(name="sympy", version="1.13"),
+)
+
+
+def card_of(plan: Plan = PLAN, packages: tuple[Package, ...] | None = PACKAGES, network: str | None = None) -> Card:
+    target = Target(python="/e/bin/python", folder=Path("/e"), exists=False)
+    return make_card(plan, REQUESTS, packages, target, places=(INDEX,), network=network, installer="pip")
+
+
+def shown(card: Card, width: int = 100) -> str:
+    import io
+
+    out = io.StringIO()
+    show_card(card, Screen(out, width=width))
+    return out.getvalue()
+
+
+def test_the_card_says_what_from_where_how_much_where_to_what_not_and_what_else() -> None:
+    text = shown(card_of())
+    for words in (
+        "torch 2.14.1+cu126", INDEX, "3 packages, 1.5 GB and 1 of unknown size", "torch 2.14.1+cu126 (900 MB)",
+        "about 9 GiB", "2 min on a line of 100 Mbit/s", "a new environment, /e, Python 3.12 (with pip)",
+        "torch.compile does not work", "install torch 2.15.0+cpu: without the card",
+    ):  # fmt: skip
+        assert words in text, (words, text)
+
+
+def test_a_build_tells_its_hours_and_its_memory() -> None:
+    recipe = BuildRecipe(source="git", disk_gib=30, memory_gib=4, minutes=(204, 402))
+    plan = Plan(answer="build", torch="2.3.1", cuda="11.8", arch_list=("3.5",), build=recipe)
+    text = shown(card_of(plan, None))
+    assert "torch 2.3.1 for 3.5 with CUDA 11.8, compiled here" in text
+    assert "3.4 to 6.7 hours" in text and "30 GiB" in text and "4 GiB at least" in text
+
+
+@pytest.mark.parametrize("width", [60, 100, 120])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    assert max(map(len, shown(card_of(), width).splitlines())) <= width
+
+
+def test_without_sizes_nothing_is_made_up() -> None:
+    card = card_of(packages=None)
+    assert card.download_bytes is None and card.packages is None
+    assert "cannot tell sizes" in shown(card)
+    assert "not known" in shown(card_of(network="x does not answer"))
+    assert "nothing new is needed" in shown(card_of(packages=()))
+
+
+def test_no_network_and_no_room_end_before_anything_begins() -> None:
+    with pytest.raises(StageFailed, match="no network: x does not answer") as stopped:
+        refuse_hopeless(card_of(network="x does not answer"))
+    assert all(word in (stopped.value.remedy or "") for word in ("--index", "--find-links", "--offline"))
+    just = Card(what=("torch",), download_bytes=1 << 30, disk_free_gib=2.0)
+    refuse_hopeless(just)
+    with pytest.raises(NotReady, match="are free"):
+        refuse_hopeless(Card(what=("torch",), download_bytes=(1 << 30) + 1, disk_free_gib=2.0))
+
+
+@pytest.mark.parametrize("text", ["3", "3.12", "3.12.1", "3.13t"])
+def test_a_version_asks_for_a_python(text: str) -> None:
+    assert is_version(text)
+
+
+@pytest.mark.parametrize("text", ["python3.12", "/usr/bin/python3", "./3.12", "3.12/bin/python", "", None])
+def test_anything_else_names_one(text: str | None) -> None:
+    assert not is_version(text)
+
+
+def test_where_torch_goes(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    assert target_of(UpOptions(wish=Wish()), own).folder == own
+    assert target_of(UpOptions(wish=Wish(), python="3.12"), own).folder == own
+    assert target_of(UpOptions(wish=Wish(), python=sys.executable), own).folder is None
+    given = target_of(UpOptions(wish=Wish(), python=sys.executable, venv=tmp_path / ".venv"), own)
+    assert given.folder == tmp_path / ".venv" and not given.exists
+
+
+def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("")
+    with pytest.raises(BadInput, match="no virtual environment"):
+        wanted_python(LiveHost(), UpOptions(wish=Wish(), venv=tmp_path))
+    assert wanted_python(LiveHost(), UpOptions(wish=Wish(), venv=tmp_path / "new", python="3.12.1")) == "3.12"
+
+
+def test_a_python_that_is_not_there_comes_with_the_way_to_it() -> None:
+    options = UpOptions(wish=Wish(), python="3.7", venv=Path("x"))
+    with pytest.raises(MissingTool, match=r"Python 3\.7") as missing:
+        base_python(LiveHost(), Machine(os=Os(system="linux")), options, None)
+    assert "3.7" in (missing.value.remedy or "")
+
+
+def test_the_lines_for_afterwards_fit_the_shell(tmp_path: Path) -> None:
+    folder = Path("/home/a b/.venv")
+    assert activate_line(folder, shell="/bin/bash", windows=False) == "source '/home/a b/.venv/bin/activate'"
+    assert activate_line(folder, shell="/usr/bin/fish", windows=False).endswith("activate.fish'")
+    assert activate_line(Path("C:/v"), windows=True) == "C:\\v\\Scripts\\activate"
+    steps = next_steps(Target(python="/p", folder=None, exists=True), ["/k/constraints.txt"])
+    assert steps[-1] == "/p -m pip install -c /k/constraints.txt PACKAGE" and "import torch" in steps[0]

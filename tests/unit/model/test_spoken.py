@@ -1,0 +1,53 @@
+"""Sizes and durations as people say them, at the edges of each unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.model.spoken import spoken_age, spoken_bytes, spoken_left, spoken_minutes, spoken_seconds
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (999_499, "999 kB"), (999_500, "1.0 MB"),
+     (9_940_000, "9.9 MB"), (9_960_000, "10 MB"), (205_300_000, "205 MB"), (999_400_000, "999 MB"),
+     (999_600_000, "1.0 GB"), (2_540_000_000, "2.5 GB"), (12_300_000_000, "12 GB")],
+)  # fmt: skip
+def test_bytes(count: float, text: str) -> None:
+    assert spoken_bytes(count) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [(40, 90, "40 to 90 minutes"), (1, 1, "1 minute"), (60, 119, "60 to 119 minutes"), (60, 120, "1 to 2 hours"),
+     (204, 402, "3.4 to 6.7 hours"), (600, 1300, "10 to 22 hours"), (1440, 2880, "1 to 2 days")],
+)  # fmt: skip
+def test_a_range_is_in_one_unit(low: float, high: float, text: str) -> None:
+    assert spoken_minutes(low, high) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.04, "0.0 s"), (9.94, "9.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.6, "1 min"), (200, "3 min 20 s"),
+     (600, "10 min"), (3599, "60 min"), (3600, "1 h 00 min"), (18240, "5 h 04 min"), (172800, "2 days")],
+)  # fmt: skip
+def test_one_duration(seconds: float, text: str) -> None:
+    assert spoken_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "almost done"), (9.9, "almost done"), (10, "about 10 s left"), (85, "about 80 s left"),
+     (90, "about 2 minutes left"), (5399, "about 90 minutes left"), (5400, "about 1.5 hours left"),
+     (200_000, "about 2 days left")],
+)  # fmt: skip
+def test_a_time_left_is_no_finer_than_it_can_be_known(seconds: float, text: str) -> None:
+    assert spoken_left(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(59, "just now"), (60, "1 minute ago"), (7199, "119 minutes ago"), (7200, "2 hours ago"), (172_800, "2 days ago")],
+)
+def test_ages(seconds: float, text: str) -> None:
+    assert spoken_age(seconds) == text
