@@ -27,7 +27,9 @@ def bundle(
     from rekindle.bundle.places import search_places
     from rekindle.bundle.rules import load_rules
     from rekindle.errors import BadInput
+    from rekindle.host.files import sha256_of
     from rekindle.host.live import LiveHost
+    from rekindle.host.made import mark_wheel_made, wheel_was_made_here
     from rekindle.model.arch import parse_sm
     from rekindle.model.progress import Silent
 
@@ -49,7 +51,10 @@ def bundle(
         allow_missing=allow_missing,
         dry_run=dry_run,
     )
-    return make_fat(order, progress or Silent())
+    report = make_fat(order, progress or Silent())
+    if report.sha256 and wheel_was_made_here(sha256_of(wheel)):
+        mark_wheel_made(report.sha256)
+    return report
 
 
 def _set_path(library: Path, path: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rekindle.api.causes import proof_with_causes
 
 if TYPE_CHECKING:
+    from rekindle.host.sandbox import Wish
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level, VerifyComparison, VerifyReport
 
@@ -27,6 +28,7 @@ def verify(
     gpu: bool | None = None,
     dependencies: bool = True,
     find_links: Sequence[str] = (),
+    sandbox: Wish = "auto",
     save: Path | None = None,
     junit: Path | None = None,
     progress: Progress | None = None,
@@ -34,6 +36,7 @@ def verify(
     """Prove that a wheel, or the package an interpreter has, works.
 
     ``gpu`` False claims nothing about a GPU; None asks for a kernel on one wherever the package was built for one.
+    ``sandbox``: "auto" tries a wheel that was not built here without network and home, where bubblewrap can do that.
     """
     from rekindle.errors import BadInput
     from rekindle.host.files import write_for_user
@@ -66,6 +69,7 @@ def verify(
             dependencies=dependencies,
             find_links=find_links,
             env=env,
+            sandbox=sandbox,
             progress=listener,
         )
     elif wheel is not None:
@@ -80,6 +84,7 @@ def verify(
             find_links=find_links,
             env=env,
             gpu=gpu,
+            sandbox=sandbox,
             progress=listener,
         )
     else:

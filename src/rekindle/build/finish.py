@@ -14,7 +14,7 @@ from rekindle.build.target import TargetPython
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.build.work import Work
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.host.made import plan_digest
+from rekindle.host.made import mark_wheel_made, plan_digest
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 
@@ -41,6 +41,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             )
             wheel.unlink()
             place, sha256 = str(final), sha256_of(final)
+            mark_wheel_made(sha256)
             sbom = _beside(final, ".cdx.json", bill)
             statement = attestations.provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools)
             provenance = _beside(final, ".intoto.json", statement)

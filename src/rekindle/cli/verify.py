@@ -1,7 +1,8 @@
 """Prove that a torch works, also on an emulated older CPU.
 
 Without --wheel the torch installed in --python is tried (default: the python3 on PATH). With --wheel the wheel
-is installed into a fresh environment that is thrown away afterwards.
+is installed into a fresh environment that is thrown away afterwards. A wheel that was not built here runs in a
+sandbox without network and home (bubblewrap, on Linux); where there is none, that is said.
 """
 
 from __future__ import annotations
@@ -35,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-gpu", action="store_true", help="prove the CPU part alone, where no GPU is at hand")
     parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
     parser.add_argument("--find-links", metavar="DIR", action="append", default=[], help="where dependencies lie")
+    parser.add_argument(
+        "--sandbox",
+        choices=("auto", "yes", "no"),
+        default="auto",
+        help="with --wheel: without network and home; auto: for wheels not built here, where it can be had",
+    )
     parser.add_argument("--events", metavar="FILE", help="what checks/agent.py wrote on a machine without rekindle")
     parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
@@ -73,6 +80,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         gpu=False if args.no_gpu else None,
         dependencies=not args.no_deps,
         find_links=tuple(args.find_links),
+        sandbox=args.sandbox,
         save=Path(args.save) if args.save else None,
         junit=Path(args.junit) if args.junit else None,
         progress=session.progress,

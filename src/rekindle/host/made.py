@@ -1,6 +1,7 @@
-"""Which plans were made on this machine by this user: their digests, as empty files in the user's data directory.
+"""Which plans and wheels were made on this machine by this user: their digests, as empty files in the user's data.
 
-A plan that is not among them came from elsewhere (or was changed by hand), and what it names is a stranger's wish.
+A plan that is not among them came from elsewhere (or was changed by hand), and what it names is a stranger's wish;
+a wheel that is not among them is a stranger's program.
 """
 
 from __future__ import annotations
@@ -20,11 +21,29 @@ def plan_digest(plan: Plan) -> str:
 
 
 def mark_made(plan: Plan) -> None:
-    """Note that this plan is ours. A place that cannot be written costs a question later, nothing else."""
+    """Note that this plan is ours."""
+    _mark("plans", plan_digest(plan))
+
+
+def was_made_here(plan: Plan) -> bool:
+    return _marked("plans", plan_digest(plan))
+
+
+def mark_wheel_made(sha256: str) -> None:
+    """Note that this wheel was built or bundled here."""
+    _mark("wheels", sha256)
+
+
+def wheel_was_made_here(sha256: str) -> bool:
+    return _marked("wheels", sha256)
+
+
+def _mark(kind: str, digest: str) -> None:
+    """A place that cannot be written costs a question or a sandbox later, nothing else."""
     with contextlib.suppress(OSError):
-        folder = _folder()
+        folder = _folder(kind)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / plan_digest(plan)).touch()
+        (folder / digest).touch()
         names = list(folder.iterdir())
         if len(names) <= _KEPT:
             return
@@ -32,13 +51,13 @@ def mark_made(plan: Plan) -> None:
             old.unlink(missing_ok=True)
 
 
-def was_made_here(plan: Plan) -> bool:
+def _marked(kind: str, digest: str) -> bool:
     with contextlib.suppress(OSError):
-        return (_folder() / plan_digest(plan)).is_file()
+        return (_folder(kind) / digest).is_file()
     return False
 
 
-def _folder() -> Path:
+def _folder(kind: str) -> Path:
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("rekindle", appauthor=False)) / "plans"
+    return Path(platformdirs.user_data_dir("rekindle", appauthor=False)) / kind

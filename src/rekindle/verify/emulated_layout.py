@@ -14,6 +14,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rekindle.errors import BadInput, Unprepared
+from rekindle.host.sandbox import parts_of
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
 from rekindle.verify.emulated_python import EmulatedPython
@@ -52,6 +53,12 @@ def layout_from(interpreter: Interpreter) -> EmulatedLayout:
 
 def layout_in(found: EmulatedPython) -> EmulatedLayout:
     return EmulatedLayout(python=found.path, version=found.version, root=found.root, home=found.home)
+
+
+def places(layout: EmulatedLayout) -> list[Path]:
+    """The folders the emulated interpreter lies in."""
+    root = [layout.root.path] if layout.root else []
+    return [*root, *parts_of(layout.python.parent.parent), *(parts_of(layout.home) if layout.home else [])]
 
 
 def check_subject(subject: Subject) -> None:

@@ -54,9 +54,13 @@ def make_environment(
     extra: Sequence[str] = (),
     dependencies: bool = True,
     find_links: Sequence[str] = (),
+    strange: bool = False,
     progress: Progress,
 ) -> Path:
-    """A virtual environment in ``folder`` with the wheel installed; its interpreter."""
+    """A virtual environment in ``folder`` with the wheel installed; its interpreter.
+
+    For a ``strange`` wheel nothing is built from source: that would run what it asks for before any sandbox stands.
+    """
     check_fits(subject, interpreter)
     installer = _installer(host, interpreter)
     _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
@@ -66,6 +70,8 @@ def make_environment(
     options = [option for place in find_links for option in ("--find-links", place)]
     if not dependencies:
         options.append("--no-deps")
+    if strange:
+        options += ["--only-binary", ":all:"]
     if installer == "uv":
         argv = ["uv", "pip", "install", "--quiet", "--python", str(python), *options, *wanted]
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
+from rekindle.host.sandbox import Wish, links_of, seen_by
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
+from rekindle.verify.apart import judge_wheel
 from rekindle.verify.bytecode import compile_ahead
 from rekindle.verify.disk_errors import disk_errors
 from rekindle.verify.emulated_python import find_emulated_python
@@ -40,12 +43,14 @@ def prove_wheel(
     find_links: Sequence[str],
     env: Mapping[str, str] | None = None,
     gpu: bool | None = None,
+    sandbox: Wish = "auto",
     progress: Progress,
 ) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there."""
     subject = read_subject(wheel)
     _known(subject.package)
     sha256 = sha256_of(wheel)
+    apart = judge_wheel(subject, sha256, sandbox, gpu)
     interpreter = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         exe = make_environment(
@@ -56,9 +61,20 @@ def prove_wheel(
             extra=extras(subject),
             dependencies=dependencies,
             find_links=find_links,
+            strange=apart.strange,
             progress=progress,
         )
-        target = Target(command=(str(exe),), env=env or {}, package=subject.package, subject=wheel.name, gpu=gpu)
+        shown = [Path(folder) / "env", *seen_by(interpreter.path), *links_of(exe)]
+        box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
+        target = Target(
+            command=(str(exe),),
+            env=env or {},
+            package=subject.package,
+            subject=wheel.name,
+            gpu=gpu,
+            environment=about,
+            sandbox=box,
+        )
         progress.stage("verifying", wheel.name)
         promise = {"version": subject.version, **expect}
         report = run_checks(target, level=level, expect=promise, only=only, progress=progress)
@@ -138,6 +154,7 @@ def prove_emulated(
     dependencies: bool,
     find_links: Sequence[str],
     env: Mapping[str, str] | None = None,
+    sandbox: Wish = "auto",
     progress: Progress,
 ) -> VerifyReport:
     """Try a wheel on a CPU this machine does not have."""
@@ -146,6 +163,7 @@ def prove_emulated(
     subject = read_subject(wheel)
     _known(subject.package)
     sha256 = sha256_of(wheel)
+    apart = judge_wheel(subject, sha256, sandbox, False)
     laying.check_subject(subject)
     emulator = find_emulator(host)
     cpu = choose_cpu(emulator, cpu_name)
@@ -174,6 +192,9 @@ def prove_emulated(
         target = laying.emulated_target(
             emulator, cpu, layout, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=env or {}
         )
+        shown = [site, stubs, Path(emulator.path), *laying.places(layout)]
+        box, about = apart.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
+        target = replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
         promise = {"version": subject.version, **expect}
         report = run_checks(target, level=level, expect=promise, only=only, progress=progress)

@@ -15,7 +15,7 @@ from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.dialogue import Dialogue, Silence, dialogue
 from rekindle.verify.gather import Gathering
 from rekindle.verify.lent import lend_tools
-from rekindle.verify.target import Target
+from rekindle.verify.target import CHECKS, Target
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
 GRACE = 60.0
@@ -73,10 +73,21 @@ def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, wo
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
     env |= target.env
     asked = {**request, "done": [check.id for check in gathered.checks]}
-    with dialogue(target.agent(), asked, env=env, cwd=work, log=log) as talk:
+    argv = target.agent()
+    if target.sandbox is not None:
+        argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(asked)])
+        env |= target.env
+    with dialogue(argv, asked, env=env, cwd=work, log=log) as talk:
         while (ended := _listen(talk, target, gathered, log)) is None:
             pass
         return ended
+
+
+def _lent_places(request: Mapping[str, Any]) -> list[Path]:
+    """Where the lent tools really lie: the folder that lends them holds links."""
+    lent = {name: Path(place) for name, place in request.get("lent", {}).items()}
+    tools = [lent["ninja"]] if "ninja" in lent else []
+    return tools + [path.resolve() for path in lent.get("setuptools", Path()).iterdir() if path.is_symlink()]
 
 
 def _listen(talk: Dialogue, target: Target, gathered: Gathering, log: Path) -> bool | None:
@@ -92,7 +103,9 @@ def _listen(talk: Dialogue, target: Target, gathered: Gathering, log: Path) -> b
         gathered.cut_short(_with(f"no answer within {limit:.0f} s", log))
         return not began or importing
     if event is None:
-        gathered.cut_short(_with(_ending(talk.wait(5.0)), log))
+        code = talk.wait(5.0)
+        # Bubblewrap tells of a signal as shells do.
+        gathered.cut_short(_with(_ending(128 - code if target.sandbox and code > 128 else code), log))
         return not began or importing
     if event["event"] == "done":
         talk.wait(5.0)

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.host.sandbox import Sandbox
+
 CHECKS = Path(__file__).with_name("checks")
 
 
@@ -29,6 +31,8 @@ class Target:
     # All checks in one process, started again after a crash, as where there is no fork.
     inline: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    # A stranger's wheel is tried apart from the rest of the machine.
+    sandbox: Sandbox | None = None
 
     def agent(self) -> list[str]:
         return [*self.command, str(CHECKS / "agent.py")]

@@ -1,0 +1,175 @@
+"""A strange program run apart by bubblewrap: no network, no home, no other processes, none of the user's variables.
+
+It sees the system's programs and libraries read-only, what it is shown by name, one folder to write in, and the GPUs
+where they are asked for. Without bubblewrap, or where the kernel forbids it, there is no sandbox, and that is said.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rekindle.errors import MissingTool
+
+Wish = Literal["auto", "yes", "no"]
+PROGRAM = "bwrap"
+PROBE_SECONDS = 60.0
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
+# Of /etc only what loaders, compilers and drivers read: it also holds keys, and root's own files where root asks.
+_ETC = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "nsswitch.conf",
+    "OpenCL",
+    "nv_tegra*",
+)
+_GPU_NODES = ("nvidia*", "kfd", "dri", "dxg", "nvmap", "nvhost*", "nvgpu", "nvsciipc")
+# What a torch may be told by its surroundings; everything else of the user's stays outside, tokens above all.
+_VARIABLES = (
+    "PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "LD_LIBRARY_PATH", "CC", "CXX", "CUDA*", "NVIDIA_*", "NCCL_*",
+    "HIP_*", "HSA_*", "ROC*", "AMD_*", "ONEAPI_*", "ZE_*", "SYCL_*", "OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*",
+    "ATEN_*", "TORCH*", "PYTORCH*", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONIOENCODING", "MALLOC_*",
+)  # fmt: skip
+_FOLDERS_IN = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ROCM_HOME")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sandbox:
+    """How to start something apart. ``shown`` can be read inside; ``gpu`` lets it reach the graphics devices."""
+
+    program: str
+    shown: tuple[Path, ...] = ()
+    gpu: bool = True
+
+    def wrap(
+        self, argv: Sequence[str], *, work: Path, env: Mapping[str, str], shown: Iterable[Path] = ()
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command and its variables; ``work`` is the one folder it may write, and its /tmp lies in it."""
+        (work / "tmp").mkdir(exist_ok=True)
+        (work / "home").mkdir(exist_ok=True)
+        inside = {name: value for name, value in env.items() if any(fnmatch.fnmatchcase(name, p) for p in _VARIABLES)}
+        inside |= {"HOME": str(work / "home"), "TMPDIR": "/tmp", "USER": "rekindle", "LOGNAME": "rekindle"}  # noqa: S108
+        words = ["--die-with-parent", "--unshare-all", "--cap-drop", "ALL"]
+        for name in _SYSTEM:
+            words += _as_it_is(Path(name))
+        for pattern in _ETC:
+            words += [word for path in sorted(Path("/etc").glob(pattern)) for word in _read_only(path)]
+        home = _home()
+        if any(home.is_relative_to(name) for name in _SYSTEM):
+            words += ["--tmpfs", str(home)]
+        words += ["--proc", "/proc", "--dev", "/dev"]
+        words += _read_only(Path("/sys")) if self.gpu else _read_only(Path("/sys/devices/system"))
+        if self.gpu:
+            for path in sorted(path for pattern in _GPU_NODES for path in Path("/dev").glob(pattern)):
+                words += ["--dev-bind", str(path), str(path)]
+        words += ["--bind", str(work / "tmp"), "/tmp"]  # noqa: S108
+        for path in _outermost([*self.shown, *shown, *_named_folders(inside)], home):
+            words += _read_only(path)
+        words += ["--bind", str(work), str(work), "--remount-ro", "/", "--chdir", str(work)]
+        return [self.program, *words, "--", *argv], inside
+
+
+def find_sandbox(
+    wish: Wish, *, shown: Iterable[Path], gpu: bool, probe: Sequence[str], work: Path
+) -> tuple[Sandbox | None, str]:
+    """A sandbox that ``probe`` starts in, and one line about it; None with the reason where there is none."""
+    if wish == "no":
+        return None, "none: switched off"
+    program = shutil.which(PROGRAM) if sys.platform == "linux" else None
+    if program is None:
+        why = (
+            "bubblewrap is not installed (apt install bubblewrap)" if sys.platform == "linux" else "only Linux has one"
+        )
+    else:
+        box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
+        if (why := _trouble(box, probe, work)) is None:
+            return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
+    if wish == "yes":
+        raise MissingTool(f"there is no sandbox here: {why}", remedy="--sandbox no runs it with your rights")
+    return None, f"none: {why}"
+
+
+def seen_by(python: str) -> list[Path]:
+    """What an interpreter needs to see of itself: where its standard library and its links lead."""
+    question = "import sys; print(sys.base_prefix); print(sys.base_exec_prefix)"
+    try:
+        argv = [python, "-I", "-S", "-c", question]
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [path for prefix in done.stdout.splitlines() for path in parts_of(Path(prefix))] + links_of(Path(python))
+
+
+def parts_of(prefix: Path) -> list[Path]:
+    """The folders of a Python installation. Its top is not shown whole: it may be someone's home."""
+    tops = dict.fromkeys((prefix, prefix.resolve()))
+    return [top / name for top in tops for name in ("bin", "lib", "lib64", "include") if (top / name).is_dir()]
+
+
+def links_of(path: Path) -> list[Path]:
+    """Each file a link leads over, one after the other."""
+    found = []
+    while path.is_symlink() and len(found) < 40:
+        path = path.parent / path.readlink()
+        found.append(path)
+    return found
+
+
+def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
+    argv, env = box.wrap(probe, work=work, env={"PATH": "/usr/bin:/bin"})
+    try:
+        done = subprocess.run(
+            argv, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap does not start: {error}"
+    if done.returncode == 0:
+        return None
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return f"bubblewrap cannot work here: {said[-1] if said else f'exit code {done.returncode}'}"
+
+
+def _as_it_is(path: Path) -> list[str]:
+    """A top-level folder, or the link that stands in its place on merged systems."""
+    if path.is_symlink():
+        return ["--symlink", str(path.readlink()), str(path)]
+    return _read_only(path)
+
+
+def _read_only(path: Path) -> list[str]:
+    return ["--ro-bind", str(path), str(path)] if path.exists() else []
+
+
+def _outermost(paths: Iterable[Path], home: Path) -> list[Path]:
+    """Without what lies in another of them, or in the system: nothing can be mounted inside what is read-only."""
+    found: list[Path] = []
+    for path in sorted(paths, key=lambda path: len(path.parts)):
+        seen = any(path.is_relative_to(name) for name in _SYSTEM) and not path.is_relative_to(home)
+        if not seen and not any(path.is_relative_to(other) for other in found):
+            found.append(path)
+    return found
+
+
+def _named_folders(env: Mapping[str, str]) -> list[Path]:
+    """Folders the user's own variables name for libraries; a home, or what holds it, is not shown for that."""
+    home = _home()
+    named = [Path(part) for name in _FOLDERS_IN for part in env.get(name, "").split(":") if part.startswith("/")]
+    return [path for path in named if path.is_dir() and not home.is_relative_to(path.resolve())]
+
+
+def _home() -> Path:
+    try:
+        return Path.home().resolve()
+    except (RuntimeError, OSError):
+        return Path("/nonexistent")
