@@ -51,14 +51,29 @@ def _raw(entries: list[tuple[bytes, int, int, int, int]], body: bytes, said: int
     return body + bytes(directory) + end
 
 
-def overlapping(count: int = 1500) -> bytes:
-    """Every entry of the directory points at the same compressed bytes."""
+def _packed_zeros(size: int) -> tuple[bytes, int]:
+    """(zeros deflated, their checksum): made once, since making them costs more than refusing them."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    plain = bytes(20 << 20)
-    packed = packer.compress(plain) + packer.flush()
-    head = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0x21, zlib.crc32(plain), len(packed), len(plain), 1, 0)
-    entries = [(f"torch/{n}.so".encode(), 0, len(packed), len(plain), zlib.crc32(plain)) for n in range(count)]
-    return _raw(entries, head + b"a" + packed)
+    plain = bytes(size)
+    return packer.compress(plain) + packer.flush(), zlib.crc32(plain)
+
+
+def overlapping(count: int = 1500, size: int = 20 << 20) -> bytes:
+    """Every entry of the directory points at the same compressed bytes."""
+    packed, crc = _packed_zeros(size)
+    head = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0x21, crc, len(packed), size, 1, 0)
+    return _raw([(f"torch/{n}.so".encode(), 0, len(packed), size, crc) for n in range(count)], head + b"a" + packed)
+
+
+def zeros(count: int = 200, size: int = 5 << 20) -> bytes:
+    """Honest entries, each with its own bytes, that inflate a thousand times."""
+    packed, crc = _packed_zeros(size)
+    body, entries = bytearray(), []
+    for name in (f"torch/{n}.so".encode() for n in range(count)):
+        entries.append((name, len(body), len(packed), size, crc))
+        body += struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 8, 0, 0x21, crc, len(packed), size, len(name), 0)
+        body += name + packed
+    return _raw(entries, bytes(body))
 
 
 def many(count: int, said: int | None = None, *, double: bool = False) -> bytes:
@@ -107,7 +122,7 @@ COSTLY: dict[str, Callable[[], bytes]] = {
     "RECORD of 3,000,000 rows": lambda: _record(b"a,sha256=x,1\n" * 3_000_000),
     "RECORD of different rows": lambda: _record(b"".join(b"%x,,\n" % n for n in range(1_000_000))),
     "METADATA of 60 MB": lambda: wheel({f"{INFO}/METADATA": b"Name: torch\nVersion: 2.6.0\n" + b"X: y\n" * 12_000_000}),
-    "200 files of zeros": lambda: wheel({f"torch/{n}.so": bytes(5 << 20) for n in range(200)}),
+    "200 files of zeros": zeros,
 }
 # Dangerous or damaged ones: small, and each must be one line and exit 2 for verbs that carry a wheel on.
 ODD: dict[str, Callable[[], bytes]] = {
