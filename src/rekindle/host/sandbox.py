@@ -91,8 +91,10 @@ def find_sandbox(
         )
     else:
         box = Sandbox(program=program, shown=tuple(shown), gpu=gpu)
-        if (why := _trouble(box, probe, work)) is None:
+        trouble = _trouble(box, probe, work)
+        if trouble is None:
             return box, "bubblewrap: no network, no home" + ("" if gpu else ", no GPU")
+        why = trouble
     if wish == "yes":
         raise MissingTool(f"there is no sandbox here: {why}", remedy="--sandbox no runs it with your rights")
     return None, f"none: {why}"
@@ -119,7 +121,7 @@ def parts_of(prefix: Path) -> list[Path]:
 
 def links_of(path: Path) -> list[Path]:
     """Each file a link leads over, one after the other."""
-    found = []
+    found: list[Path] = []
     while path.is_symlink() and len(found) < 40:
         path = path.parent / path.readlink()
         found.append(path)
