@@ -52,13 +52,50 @@ def make_environment() -> None:
 
 
 def install(dev: bool) -> None:
-    target = f"{ROOT}[dev]" if dev else str(ROOT)
-    argv = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-e", target]
-    done = subprocess.run(argv, capture_output=True, text=True)
+    """The pinned set, each file checked against its digest; without pins only where the set cannot be had as it is."""
+    locked = ROOT / "tools" / "locked" / ("dev.txt" if dev else "use.txt")
+    if os.environ.get("REKINDLE_UNPINNED") == "1":
+        print("rekindle: REKINDLE_UNPINNED=1: installing without pinned versions and digests", file=sys.stderr)
+    else:
+        done = pip("--require-hashes", "-r", str(locked))
+        if not done.returncode:
+            # The build backend is among the pinned packages, so nothing more is fetched.
+            own = pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+            if own.returncode:
+                fail(f"cannot install rekindle itself: {last_words(own)}")
+            return
+        said = done.stderr + done.stdout
+        if "DO NOT MATCH THE HASHES" in said:
+            fail(
+                f"a package is not the one that was pinned, so nothing of it was installed: {last_words(done)} "
+                "(a mirror that rebuilds packages? Then REKINDLE_UNPINNED=1 goes without digests)"
+            )
+        if not any(words in said for words in UNAVAILABLE):
+            fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
+        if os.environ.get("REKINDLE_PINNED") == "1":
+            fail(f"the pinned packages cannot be had here: {last_words(done)}")
+        print(f"rekindle: not all pinned packages can be had here: {last_words(done)}", file=sys.stderr)
+        print("rekindle: going on without digests, with what the index offers", file=sys.stderr)
+    done = pip("-e", f"{ROOT}[dev]" if dev else str(ROOT))
     if done.returncode:
-        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
-        errors = [line for line in lines if "ERROR" in line.upper()] or lines or ["pip said nothing"]
-        fail(f"cannot install the dependencies: {errors[-1].strip()} (is a package index reachable? run again)")
+        fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
+
+
+# What pip says where a pinned version, or a file with a pinned digest, is not offered for this Python or platform.
+UNAVAILABLE = ("No matching distribution found", "Hashes are required in --require-hashes mode")
+
+
+def pip(*words: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words]
+    return subprocess.run(argv, capture_output=True, text=True, errors="replace")
+
+
+def last_words(done: subprocess.CompletedProcess[str]) -> str:
+    """The line in which pip says what went wrong; with a wrong digest, the package's own."""
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    wrong = [line for line in lines if "(from -r" in line] if "DO NOT MATCH" in done.stderr else []
+    errors = wrong or [line for line in lines if "ERROR" in line.upper()] or lines or ["pip said nothing"]
+    return errors[0 if wrong else -1]
 
 
 def main() -> None:

@@ -19,7 +19,14 @@ pytestmark = [pytest.mark.integration, pytest.mark.skipif(os.name == "nt", reaso
 
 def copy_of_the_launchers(folder: Path) -> Path:
     """Enough of a clone to start: what ./rekindle reads before there is an environment."""
-    for name in ("rekindle", "check", "pyproject.toml", "tools/launch.sh", "tools/bootstrap.py"):
+    for name in (
+        "rekindle",
+        "check",
+        "pyproject.toml",
+        "tools/launch.sh",
+        "tools/bootstrap.py",
+        "tools/locked/use.txt",
+    ):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, target)
