@@ -25,11 +25,12 @@ from rekindle.verify.target import Target
 
 LIBRARY = "lib/libtorch_cpu.so"
 FAULTS = Path(__file__).with_suffix(".toml")
-# In a namespace of its own: torch's has other functions called range, sum and min. The library object takes its
+# In a namespace of its own: torch's has other functions called range, sum, min and compile. The library object takes its
 # kernels back when it goes, so the namespace is kept.
 _CODE = """
+import builtins as _builtins
 _planted = {{}}
-exec(compile({text!r}, "planted", "exec"), _planted)
+_builtins.exec(_builtins.compile({text!r}, "planted", "exec"), _planted)
 """
 _HOOK = """
 import torch
@@ -76,6 +77,13 @@ def plant_code(package: Path, fault: dict[str, Any]) -> None:
     path.write_text(text + _CODE.format(text=fault["text"] + hook), encoding="utf-8")
 
 
+def imports(python: str, folder: Path) -> str | None:
+    """Why the copy cannot be imported: a fault that stops everything at once is badly planted, and proves nothing."""
+    env = {**os.environ, "PYTHONPATH": str(folder)}
+    said = subprocess.run([python, "-c", "import torch"], env=env, capture_output=True, text=True, check=False)
+    return said.stderr.strip().splitlines()[-1] if said.returncode else None
+
+
 def try_copy(python: str, folder: Path, level: str) -> tuple[str, list[str]]:
     """The verdict, and the checks that failed (without the one that compares digests)."""
     target = Target(command=(python,), env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "2"}, subject="planted")
@@ -110,6 +118,10 @@ def main() -> int:
                 continue
             if "text" in fault:
                 plant_code(copy, fault)
+            if broken := imports(args.python, Path(place)):
+                print(f"BROKEN  {name:<24} the copy cannot be imported: {broken}", flush=True)
+                missed.append(name)
+                continue
             verdict, failed = try_copy(args.python, Path(place), args.level)
         if name == "none":
             good = verdict == "proven" or (verdict == "failed" and not failed)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine
+    from rekindle.model.operator import KeptTrials
     from rekindle.model.progress import Progress
     from rekindle.model.wheel import Finding, WheelDiff, WheelReport
 
@@ -53,7 +54,19 @@ def inspect(
         return report
     from rekindle.inspect.verdict import verdict_for
 
-    return msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name))
+    return msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name, _tried(report, machine)))
+
+
+def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
+    """What ``verify`` found of the operators this audit suspects, on a CPU like the machine's."""
+    from rekindle.compat.processor import features_of
+    from rekindle.facts import load_facts
+    from rekindle.verify import suspects
+    from rekindle.verify.root import user_cache
+
+    features = features_of(machine.cpu, load_facts())
+    place = suspects.place_of(user_cache(), report.cpu.evidence, features) if features else None
+    return suspects.recall(place) if place else None
 
 
 def inspect_diff(
@@ -94,10 +107,12 @@ def inspect_page(report: WheelReport, path: Path) -> None:
 
 
 def inspect_machine(where: str) -> Machine:
-    """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``).
+    """``this``, a machine.json, the name of a profile, or simply a GPU (``sm_35``, ``Tesla K40c``) or a CPU.
 
     >>> str(inspect_machine("Tesla K40c").gpus[0].arch)
     'sm_35'
+    >>> inspect_machine("nehalem").cpu.microarchitecture
+    'nehalem'
     """
     from pathlib import Path
 
@@ -111,10 +126,12 @@ def inspect_machine(where: str) -> Machine:
     except BadInput as error:
         if Path(where).exists() or where.endswith(".json"):
             raise
-        try:
-            return machine_from_flags(gpu=[where])
-        except BadInput:
-            raise error from None
+        for described in ({"gpu": [where]}, {"cpu": where}):
+            try:
+                return machine_from_flags(**described)
+            except BadInput:
+                continue
+        raise error from None
 
 
 def installed_in(name: str, interpreter: str | None) -> Path | None:

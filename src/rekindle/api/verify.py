@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.api.causes import proof_with_causes
+from rekindle.api.cpu_audit import Audit, audit_for
 
 if TYPE_CHECKING:
     from rekindle.host.sandbox import Wish
@@ -48,10 +49,14 @@ def verify(
     from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
     from rekindle.verify.root import user_cache
+    from rekindle.verify.suspects import keep as keep_trials
 
     host = LiveHost()
     listener = progress or Silent()
     expect = promises(load(plan, Plan)) if plan else {}
+    audit = Audit()
+    if events is None and (not only or any(one.startswith("operator") for one in only)):
+        audit = audit_for(wheel, python, package or "torch", cpu=cpu, thorough=level == "full", progress=listener)
     if events is not None:
         report = read_events(host, events, level, listener, gpu)
     elif cpu is not None:
@@ -70,6 +75,7 @@ def verify(
             find_links=find_links,
             env=env,
             sandbox=sandbox,
+            suspects=audit.suspects,
             progress=listener,
         )
     elif wheel is not None:
@@ -85,6 +91,7 @@ def verify(
             env=env,
             gpu=gpu,
             sandbox=sandbox,
+            suspects=audit.suspects,
             progress=listener,
         )
     else:
@@ -97,8 +104,11 @@ def verify(
             expect=expect,
             env=env,
             gpu=gpu,
+            suspects=audit.suspects,
             progress=listener,
         )
+    if audit.place is not None and not only:
+        keep_trials(report, audit.place)
     report = _with_history(proof_with_causes(report), only=bool(only), emulated=cpu is not None)
     if save is not None:
         write_for_user(save, encode(report))

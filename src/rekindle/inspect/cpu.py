@@ -15,6 +15,7 @@ from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
+# For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
 _NAMELESS = (
@@ -75,7 +76,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         suspects=_uses(lists["suspects"]),
         silent=_uses(lists["silent"]),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common() if count > 0),
-        evidence=_distinct(lists["unconditional"] + lists["suspects"] + lists["silent"])[:MOST_EVIDENCE],
+        evidence=_shared_out(_distinct(lists["unconditional"] + lists["suspects"] + lists["silent"])),
         required=tuple(sorted(needed)),
         runs_from=runs_from(needed, machine) if machine else None,
         oldest=oldest(needed, machine) if machine else (),
@@ -87,6 +88,16 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
 def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     """One row per function and instruction sets: templates share a name."""
     return tuple({(one.function, one.isa, one.file): one for one in reversed(evidence)}.values())[::-1]
+
+
+def _shared_out(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+    count: Counter[tuple[str, ...]] = Counter()
+    kept = []
+    for one in evidence:
+        count[one.isa] += 1
+        if count[one.isa] <= MOST_EVIDENCE:
+            kept.append(one)
+    return tuple(kept)
 
 
 def _why(reason: str, chain: Sequence[str]) -> str:

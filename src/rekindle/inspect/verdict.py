@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
+from rekindle.compat.operators import say, suspicions
 from rekindle.compat.processor import Corner, code_starts, features_of, wheel_starts
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine
+from rekindle.model.operator import KeptTrials, OperatorTrial
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
 
-def verdict_for(report: WheelReport, machine: Machine, name: str) -> Verdict:
+def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTrials | None = None) -> Verdict:
+    """``kept`` is what ``verify`` found of this build on such a CPU: what was tried counts more than what was read."""
+    operators = _operators(report, machine, kept)
     axes = [
         *_system(report, machine),
         *_python(report, machine),
-        *_cpu(report, machine),
+        *_cpu(report, machine, operators, kept),
         *gpu_verdicts(report, machine),
         *driver_verdicts(report, machine),
         *_libc(report, machine),
@@ -39,7 +43,7 @@ def verdict_for(report: WheelReport, machine: Machine, name: str) -> Verdict:
         # What nobody told us about the machine is listed, but does not take the answer away.
         runs = None if any(axis.runs == "unknown" and not axis.code.endswith("-not-told") for axis in axes) else True
     because = tuple(Reason(code=axis.code, text=axis.text) for axis in axes if axis.runs != "yes" or runs)
-    return Verdict(machine=name, runs=runs, because=because, axes=tuple(axes))
+    return Verdict(machine=name, runs=runs, because=because, axes=tuple(axes), operators=operators)
 
 
 def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
@@ -107,7 +111,16 @@ def _dotted(tag: str) -> str:
     return f"{digits[0]}.{digits[1:]}" if digits.isdecimal() and len(digits) > 1 else tag
 
 
-def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
+def _operators(report: WheelReport, machine: Machine, kept: KeptTrials | None) -> tuple[OperatorTrial, ...]:
+    features = features_of(machine.cpu, load_facts())
+    if kept is not None or features is None or report.cpu.functions is None:
+        return kept.trials if kept is not None else ()
+    return tuple(one.trial() for one in suspicions(report.cpu.evidence, features))
+
+
+def _cpu(
+    report: WheelReport, machine: Machine, operators: Sequence[OperatorTrial], kept: KeptTrials | None
+) -> list[AxisVerdict]:
     cpu = report.cpu
     if cpu.functions is None:
         return []
@@ -120,9 +133,15 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         return [verdict("cpu", "unknown", found.code, f"the code runs from {cpu.runs_from}; {found.text}")]
     if found.kind == "yes":
         return [verdict("cpu", "yes", found.code, f"{found.text} ({cpu.runs_from})")]
+    short = f"{who} lacks {found.want}: {say(operators)}" if say(operators) else found.text
+    if kept is not None and kept.verdict == "proven":
+        harmed = [trial for trial in operators if trial.outcome not in ("runs", "refuses")]
+        remedy = next((trial.avoid for trial in harmed if trial.outcome == "crashes" and trial.avoid), None)
+        text = f"{short} (tried by verify on {kept.date})"
+        return [verdict("cpu", "partly" if harmed else "yes", "cpu-tried", text, remedy)]
+    remedy = f"rekindle verify --wheel FILE --cpu {machine.cpu.microarchitecture or 'NAME'} tries them"
     if found.kind == "partly":
-        remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
-        return [verdict("cpu", "partly", found.code, found.text, remedy)]
+        return [verdict("cpu", "partly", found.code, short, remedy)]
     lacking = set((found.want or "").split(", "))
     shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
     text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
@@ -131,8 +150,7 @@ def _cpu(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
         seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if seen.kind != "no":
-            remedy = f"rekindle verify --level full --cpu {machine.cpu.microarchitecture or 'NAME'}"
-            return [verdict("cpu", "partly", "cpu-places", f"{text}; as a whole: {seen.text}", remedy)]
+            return [verdict("cpu", "partly", "cpu-places", f"{short}; as a whole: {seen.text}", remedy)]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 
 from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
+from rekindle.model.operator import OperatorTrial
 
 VerifyStatus = Literal["passed", "failed", "skipped"]
 Level = Literal["smoke", "full"]
@@ -81,6 +82,8 @@ class VerifyReport(Document, frozen=True, kw_only=True):
     seconds: float = 0.0
     # Where this is no proof and there was one before: what changed since.
     since: SinceProof | None = None
+    # Operators that this CPU may crash in, each tried in a process of its own; they are no part of the verdict.
+    operators: tuple[OperatorTrial, ...] = ()
     # What the failed checks' messages mean, where that is known.
     diagnosis: Diagnosis = Diagnosis()
 

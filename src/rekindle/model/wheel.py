@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rekindle.model.document import Document, Part
+from rekindle.model.operator import OperatorTrial
 from rekindle.model.plan import Reason
 
 Origin = Literal["own", "specialised", "static", "other"]
@@ -182,12 +183,14 @@ class AxisVerdict(Part, frozen=True, kw_only=True):
 
 
 class Verdict(Part, frozen=True, kw_only=True):
-    """``runs`` is None where it cannot be told. ``axes`` has the worst first."""
+    """``runs`` is None where it cannot be told. ``axes`` has the worst first. ``operators`` are those that this CPU
+    may crash in, as :mod:`rekindle.compat.operators` names them, tried or not."""
 
     machine: str
     runs: bool | None
     because: tuple[Reason, ...] = ()
     axes: tuple[AxisVerdict, ...] = ()
+    operators: tuple[OperatorTrial, ...] = ()
 
 
 class WheelReport(Document, frozen=True, kw_only=True):

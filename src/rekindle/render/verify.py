@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from rekindle.compat.operators import say
+from rekindle.model.operator import OperatorTrial
 from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.render.screen import Screen
 
+_OUTCOME: dict[str, tuple[str, str]] = {
+    "crashes": ("fail", "crashes"),
+    "no-answer": ("fail", "gives no answer"),
+    "refuses": ("ok", "refuses with an error"),
+    "runs": ("ok", "runs"),
+    "not-tried": ("skip", "was not tried"),
+    "suspected": ("warn", "is suspected"),
+}
 _STATUS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
 
 
@@ -12,7 +24,10 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     what = report.subject or "this torch"
     part = "" if "gpu" in report.claims or not {"cuda", "hip"} & report.environment.keys() else ", CPU part alone"
-    if report.verdict == "proven":
+    harmed = [one for one in report.operators if one.outcome in ("crashes", "no-answer")]
+    if report.verdict == "proven" and harmed:
+        screen.verdict("warn", f"{what} ({report.level}{part}): {say(report.operators)}; {count}")
+    elif report.verdict == "proven":
         screen.verdict("ok", f"{what} is proven to work ({report.level}{part}): {count}")
     elif report.verdict == "failed":
         screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
@@ -29,6 +44,8 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.section("failed")
         for check in failed:
             _failure(check, screen)
+    if report.operators:
+        _operators(report.operators, screen)
     for match in report.diagnosis.matches[:2]:
         screen.section(f"cause ({match.confidence} confidence)")
         screen.paragraph(match.cause)
@@ -50,6 +67,18 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.section("passed")
         passed = [check for check in report.checks if check.status == "passed"]
         screen.rows([(check.id, f"{check.seconds:.2f} s", check.detail) for check in passed])
+
+
+def _operators(trials: Sequence[OperatorTrial], screen: Screen) -> None:
+    """What asks nothing of the CPU and was tried for it."""
+    screen.section("tried because their code uses what this CPU lacks")
+    for one in trials:
+        name = one.operator or ", ".join(one.functions)
+        lacks = f" [{', '.join(one.isa)}]" if one.isa else ""
+        detail = f": {one.detail}" if one.detail else ""
+        screen.bullet(f"{name}{lacks} {_OUTCOME[one.outcome][1]}{detail}", status=_OUTCOME[one.outcome][0])
+        if one.avoid and one.outcome == "crashes":
+            screen.paragraph(f"→ instead: {one.avoid}", indent=4)
 
 
 def _since(since: SinceProof, screen: Screen) -> None:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+from rekindle.model.operator import OperatorTrial
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.verify.advice import next_steps
@@ -17,6 +18,7 @@ from rekindle.verify.crash import describe_crash, sentence
 from rekindle.verify.verdict import Claim, judge
 
 MAX_EVENTS_BYTES = 64 << 20
+TRIAL = "operator."
 _WORDS = {"passed": "ok  ", "failed": "FAIL", "skipped": "skip"}
 
 
@@ -28,6 +30,8 @@ class Gathering:
         self._progress = progress
         self._expected: int | None = None
         self.checks: list[VerifyCheck] = []
+        # Operators that were tried because they may crash: by id, without the prefix.
+        self.trials: dict[str, VerifyCheck] = {}
         self.environment: dict[str, str] = {**environment, "rekindle": __version__}
         self.current: dict[str, Any] | None = None
 
@@ -57,6 +61,10 @@ class Gathering:
         self.current = None
 
     @property
+    def done(self) -> list[str]:
+        return [*(check.id for check in self.checks), *(TRIAL + id for id in self.trials)]
+
+    @property
     def import_failed(self) -> bool:
         return any(check.id.startswith("import.") and check.status == "failed" for check in self.checks)
 
@@ -70,7 +78,15 @@ class Gathering:
         owed = built if gpu is None else gpu
         return Claim(package=package, level=level, gpu=owed, gpus=self.gpus, emulated=emulated)
 
-    def report(self, claim: Claim, *, subject: str, seconds: float, only: bool = False) -> VerifyReport:
+    def report(
+        self,
+        claim: Claim,
+        *,
+        subject: str,
+        seconds: float,
+        only: bool = False,
+        operators: tuple[OperatorTrial, ...] = (),
+    ) -> VerifyReport:
         count = {word: sum(check.status == word for check in self.checks) for word in get_args(VerifyStatus)}
         verdict, missing = judge(self.checks, claim)
         return VerifyReport(
@@ -86,6 +102,7 @@ class Gathering:
             subject=subject,
             level=claim.level,
             seconds=round(seconds, 3),
+            operators=operators,
         )
 
     def _end(self, event: Mapping[str, Any]) -> None:
@@ -110,7 +127,10 @@ class Gathering:
         )
 
     def _record(self, check: VerifyCheck) -> None:
-        self.checks.append(check)
+        if check.id.startswith(TRIAL):
+            self.trials[check.id.removeprefix(TRIAL)] = check
+        else:
+            self.checks.append(check)
         line = f"{_WORDS[check.status]} {check.id:<26} {check.seconds:7.2f} s  {check.detail}"
         self._progress.note(line[:200])
 

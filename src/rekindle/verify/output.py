@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree  # written, never parsed, so nothing hostile can come in
 
-from rekindle.model.verify import VerifyChange, VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.model.verify import VerifyChange, VerifyCheck, VerifyComparison, VerifyReport, VerifyStatus
 
 # XML 1.0 has no place for these, not even escaped.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -25,6 +25,9 @@ def junit(report: VerifyReport) -> bytes:
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in sorted(report.environment.items()):
         ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    for trial in report.operators:
+        name = trial.operator or ", ".join(trial.functions)
+        ElementTree.SubElement(properties, "property", name=_clean(f"operator {name}"), value=_clean(trial.outcome))
     for check in report.checks:
         group, _, name = check.id.rpartition(".")
         case = ElementTree.SubElement(
@@ -50,8 +53,8 @@ def _clean(text: str) -> str:
 
 def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
     """Check by check. A check that passed and then is skipped or gone counts as worse: the proof is gone."""
-    old = {check.id: check for check in before.checks}
-    new = {check.id: check for check in after.checks}
+    old = {check.id: check for check in (*before.checks, *_trials(before))}
+    new = {check.id: check for check in (*after.checks, *_trials(after))}
     groups: dict[str, list[VerifyChange]] = {"worse": [], "better": [], "other": []}
     same = 0
     for id in [*old, *(id for id in new if id not in old)]:
@@ -82,6 +85,16 @@ def compare(before: VerifyReport, after: VerifyReport) -> VerifyComparison:
         same=same,
         environment=different,
     )
+
+
+def _trials(report: VerifyReport) -> list[VerifyCheck]:
+    """Operators that were tried, as rows like the checks."""
+    status: dict[str, VerifyStatus] = {"crashes": "failed", "no-answer": "failed", "runs": "passed"}
+    return [
+        VerifyCheck(id=f"operator {one.operator}", status=status.get(one.outcome, "skipped"), detail=one.detail)
+        for one in report.operators
+        if one.operator
+    ]
 
 
 def _direction(before: VerifyCheck | None, after: VerifyCheck | None) -> str:

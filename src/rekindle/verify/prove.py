@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
+from rekindle.compat.operators import Suspicion
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
@@ -44,6 +45,7 @@ def prove_wheel(
     env: Mapping[str, str] | None = None,
     gpu: bool | None = None,
     sandbox: Wish = "auto",
+    suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there."""
@@ -77,7 +79,7 @@ def prove_wheel(
         )
         progress.stage("verifying", wheel.name)
         promise = {"version": subject.version, **expect}
-        report = run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        report = run_checks(target, level=level, expect=promise, only=only, suspects=suspects, progress=progress)
         return about_wheel(report, wheel, sha256)
 
 
@@ -92,6 +94,7 @@ def prove_installed(
     expect: Mapping[str, Any],
     env: Mapping[str, str] | None = None,
     gpu: bool | None = None,
+    suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Try the package that an interpreter already has."""
@@ -110,7 +113,7 @@ def prove_installed(
             remedy="give the right interpreter with --python EXE, or a wheel with --wheel FILE",
         )
     progress.stage("verifying", target.subject)
-    return run_checks(target, level=level, expect=expect, only=only, progress=progress)
+    return run_checks(target, level=level, expect=expect, only=only, suspects=suspects, progress=progress)
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:
@@ -155,6 +158,7 @@ def prove_emulated(
     find_links: Sequence[str],
     env: Mapping[str, str] | None = None,
     sandbox: Wish = "auto",
+    suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Try a wheel on a CPU this machine does not have."""
@@ -197,5 +201,5 @@ def prove_emulated(
         target = replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
         promise = {"version": subject.version, **expect}
-        report = run_checks(target, level=level, expect=promise, only=only, progress=progress)
+        report = run_checks(target, level=level, expect=promise, only=only, suspects=suspects, progress=progress)
         return about_wheel(report, wheel, sha256)

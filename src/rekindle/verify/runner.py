@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rekindle.compat.operators import Suspicion
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.dialogue import Dialogue, Silence, dialogue
 from rekindle.verify.gather import Gathering
 from rekindle.verify.lent import lend_tools
+from rekindle.verify.suspects import asked_for, outcomes
 from rekindle.verify.target import CHECKS, Target
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
@@ -31,9 +33,10 @@ def run_checks(
     level: Level = "smoke",
     expect: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
+    suspects: Sequence[Suspicion] = (),
     progress: Progress | None = None,
 ) -> VerifyReport:
-    """Every check of ``level`` for the target's package, in the target's Python."""
+    """Every check of ``level`` for the target's package, in the target's Python; then ``suspects``, which may crash."""
     started = time.monotonic()
     gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
     request = {
@@ -47,6 +50,7 @@ def run_checks(
         "no_import": target.no_import,
         "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
+        "operators": asked_for(suspects),
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
         if level == "full":
@@ -56,7 +60,8 @@ def run_checks(
                 break
     claim = gathered.claim(target.package, level, gpu=_owes_gpu(target, expect or {}), emulated=target.cpu is not None)
     seconds = time.monotonic() - started
-    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(only))
+    operators = outcomes(suspects, gathered.trials)
+    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(only), operators=operators)
 
 
 def _owes_gpu(target: Target, expect: Mapping[str, Any]) -> bool | None:
@@ -72,7 +77,7 @@ def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, wo
     env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
     env |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONIOENCODING": "utf-8"}
     env |= target.env
-    asked = {**request, "done": [check.id for check in gathered.checks]}
+    asked = {**request, "done": gathered.done}
     argv = target.agent()
     if target.sandbox is not None:
         argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(asked)])

@@ -216,12 +216,33 @@ def jobs_for(scope, request, gpus):
             yield check.id, check, None
 
 
+def trials(request):
+    """The operators somebody suspects of crashing on this CPU, as jobs like the checks."""
+    for one in request.get("operators") or ():
+        id = "operator." + one["id"]
+        if chosen(id, request):
+            yield id, framework.Check(id, caller(one["call"]), request["package"], "smoke", "cpu", 60, ""), None
+
+
+def caller(text):
+    def run(bench):
+        module = sys.modules[bench.request["package"]]
+        try:
+            exec(compile(text, "operator", "exec"), {bench.request["package"]: module})
+        except (AttributeError, ImportError) as error:
+            raise framework.Absent("this build has no such call: %s" % first_line(error))
+        return "runs"
+
+    return run
+
+
 def any_after_import(request):
     """Whether a selection leaves anything to do that needs the import, which may take minutes when emulated."""
     if not request.get("only"):
         return True
     some = [{}] * 16  # more GPUs than that sit in no machine
     rest = any(True for scope in ("cpu", "gpu", "gpus") for _ in jobs_for(scope, request, some))
+    rest = rest or any(True for _ in trials(request))
     return rest or chosen("import." + request["package"], request)
 
 
@@ -266,6 +287,7 @@ def perform(request, tell):
         return
     gpus = probe_devices(request)
     jobs = [job for scope in ("cpu", "gpu", "gpus") for job in jobs_for(scope, request, gpus)]
+    jobs += trials(request)
     tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": about(package)})
     carry_out(jobs, request, tell)
 

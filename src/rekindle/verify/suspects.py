@@ -1,0 +1,84 @@
+"""Operators that may crash on this CPU: what is asked of the agent, and what its answers mean."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from rekindle.compat.operators import SILENT, Suspicion
+from rekindle.compat.processor import missing
+from rekindle.errors import BadInput
+from rekindle.host.files import write_atomically
+from rekindle.model.document import encode, load
+from rekindle.model.operator import KeptTrials, OperatorTrial, Outcome
+from rekindle.model.verify import VerifyCheck, VerifyReport
+from rekindle.model.wheel import Evidence
+
+
+def asked_for(suspects: Sequence[Suspicion]) -> list[dict[str, str]]:
+    """The calls, as the agent takes them."""
+    return [{"id": one.call.id, "call": one.call.call} for one in suspects if one.call is not None]
+
+
+def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) -> tuple[OperatorTrial, ...]:
+    """Each suspicion with what came of it; one the agent never came to was not tried."""
+    found = []
+    for one in suspects:
+        trial = one.trial()
+        if one.call is not None:
+            outcome, detail = _outcome(tried.get(one.call.id))
+            trial = msgspec.structs.replace(trial, outcome=outcome, detail=detail)
+        found.append(trial)
+    return tuple(found)
+
+
+def _outcome(check: VerifyCheck | None) -> tuple[Outcome, str]:
+    if check is None:
+        return "not-tried", "the run ended before its turn"
+    if check.status == "passed":
+        return "runs", ""
+    if check.status == "skipped":
+        return "not-tried", check.detail
+    if check.crash is not None or check.detail.startswith("the interpreter"):
+        return "crashes", check.detail
+    return ("no-answer" if check.detail.startswith("no answer") else "refuses"), check.detail
+
+
+def place_of(cache: Path, evidence: Iterable[Evidence], features: Iterable[str]) -> Path | None:
+    """Where the trials of one build on one kind of CPU are kept; None where nothing of it is suspected.
+
+    Two builds differ in addresses, two kinds of CPU in what they lack of the instruction sets in question.
+    """
+    have = frozenset(features)
+    lines = sorted(
+        f"{one.file} {one.function} {one.address} {' '.join(lacking)}"
+        for one in evidence
+        if (lacking := [isa for isa in missing(one.isa, have) if isa not in SILENT])
+    )
+    if not lines:
+        return None
+    return cache / "trials" / (hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] + ".json")
+
+
+def keep(report: VerifyReport, place: Path) -> None:
+    """A cache that cannot be written costs the agreement on a later day and nothing else."""
+    kept = KeptTrials(
+        subject=report.subject,
+        date=datetime.now(UTC).date().isoformat(),
+        verdict=report.verdict,
+        trials=report.operators,
+    )
+    with contextlib.suppress(OSError):
+        write_atomically(place, encode(kept))
+
+
+def recall(place: Path) -> KeptTrials | None:
+    try:
+        return load(place, KeptTrials)
+    except BadInput:
+        return None
