@@ -25,8 +25,8 @@ from rekindle.verify.target import Target
 
 LIBRARY = "lib/libtorch_cpu.so"
 FAULTS = Path(__file__).with_suffix(".toml")
-# In a namespace of its own: torch's has other functions called range, sum, min and compile. The library object takes its
-# kernels back when it goes, so the namespace is kept.
+# In a namespace of its own: torch's has other functions called range, sum, min and compile. The library object takes
+# its kernels back when it goes, so the namespace is kept.
 _CODE = """
 import builtins as _builtins
 _planted = {{}}

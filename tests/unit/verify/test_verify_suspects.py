@@ -1,0 +1,164 @@
+"""Operators that may crash are called apart from the checks, and inspect then says what verify found."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle.compat.operators import OperatorCall, Suspicion, say
+from rekindle.inspect.verdict import verdict_for
+from rekindle.model.machine import Cpu, Machine, Os
+from rekindle.model.operator import OperatorTrial
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import Evidence, IsaUse, WheelCpu, WheelReport
+from rekindle.render.screen import Screen
+from rekindle.render.verify import view_verification
+from rekindle.verify import suspects
+from rekindle.verify.output import compare, junit
+from rekindle.verify.runner import run_checks
+from rekindle.verify.target import Target
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
+PACKAGE = """
+import struct
+__version__ = "0.3.0"
+def config(): return "spark\\n - BUILD_TYPE=Release\\n - USE_CUDA=OFF"
+def cpu_capability(): return "DEFAULT"
+def axpy(a, x, y): return [a * u + v for u, v in zip(x, y)]
+def dot(x, y):
+    if len(x) != len(y): raise ValueError("lengths")
+    return sum(u * v for u, v in zip(x, y))
+def checksum(x): return sum(struct.unpack("<%dI" % len(x), struct.pack("<%df" % len(x), *x)))
+def cuda_arch_list(): return []
+def cuda_available(): return False
+"""
+FUNCTION = "fbgemm::FindMinMax"
+FOUND = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x10")
+CORNER = (IsaUse(isa="avx", functions=1, examples=(FUNCTION,)), IsaUse(isa="avx2", functions=1, examples=(FUNCTION,)))
+
+
+def suspicion(id: str, call: str) -> Suspicion:
+    row = OperatorCall(
+        id=id, operator=f"spark.{id}", package="spark", reaches=("f",), isa=("avx2",), call=call,
+        avoid=f"not {id}", source=("here",), date="2026-11-16", how="measured",
+    )  # fmt: skip
+    return Suspicion(call=row, functions=(FUNCTION,), isa=("avx2",))
+
+
+SUSPECTS = (
+    suspicion("dies", "import os\nos.kill(os.getpid(), 4)"),
+    suspicion("works", "assert spark.dot([1.0], [2.0]) == 2"),
+    suspicion("refuses", "raise RuntimeError('no such engine')"),
+    suspicion("absent", "spark.nosuch()"),
+    Suspicion(call=None, functions=("somebody::fresh",), isa=("avx2",)),
+)
+WANTED = ["crashes", "runs", "refuses", "not-tried", "not-tried"]
+
+
+def run(folder: Path, *, inline: bool = False, **more: object) -> VerifyReport:
+    (folder / "spark").mkdir(parents=True, exist_ok=True)
+    (folder / "spark" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
+    target = Target(
+        command=(sys.executable,), env={"PYTHONPATH": str(folder)}, package="spark", gpu=False, inline=inline,
+        subject="it",
+    )  # fmt: skip
+    return run_checks(target, suspects=SUSPECTS, **more)  # type: ignore[arg-type]
+
+
+@posix
+@pytest.mark.parametrize("inline", [False, True], ids=["apart", "in one process"])
+def test_each_is_tried_and_none_takes_the_proof_along(tmp_path: Path, inline: bool) -> None:
+    report = run(tmp_path, inline=inline)
+    assert [one.outcome for one in report.operators] == WANTED
+    assert report.verdict == "proven" and report.failed == 0
+    assert not any(check.id.startswith("operator") for check in report.checks)
+    crash, _, refused, absent, unknown = report.operators
+    assert "signal 4" in crash.detail or "SIGILL" in crash.detail
+    assert "no such engine" in refused.detail and "nosuch" in absent.detail
+    assert unknown.detail == "no known call reaches it"
+
+
+@posix
+def test_people_read_runs_and_which_operators_crash(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = run(tmp_path)
+    view_verification(report, Screen(sys.stdout, width=4000))
+    text = capsys.readouterr().out
+    assert "runs; these operators crash: spark.dies;" in text.splitlines()[0]
+    assert "not tried, no known call reaches it: spark.absent, somebody::fresh" in text.splitlines()[0]
+    assert "instead: not dies" in text and "not works" not in text
+    assert b'name="operator spark.dies" value="crashes"' in junit(report)
+
+
+def machine(cpu: str = "nehalem") -> Machine:
+    return Machine(os=Os(system="linux", arch="x86_64"), cpu=Cpu(microarchitecture=cpu))
+
+
+def wheel(*evidence: Evidence, required: tuple[str, ...] = ()) -> WheelReport:
+    cpu = WheelCpu(arch="x86_64", functions=9, runs_from="x86-64", unconditional=CORNER, evidence=evidence or (FOUND,))
+    return WheelReport(
+        tags=("cp311-cp311-linux_x86_64",),
+        cpu=WheelCpu(**{name: getattr(cpu, name) for name in cpu.__struct_fields__} | {"required": required}),
+    )
+
+
+def cpu_axis(report: WheelReport, kept: object = None):  # type: ignore[no-untyped-def]
+    verdict = verdict_for(report, machine(), "it", kept)  # type: ignore[arg-type]
+    return verdict, next(axis for axis in verdict.axes if axis.axis == "cpu")
+
+
+@pytest.mark.parametrize("required", [(), ("avx2",)], ids=["a corner", "said to be needed by all"])
+def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...]) -> None:
+    trials = (OperatorTrial(operator="torch.x", functions=(FUNCTION,), isa=("avx2",), outcome="crashes", avoid="y"),)
+    report = VerifyReport(verdict="proven", subject="w", operators=trials)
+    place = suspects.place_of(tmp_path, [FOUND], ["sse4_2"])
+    assert place is not None
+    suspects.keep(report, place)
+    kept = suspects.recall(place)
+    verdict, axis = cpu_axis(wheel(required=required), kept)
+    assert verdict.operators == report.operators
+    assert say(report.operators) in axis.text and axis.runs == "partly" and axis.remedy == "y"
+    assert verdict.runs is True, "verify said proven"
+
+
+def test_where_all_that_was_suspected_runs_inspect_says_yes() -> None:
+    from rekindle.model.operator import KeptTrials
+
+    trials = (OperatorTrial(operator="torch.x", outcome="runs"),)
+    kept = KeptTrials(subject="w", date="2026-11-16", verdict="proven", trials=trials)
+    assert cpu_axis(wheel(), kept)[1].runs == "yes"
+    failed = KeptTrials(subject="w", date="2026-11-16", verdict="failed", trials=trials)
+    assert cpu_axis(wheel(required=("avx2",)), failed)[1].runs == "no", "a failed run proves nothing good"
+
+
+def test_untried_it_is_only_suspected() -> None:
+    callers = ("PackedLinearWeightsOnednn::apply_dynamic",)
+    known = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx2",), why="", callers=callers)
+    verdict, axis = cpu_axis(wheel(known))
+    assert [one.outcome for one in verdict.operators] == ["suspected"]
+    assert "these operators should crash: torch.ao.nn.quantized.dynamic.Linear" in axis.text
+    assert "verify" in (axis.remedy or "")
+
+
+def test_another_build_or_another_kind_of_cpu_is_another_trial(tmp_path: Path) -> None:
+    moved = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x20")
+    old, older = ["sse4_2", "avx"], ["sse4_2"]
+    places = {suspects.place_of(tmp_path, [one], cpu) for one in (FOUND, moved) for cpu in (old, older)}
+    assert len(places) == 4
+    assert suspects.place_of(tmp_path, [FOUND], ["avx", "avx2"]) is None, "nothing is lacking"
+    assert suspects.place_of(tmp_path, [FOUND], [*old, "sha_ni"]) in places, "what is not in question does not count"
+
+
+def test_damaged_memory_is_none(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{", encoding="utf-8")
+    assert suspects.recall(tmp_path / "x.json") is None
+    assert suspects.recall(tmp_path / "none.json") is None
+
+
+def test_an_operator_that_began_to_crash_is_worse() -> None:
+    def report(outcome: str) -> VerifyReport:
+        return VerifyReport(operators=(OperatorTrial(operator="torch.x", outcome=outcome),))  # type: ignore[arg-type]
+
+    assert [one.id for one in compare(report("runs"), report("crashes")).worse] == ["operator torch.x"]
+    assert not compare(report("crashes"), report("crashes")).worse
