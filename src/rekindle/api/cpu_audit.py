@@ -28,14 +28,16 @@ def audit_for(
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
     from rekindle.compat.operators import suspicions, usual_suspects
     from rekindle.errors import RekindleError
+    from rekindle.host.live import LiveHost
     from rekindle.verify.root import user_cache
     from rekindle.verify.suspects import place_of
 
     features = _features(cpu)
+    arch = "x86_64" if cpu is not None else LiveHost().machine
     if features is None:
         return Audit()
     if cpu is None and not thorough:
-        return Audit(suspects=usual_suspects(package, features))
+        return Audit(suspects=usual_suspects(package, arch, features))
     from rekindle.api.inspect import inspect
 
     progress.stage("reading", "which code asks nothing of the CPU")
@@ -43,7 +45,7 @@ def audit_for(
         report = inspect(str(wheel) if wheel else package, python=None if wheel else python, progress=progress)
     except RekindleError:
         # What cannot be read is refused by the run itself, with its own words.
-        return Audit(suspects=usual_suspects(package, features))
+        return Audit(suspects=usual_suspects(package, arch, features))
     return Audit(
         suspects=suspicions(report.cpu.evidence, features),
         place=place_of(user_cache(), report.cpu.evidence, features),

@@ -36,6 +36,7 @@ class OperatorCall(Row, frozen=True, kw_only=True):
     operator: str
     package: str = "torch"
     reaches: tuple[str, ...]
+    arch: str
     isa: tuple[str, ...]
     call: str
     avoid: str | None = None
@@ -96,13 +97,13 @@ def suspicions(evidence: Iterable[Evidence], features: Iterable[str]) -> list[Su
     return found
 
 
-def usual_suspects(package: str, features: Iterable[str]) -> list[Suspicion]:
+def usual_suspects(package: str, arch: str, features: Iterable[str]) -> list[Suspicion]:
     """Without an audit: the operators of the table that a CPU with these features may crash in."""
     have = frozenset(features)
     return [
         Suspicion(call=row, isa=tuple(missing(row.isa, have)))
         for row in load_operators()
-        if row.package == package and missing(row.isa, have)
+        if row.package == package and row.arch == arch and missing(row.isa, have)
     ]
 
 

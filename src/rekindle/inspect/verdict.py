@@ -134,6 +134,9 @@ def _cpu(
     if found.kind == "yes":
         return [verdict("cpu", "yes", found.code, f"{found.text} ({cpu.runs_from})")]
     short = f"{who} lacks {found.want}: {say(operators)}" if say(operators) else found.text
+    if kept is not None and kept.crash:
+        text = f"{who} lacks {found.want}: {kept.crash} (tried by verify on {kept.date})"
+        return [verdict("cpu", "no", "cpu-tried", text, "build from source for this CPU: rekindle plan --build")]
     if kept is not None and kept.verdict == "proven":
         harmed = [trial for trial in operators if trial.outcome not in ("runs", "refuses")]
         remedy = next((trial.avoid for trial in harmed if trial.outcome == "crashes" and trial.avoid), None)

@@ -28,4 +28,6 @@ class KeptTrials(Document, frozen=True, kw_only=True):
     subject: str
     date: str
     verdict: str
+    # How a check died of an instruction the CPU lacks, where one did: then it does not run there.
+    crash: str | None = None
     trials: tuple[OperatorTrial, ...] = ()

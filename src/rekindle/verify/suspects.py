@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,9 @@ from rekindle.model.operator import KeptTrials, OperatorTrial, Outcome
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.model.wheel import Evidence
 
+# What the call said it would do next, as the agent tells a crash.
+_STEP = re.compile(r" in step ([^:]{1,60})")
+
 
 def asked_for(suspects: Sequence[Suspicion]) -> list[dict[str, str]]:
     """The calls, as the agent takes them."""
@@ -32,7 +36,9 @@ def outcomes(suspects: Sequence[Suspicion], tried: Mapping[str, VerifyCheck]) ->
         trial = one.trial()
         if one.call is not None:
             outcome, detail = _outcome(tried.get(one.call.id))
-            trial = msgspec.structs.replace(trial, outcome=outcome, detail=detail)
+            where = _STEP.search(detail) if outcome != "runs" else None
+            name = f"{one.call.operator} on {where[1]}" if where else one.call.operator
+            trial = msgspec.structs.replace(trial, operator=name, outcome=outcome, detail=detail)
         found.append(trial)
     return tuple(found)
 
@@ -67,10 +73,12 @@ def place_of(cache: Path, evidence: Iterable[Evidence], features: Iterable[str])
 
 def keep(report: VerifyReport, place: Path) -> None:
     """A cache that cannot be written costs the agreement on a later day and nothing else."""
+    illegal = [check for check in report.checks if check.crash is not None and check.crash.signal == "SIGILL"]
     kept = KeptTrials(
         subject=report.subject,
         date=datetime.now(UTC).date().isoformat(),
         verdict=report.verdict,
+        crash=f"{illegal[0].id} {illegal[0].detail}" if illegal else None,
         trials=report.operators,
     )
     with contextlib.suppress(OSError):

@@ -32,7 +32,7 @@ def of(cpu: str) -> frozenset[str]:
 @pytest.mark.parametrize("row", load_operators(), ids=lambda row: row.id)
 def test_a_row_can_be_run_by_the_oldest_python_and_names_what_it_needs(row) -> None:  # type: ignore[no-untyped-def]
     ast.parse(row.call, feature_version=(3, 6))
-    assert row.source and row.isa and set(row.isa) <= set(FEATURES)
+    assert row.source and row.isa and row.arch in ("x86_64", "aarch64") and set(row.isa) <= set(FEATURES)
     assert row.operator.startswith(f"{row.package}."), "as users call it"
 
 
@@ -52,7 +52,7 @@ def test_a_function_becomes_the_operator_that_reaches_it() -> None:
 def test_only_what_the_cpu_lacks_is_suspected(cpu: str, isa: tuple[str, ...] | None) -> None:
     found = suspicions([ONEDNN], of(cpu))
     assert [one.isa for one in found] == ([isa] if isa else [])
-    assert bool(usual_suspects("torch", of(cpu))) == bool(isa)
+    assert bool(usual_suspects("torch", "x86_64", of(cpu))) == bool(isa)
 
 
 def test_another_way_to_the_same_function_is_not_taken_for_that_operator() -> None:
@@ -72,8 +72,16 @@ def test_wrong_numbers_are_no_crash() -> None:
     assert suspicions([evidence("counts", "lzcnt")], of("nehalem")) == []
 
 
+def test_a_processor_is_not_suspected_of_lacking_what_its_kind_never_has() -> None:
+    assert {one.call.arch for one in usual_suspects("torch", "x86_64", of("nehalem")) if one.call} == {"x86_64"}
+    on_arm = [one.call.id for one in usual_suspects("torch", "aarch64", of("neoverse_n1")) if one.call]
+    assert "stack" in on_arm and "linear-dynamic-onednn" not in on_arm
+    assert "mv-half" not in on_arm, "it has half arithmetic"
+    assert usual_suspects("torch", "aarch64", of("neoverse_v1")) == []
+
+
 def test_the_table_is_for_torch() -> None:
-    assert usual_suspects("spark", of("nehalem")) == []
+    assert usual_suspects("spark", "x86_64", of("nehalem")) == []
 
 
 def test_the_sentence_names_operators_by_what_came_of_them() -> None:

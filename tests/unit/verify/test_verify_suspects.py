@@ -11,7 +11,7 @@ from rekindle.compat.operators import OperatorCall, Suspicion, say
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.machine import Cpu, Machine, Os
 from rekindle.model.operator import OperatorTrial
-from rekindle.model.verify import VerifyReport
+from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
 from rekindle.model.wheel import Evidence, IsaUse, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
@@ -41,14 +41,14 @@ CORNER = (IsaUse(isa="avx", functions=1, examples=(FUNCTION,)), IsaUse(isa="avx2
 
 def suspicion(id: str, call: str) -> Suspicion:
     row = OperatorCall(
-        id=id, operator=f"spark.{id}", package="spark", reaches=("f",), isa=("avx2",), call=call,
+        id=id, operator=f"spark.{id}", package="spark", reaches=("f",), arch="x86_64", isa=("avx2",), call=call,
         avoid=f"not {id}", source=("here",), date="2026-11-16", how="measured",
     )  # fmt: skip
     return Suspicion(call=row, functions=(FUNCTION,), isa=("avx2",))
 
 
 SUSPECTS = (
-    suspicion("dies", "import os\nos.kill(os.getpid(), 4)"),
+    suspicion("dies", "import os\nstep('float64')\nos.kill(os.getpid(), 4)"),
     suspicion("works", "assert spark.dot([1.0], [2.0]) == 2"),
     suspicion("refuses", "raise RuntimeError('no such engine')"),
     suspicion("absent", "spark.nosuch()"),
@@ -76,6 +76,7 @@ def test_each_is_tried_and_none_takes_the_proof_along(tmp_path: Path, inline: bo
     assert not any(check.id.startswith("operator") for check in report.checks)
     crash, _, refused, absent, unknown = report.operators
     assert "signal 4" in crash.detail or "SIGILL" in crash.detail
+    assert crash.operator == ("spark.dies" if inline else "spark.dies on float64"), "told where it can be"
     assert "no such engine" in refused.detail and "nosuch" in absent.detail
     assert unknown.detail == "no known call reaches it"
 
@@ -85,10 +86,10 @@ def test_people_read_runs_and_which_operators_crash(tmp_path: Path, capsys: pyte
     report = run(tmp_path)
     view_verification(report, Screen(sys.stdout, width=4000))
     text = capsys.readouterr().out
-    assert "runs; these operators crash: spark.dies;" in text.splitlines()[0]
+    assert "runs; these operators crash: spark.dies on float64;" in text.splitlines()[0]
     assert "not tried, no known call reaches it: spark.absent, somebody::fresh" in text.splitlines()[0]
     assert "instead: not dies" in text and "not works" not in text
-    assert b'name="operator spark.dies" value="crashes"' in junit(report)
+    assert b'name="operator spark.dies on float64" value="crashes"' in junit(report)
 
 
 def machine(cpu: str = "nehalem") -> Machine:
@@ -130,6 +131,17 @@ def test_where_all_that_was_suspected_runs_inspect_says_yes() -> None:
     assert cpu_axis(wheel(), kept)[1].runs == "yes"
     failed = KeptTrials(subject="w", date="2026-11-16", verdict="failed", trials=trials)
     assert cpu_axis(wheel(required=("avx2",)), failed)[1].runs == "no", "a failed run proves nothing good"
+
+
+def test_a_crash_in_a_check_is_a_no_from_both(tmp_path: Path) -> None:
+    crash = Crash(signal="SIGILL")
+    dead = VerifyCheck(id="import.torch", status="failed", detail="died of SIGILL", crash=crash)
+    place = tmp_path / "x.json"
+    suspects.keep(VerifyReport(verdict="failed", checks=(dead,)), place)
+    verdict, axis = cpu_axis(wheel(), suspects.recall(place))
+    assert verdict.runs is False and "import.torch died of SIGILL" in axis.text
+    suspects.keep(VerifyReport(verdict="failed", checks=(VerifyCheck(id="x", status="failed"),)), place)
+    assert cpu_axis(wheel(), suspects.recall(place))[0].runs is True, "a failure of another kind is not the CPU's"
 
 
 def test_untried_it_is_only_suspected() -> None:

@@ -228,7 +228,7 @@ def caller(text):
     def run(bench):
         module = sys.modules[bench.request["package"]]
         try:
-            exec(compile(text, "operator", "exec"), {bench.request["package"]: module})
+            exec(compile(text, "operator", "exec"), {bench.request["package"]: module, "step": bench.step})
         except (AttributeError, ImportError) as error:
             raise framework.Absent("this build has no such call: %s" % first_line(error))
         return "runs"
