@@ -110,6 +110,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
     """What the flags describe. A toolchain value given by hand is a wish: it is kept, or its change is explained."""
+    import sys
+
     import msgspec
 
     from rekindle import api
@@ -127,6 +129,9 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
         wish = msgspec.structs.replace(wish, **asked)
     else:
         described = args.gpu or flags.keys() - {"python", "memory"}
+        if sys.platform == "win32" and not flags.keys() & {"distro", "glibc"}:
+            # Someone who names a card on Windows means it there.
+            flags.setdefault("os", "windows")
         machine = api.machine_from_flags(gpu=args.gpu or (), **flags) if described else api.this_machine()
         wish = Wish(**asked)
     origin = getattr(args, "origin", None)

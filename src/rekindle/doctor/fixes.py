@@ -30,6 +30,9 @@ def probe_managers(host: Asking) -> tuple[str, ...]:
         found.insert(0 if host.env.get("CONDA_PREFIX") else len(found), "conda")
     if "ID=ubuntu" in (host.read("/etc/os-release") or b"").decode("utf-8", "replace").splitlines():
         found.insert(0, "ubuntu")
+    if host.system == "windows":
+        # Not every Windows has winget; what is said then must still be about Windows.
+        found.append("windows")
     return ("root", *found) if host.env.get("HOME") == "/root" else tuple(found)
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rekindle.errors import BadInput
@@ -27,15 +29,30 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         os.umask(umask)
         with contextlib.suppress(OSError):
             temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        _rename(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
+def _rename(temporary: Path, path: Path) -> None:
+    """On Windows a virus scanner or an indexer holds a file for a moment; that is worth a second of patience."""
+    for pause in (0.05, 0.1, 0.2, 0.4, 0.8) if sys.platform == "win32" else ():
+        try:
+            temporary.replace(path)
+        except PermissionError:
+            time.sleep(pause)
+        else:
+            return
+    temporary.replace(path)
+
+
 def write_for_user(path: Path, content: bytes | str) -> None:
     """Write where the user asked for it; that it cannot be written there is the user's to fix."""
     try:
+        # Renaming over it would replace a file somebody protected: the folder's rights count there, not the file's.
+        if path.is_file() and not path.stat().st_mode & 0o222:
+            raise BadInput(f"cannot write {path}: it is read-only", remedy="name another place, or allow writing to it")
         write_atomically(path, content)
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error

@@ -59,6 +59,9 @@ class LiveHost:
             # On Windows the current directory is searched too; what lies there is no installation.
             if path and Path(path).parent == Path(place):
                 found[path] = None
+        if not found and name == "python" and sys.executable:
+            # Windows seldom has Python on PATH (the py launcher, embedded ones); the one that runs us is there.
+            found[sys.executable] = None
         return tuple(found)
 
     def realpath(self, path: str) -> str:

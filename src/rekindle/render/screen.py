@@ -18,6 +18,7 @@ _CODES = {
 }  # fmt: skip
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 _ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}
+_ASCII_SIGNS = {"→": "->", "…": "...", "–": "-", "—": "-", "·": "|", "≥": ">=", "≤": "<=", "×": "x", "“": '"', "”": '"'}
 
 
 def wants_color(stream: TextIO, choice: str) -> bool:
@@ -34,6 +35,23 @@ def wants_color(stream: TextIO, choice: str) -> bool:
 def printable(text: str) -> str:
     """Text from strangers without control characters: an escape sequence in a wheel's name stays harmless."""
     return "".join(c if c in "\n\t" or unicodedata.category(c)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def spelled(text: str, encoding: str) -> str:
+    """Text as an old code page (437, 850, 1252, 936 …) can say it: our own signs as ASCII, the rest as it goes."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = "".join(c if _says(encoding, c) else _ASCII_SIGNS.get(c, "?") for c in text)
+    return text
+
+
+def _says(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Screen:
@@ -59,8 +77,7 @@ class Screen:
 
     def line(self, text: str = "") -> None:
         if not self._unicode:
-            encoding = getattr(self.stream, "encoding", None) or "ascii"
-            text = text.encode(encoding, "replace").decode(encoding)
+            text = spelled(text, getattr(self.stream, "encoding", None) or "ascii")
         self.stream.write(text.rstrip() + "\n")
 
     def verdict(self, status: str, text: str) -> None:

@@ -228,3 +228,13 @@ def test_the_driver_is_mended_where_it_belongs(parts: dict[str, object], words: 
     check = next(check for check in checks if check.id == "nvidia-driver")
     assert check.status == "fail" and words in (check.fix or "")
     assert not ready.use
+
+
+def test_windows_without_winget_hears_of_windows() -> None:
+    from rekindle.doctor.fixes import fix_for
+
+    for topic in ("compiler", "git", "python"):
+        said = fix_for(topic, ("windows",)) or ""
+        assert said and not any(word in said for word in ("gcc", "apt", "package manager")), topic
+    assert "winget" in (fix_for("compiler", ("winget", "windows")) or "")
+    assert "gcc" in (fix_for("compiler", ()) or "")

@@ -19,6 +19,7 @@ from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.spark import patch_spark
 from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
 from rekindle.api.verify import verify
+from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
@@ -67,6 +68,7 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
     tree = walk.leg(
         "patch", "fixes for today's tools", lambda: patch_spark(root, cmake=options.cmake), summarise_patches
     )
+    _need_compiler(examined)
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     mark_made(plan)
@@ -117,6 +119,16 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         report=str(workspace.reports / "report.html"),
         next=("rekindle plan", "rekindle up"),
     )
+
+
+def _need_compiler(examined: Examination) -> None:
+    """Windows brings no compiler, and CMake's own words about it name neither the product nor the way."""
+    missing = next((check for check in examined.checks if check.id == "compiler" and check.status == "fail"), None)
+    if missing is not None and examined.os.system == "windows":
+        raise MissingTool(
+            "the demo ends here: it compiles C++, and this Windows has no Visual Studio with the C++ tools",
+            remedy=missing.fix or "rekindle doctor",
+        )
 
 
 def _forget(workspace: Workspace) -> None:

