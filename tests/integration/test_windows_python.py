@@ -44,6 +44,8 @@ def run_tests(tmp_path: Path, *arguments: str, limit: int) -> tuple[int, str]:
         "WINEPREFIX": str(CACHE / "wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=",
         "PYTHONPATH": ";".join(map(windows, (ROOT / "src", CACHE / "windows" / "packages", ROOT / "tests"))),
         "PYTHONPYCACHEPREFIX": windows(CACHE / "windows" / "compiled"), "PYTHONUTF8": "0",
+        # Without it wine cannot name a file with an umlaut.
+        "LC_ALL": "C.UTF-8",
     }  # fmt: skip
     command = ["wine", str(PYTHON), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp"]
     # Wine's services outlive the program and would keep a pipe open, so they are started before; and Python does not
