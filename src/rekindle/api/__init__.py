@@ -26,6 +26,7 @@ from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
 from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
+from rekindle.api.keepings import clean, holdings
 from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
 from rekindle.api.matrix import (
     matrix_cancel,
@@ -70,6 +71,7 @@ __all__ = [
     "build_checks",
     "build_script",
     "bundle",
+    "clean",
     "compare_verifications",
     "demo",
     "doctor",
@@ -86,6 +88,7 @@ __all__ = [
     "facts_sources",
     "find_machine",
     "find_tree",
+    "holdings",
     "index_add",
     "index_build",
     "index_check",

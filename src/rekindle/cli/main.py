@@ -36,6 +36,8 @@ VERBS = {
     "export": "the plan as a .bat, .sh, Dockerfile or GitHub workflow",
     "facts": "the tables behind every answer, with their sources",
     "matrix": "many wheels from one table",
+    "list": "what Rekindle keeps on this machine, with sizes and ages",
+    "clean": "remove some of it, after asking",
     "variant": "what installers that choose wheels by GPU should believe about this machine",
 }
 

@@ -1,0 +1,68 @@
+"""Remove what Rekindle keeps: shows what would go and asks.
+
+Without words it takes build trees, caches and logs: what can be made again. Nothing that Rekindle did not make is ever
+touched, and nothing that another run is working in.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rekindle.cli.verb import Answer, Session, add_yes
+from rekindle.errors import BadInput, Exit
+
+if TYPE_CHECKING:
+    from rekindle.model.holdings import Holding
+
+EXAMPLES = """examples:
+  rekindle clean --dry-run                    what would go
+  rekindle clean                              build trees, caches and logs
+  rekindle clean environment --older-than 30d environments nobody touched for a month
+  rekindle clean ./workspace                  one workspace with all that is in it
+  rekindle clean --all                        everything Rekindle made here
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "what",
+        nargs="*",
+        metavar="KIND|PATH",
+        help="workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'",
+    )
+    parser.add_argument("--all", action="store_true", help="everything Rekindle made (wheelhouses only by name)")
+    parser.add_argument("--older-than", metavar="AGE", default="0d", help="only what is older: 12h, 30d, 8w")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would go")
+    add_yes(parser)
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from rekindle import api
+    from rekindle.model.spoken import spoken_bytes
+    from rekindle.render.holdings import holding_rows, show_cleaning
+    from rekindle.render.screen import Screen
+
+    def confirm(items: Sequence[Holding]) -> bool:
+        if session.can_ask():
+            Screen(sys.stderr, color=session.color).rows(holding_rows(list(items)))
+        return session.confirm(f"Remove these ({spoken_bytes(sum(one.bytes for one in items))})?")
+
+    cleaning = api.clean(
+        args.what,
+        everything=args.all,
+        older_than_days=_days(args.older_than),
+        dry_run=args.dry_run,
+        confirm=confirm,
+    )
+    return Answer(document=cleaning, view=show_cleaning, exit_code=Exit.NO if cleaning.kept else Exit.YES)
+
+
+def _days(text: str) -> float:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)([hdw]?)", text.strip().lower())
+    if match is None:
+        raise BadInput(f"--older-than {text}: no age", remedy="write for example 12h, 30d or 8w")
+    return float(match[1]) * {"h": 1 / 24, "d": 1.0, "w": 7.0, "": 1.0}[match[2]]

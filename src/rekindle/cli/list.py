@@ -1,0 +1,24 @@
+"""What Rekindle keeps on this machine: workspaces, environments, trees, caches, wheels, with sizes and ages."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+
+EXAMPLES = """examples:
+  rekindle list             what is kept, and how much
+  rekindle list --json      the same for a script
+  rekindle clean            make room
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from rekindle import api
+    from rekindle.render.holdings import show_holdings
+
+    return Answer(document=api.holdings(), view=show_holdings)

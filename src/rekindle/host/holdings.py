@@ -1,0 +1,159 @@
+"""Looks through what we made: workspaces with their parts, environments, wheelhouses and our cache; removes safely."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from rekindle.errors import WorkspaceBusy
+from rekindle.host import places
+from rekindle.host.workspace import Workspace
+from rekindle.model.holdings import Holding, HoldingKind
+
+# Folders of the data directory that are our own books, not workspaces.
+_BOOKS = ("plans", "places")
+_PARTS: tuple[tuple[str, HoldingKind, bool], ...] = (
+    # folder, kind, one holding for each thing in it
+    ("source", "source", True),
+    ("envs", "environment", True),
+    ("build", "build", False),
+    ("wheels", "wheels", False),
+    ("cache", "cache", False),
+    ("logs", "logs", False),
+    ("reports", "reports", False),
+)
+_TREE = "may hold changes of yours"
+_WHEELS = "what was built; making it again takes as long as before"
+
+
+def find_holdings(now: float | None = None) -> Iterator[Holding]:
+    """Everything of ours, each byte counted once."""
+    when = time.time() if now is None else now
+    data, cache = places.own_directories()
+    workspaces = [one for one in _folders(data) if one.name not in _BOOKS]
+    noted = [one for one in places.noted() if one.path.is_dir() and places.is_ours(one.path)]
+    workspaces += [one.path for one in noted if one.kind == "workspace" and one.path not in workspaces]
+    for root in workspaces:
+        yield from _workspace(root, when)
+    for one in noted:
+        if one.kind == "environment" and not any(one.path.is_relative_to(root) for root in workspaces):
+            yield _holding("environment", one.path, when)
+        elif one.kind == "wheelhouse":
+            yield _holding("wheelhouse", one.path, when, note="wheels others may install from")
+    for each in _folders(cache):
+        yield _holding("cache", each, when)
+
+
+def _workspace(root: Path, now: float) -> Iterator[Holding]:
+    counted = 0
+    for name, kind, single in _PARTS:
+        folder = root / name
+        parts = _folders(folder) if single else [folder] if folder.is_dir() and not folder.is_symlink() else []
+        for part in parts:
+            note = _TREE if kind == "source" else _WHEELS if kind == "wheels" else None
+            found = _holding(kind, part, now, workspace=root, note=note)
+            counted += found.bytes
+            if found.bytes:
+                yield found
+    rest = _holding("workspace", root, now)
+    yield Holding(
+        kind="workspace", name=rest.name, path=rest.path, bytes=max(0, rest.bytes - counted),
+        age_seconds=rest.age_seconds, note="the plan, and all that is listed under it",
+    )  # fmt: skip
+
+
+def _holding(
+    kind: HoldingKind, path: Path, now: float, *, workspace: Path | None = None, note: str | None = None
+) -> Holding:
+    name = str(path.relative_to(workspace)) if workspace else str(path)
+    age = max(0.0, now - _changed(path, now))
+    return Holding(
+        kind=kind, name=name, path=str(path), bytes=disk_bytes(path), age_seconds=round(age),
+        workspace=str(workspace) if workspace else None, note=note,
+    )  # fmt: skip
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return sorted(one for one in folder.iterdir() if one.is_dir() and not one.is_symlink())
+    except OSError:
+        return []
+
+
+def _changed(path: Path, default: float) -> float:
+    times = []
+    with contextlib.suppress(OSError):
+        times.append(path.lstat().st_mtime)
+        times += [one.stat(follow_symlinks=False).st_mtime for one in os.scandir(path)]
+    return max(times, default=default)
+
+
+def disk_bytes(root: Path) -> int:
+    """The room a folder takes; a file with several names counts once, links are not followed."""
+    total = 0
+    seen: set[tuple[int, int]] = set()
+    for folder, _, files in os.walk(root):
+        for name in (".", *files):
+            with contextlib.suppress(OSError):
+                stat = os.lstat(os.path.join(folder, name))  # noqa: PTH118 (many files: plain strings are twice as fast)
+                if stat.st_nlink > 1 and name != ".":
+                    if (stat.st_dev, stat.st_ino) in seen:
+                        continue
+                    seen.add((stat.st_dev, stat.st_ino))
+                total += getattr(stat, "st_blocks", 0) * 512 or stat.st_size
+    return total
+
+
+def remove(holding: Holding) -> str | None:
+    """Remove it; None where it is gone, else why it stays. Nothing that was not made by us is ever touched."""
+    path = Path(holding.path)
+    root = Path(holding.workspace) if holding.workspace else path
+    if path.is_symlink() or root.is_symlink():
+        return "it is a link to another place"
+    if not places.is_ours(root):
+        return "it was not made by rekindle"
+    if not path.resolve().is_relative_to(root.resolve()):
+        return "it leads out of its workspace"
+    if _is_in_use(path):
+        return "this rekindle, or the environment that is active, runs from it"
+    try:
+        if holding.kind in ("workspace", "wheelhouse") or holding.workspace:
+            with Workspace(root).lock("clean"):
+                _remove_tree(path, keep_lock=path == root)
+        else:
+            _remove_tree(path, keep_lock=False)
+        if path == root:
+            shutil.rmtree(path, ignore_errors=True)
+            places.forget(path)
+    except WorkspaceBusy as error:
+        return error.message
+    except OSError as error:
+        return f"{error.strerror or error}"
+    return None
+
+
+def _remove_tree(path: Path, *, keep_lock: bool) -> None:
+    if not keep_lock:
+        shutil.rmtree(path)
+        return
+    # The lock's own file goes last, when nobody holds it; our mark too, so that a second try still knows its own.
+    for entry in sorted(path.iterdir()):
+        if entry.name.startswith(".lock") or entry.name == places.MARK:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _is_in_use(path: Path) -> bool:
+    there = path.resolve()
+    running = [Path(sys.prefix), Path(__file__)]
+    if active := os.environ.get("VIRTUAL_ENV"):
+        running.append(Path(active))
+    return any(one.resolve().is_relative_to(there) for one in running)

@@ -1,0 +1,53 @@
+"""What we keep, for people: the largest first within each place, with ages; and what went."""
+
+from __future__ import annotations
+
+from rekindle.model.holdings import Cleaning, Holding, Holdings
+from rekindle.model.spoken import spoken_age, spoken_bytes
+from rekindle.render.screen import Screen
+
+
+def show_holdings(document: Holdings, screen: Screen) -> None:
+    if not document.items:
+        screen.verdict("ok", "Rekindle keeps nothing on this machine")
+        screen.paragraph(f"(looked in {', '.join(document.places)})")
+        return
+    screen.verdict("ok", f"Rekindle keeps {spoken_bytes(document.total_bytes)} on this machine")
+    for title, items in _groups(document.items):
+        total = spoken_bytes(sum(item.bytes for item in items))
+        screen.section(f"{title}  {total}")
+        screen.rows(holding_rows(items))
+    screen.section("To make room")
+    screen.command("rekindle clean")
+    screen.paragraph("removes build trees, caches and logs; 'rekindle clean --all' everything, after asking.")
+
+
+def holding_rows(items: tuple[Holding, ...] | list[Holding]) -> list[tuple[str, str, str, str]]:
+    rows = sorted(items, key=lambda item: -item.bytes)
+    return [(spoken_bytes(one.bytes).rjust(8), one.kind, spoken_age(one.age_seconds), _named(one)) for one in rows]
+
+
+def _named(one: Holding) -> str:
+    return one.name + (f" ({one.note})" if one.note and one.kind in ("source", "wheels", "wheelhouse") else "")
+
+
+def _groups(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]:
+    groups: dict[str, list[Holding]] = {}
+    for one in items:
+        title = one.workspace or (one.path if one.kind == "workspace" else "")
+        groups.setdefault(title or "elsewhere", []).append(one)
+    return sorted(groups.items(), key=lambda pair: (pair[0] == "elsewhere", pair[0]))
+
+
+def show_cleaning(document: Cleaning, screen: Screen) -> None:
+    freed = spoken_bytes(document.freed_bytes)
+    if not document.removed and not document.kept:
+        screen.verdict("ok", "There is nothing of that kind to remove")
+        return
+    words = f"{freed} would be free (dry run: nothing was removed)" if document.dry_run else f"{freed} are free again"
+    screen.verdict("warn" if document.kept else "ok", words)
+    screen.rows(holding_rows(document.removed))
+    if document.kept:
+        screen.section("Not removed")
+        for one in document.kept:
+            screen.bullet(f"{one.path}: {one.why}", status="warn")

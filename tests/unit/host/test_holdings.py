@@ -1,0 +1,149 @@
+"""What we keep is found and counted once; what goes is ours, unheld and inside its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+from rekindle.cli.main import main
+from rekindle.errors import BadInput
+from rekindle.host import places
+from rekindle.host.holdings import disk_bytes, find_holdings, remove
+from rekindle.host.workspace import Workspace
+from rekindle.model.holdings import Holding
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    data, cache = tmp_path / "data/rekindle", tmp_path / "cache/rekindle"
+    monkeypatch.setattr(places, "own_directories", lambda: (data, cache))
+    return data
+
+
+def fill(folder: Path, count: int = 1) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        (folder / f"{number}.bin").write_bytes(os.urandom(100_000))
+    return folder
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    """One of every part, at a place of the user's choice."""
+    made = Workspace(tmp_path / "Werk bänk")
+    with made.lock("test"):
+        for name in ("source/torch-2.7.1", "envs/torch-x", "build/b", "wheels", "cache/git", "logs", "reports"):
+            fill(made.root / name)
+    return made
+
+
+def kinds() -> list[str]:
+    return sorted(one.kind for one in find_holdings())
+
+
+def test_every_part_is_found_and_every_byte_counted_once(workspace: Workspace, home: Path) -> None:
+    fill(home.parent.parent / "cache/rekindle/facts")
+    fill(home / "plans")
+    assert kinds() == [
+        "build", "cache", "cache", "environment", "logs", "reports", "source", "wheels", "workspace"
+    ]  # fmt: skip
+    inside = [one for one in find_holdings() if one.path.startswith(str(workspace.root))]
+    assert sum(one.bytes for one in inside) == disk_bytes(workspace.root) > 700_000
+
+
+def test_a_file_with_two_names_counts_once_and_a_link_leads_nowhere(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "x")
+    before = disk_bytes(folder)
+    os.link(folder / "0.bin", folder / "again.bin")
+    (folder / "link").symlink_to(fill(tmp_path / "large", 20))
+    assert disk_bytes(folder) - before < 50_000
+
+
+def test_by_default_only_what_can_be_made_again_goes(workspace: Workspace) -> None:
+    done = api.clean()
+    assert sorted(one.kind for one in done.removed) == ["build", "cache", "logs"] and not done.kept
+    assert kinds() == ["environment", "reports", "source", "wheels", "workspace"]
+
+
+def test_a_workspace_goes_whole_and_off_the_list(workspace: Workspace) -> None:
+    done = api.clean([str(workspace.root)])
+    assert not workspace.root.exists() and not done.kept and list(find_holdings()) == []
+    assert list(places.noted()) == []
+
+
+def test_everything_goes_but_a_wheelhouse(workspace: Workspace, tmp_path: Path) -> None:
+    house = fill(tmp_path / "house")
+    places.note_made("wheelhouse", house)
+    api.clean(everything=True)
+    assert kinds() == ["wheelhouse"] and (house / "0.bin").exists()
+    api.clean(["wheelhouse"])
+    assert not house.exists()
+
+
+def test_only_what_is_old_enough(workspace: Workspace) -> None:
+    assert api.clean(["logs"], older_than_days=1, dry_run=True).removed == ()
+    assert len(api.clean(["logs"], dry_run=True).removed) == 1
+    for path in (workspace.logs, workspace.logs / "0.bin"):
+        os.utime(path, (0, 0))
+    assert len(api.clean(["logs"], older_than_days=1, dry_run=True).removed) == 1
+
+
+def test_a_dry_run_and_a_no_remove_nothing(workspace: Workspace) -> None:
+    before = disk_bytes(workspace.root)
+    assert api.clean(everything=True, dry_run=True).freed_bytes > 700_000
+    with pytest.raises(BadInput, match="nothing was removed"):
+        api.clean(everything=True, confirm=lambda _: False)
+    assert disk_bytes(workspace.root) == before
+
+
+def test_a_workspace_that_somebody_works_in_stays(workspace: Workspace) -> None:
+    with workspace.lock("build"):
+        done = api.clean(["build"])
+    assert done.removed == () and "in use by" in done.kept[0].why
+    assert (workspace.build / "b").exists()
+
+
+def test_what_we_did_not_make_is_never_touched(tmp_path: Path) -> None:
+    mine = fill(tmp_path / "mine")
+    with pytest.raises(BadInput, match="not among the things"):
+        api.clean([str(mine)])
+    claimed = Holding(kind="environment", name="mine", path=str(mine), bytes=1, age_seconds=1)
+    assert remove(claimed) == "it was not made by rekindle" and (mine / "0.bin").exists()
+
+
+def test_a_forged_list_removes_nothing(tmp_path: Path) -> None:
+    """The list names the place, but only the mark inside makes it ours."""
+    mine = fill(tmp_path / "mine")
+    places.note_made("environment", fill(tmp_path / "gone"))
+    note = next(places.list_folder().iterdir())
+    note.write_text(note.read_text().replace("gone", "mine"))
+    assert list(find_holdings()) == [] and (mine / "0.bin").exists()
+
+
+def test_a_link_inside_a_workspace_is_not_followed(workspace: Workspace, tmp_path: Path) -> None:
+    outside = fill(tmp_path / "outside")
+    (workspace.build / "b/link").symlink_to(outside)
+    (workspace.source / "mine").symlink_to(outside)
+    api.clean([str(workspace.root)])
+    assert (outside / "0.bin").exists() and not workspace.root.exists()
+
+
+def test_the_environment_that_is_active_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    env = fill(tmp_path / "env")
+    places.note_made("environment", env)
+    monkeypatch.setenv("VIRTUAL_ENV", str(env))
+    assert "active" in api.clean(["environment"]).kept[0].why and env.exists()
+
+
+def test_on_the_command_line(workspace: Workspace, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list"]) == 0
+    said = capsys.readouterr().out
+    assert "keeps" in said and "torch-2.7.1" in said and "rekindle clean" in said
+    assert main(["clean"]) == 2  # nobody can answer here
+    assert "--yes" in capsys.readouterr().err
+    assert main(["clean", "--older-than", "soon"]) == 2
+    assert main(["clean", "--yes"]) == 0
+    assert "free again" in capsys.readouterr().out and not (workspace.build).exists()
