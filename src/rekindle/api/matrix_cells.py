@@ -19,6 +19,7 @@ from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, Refuse
 from rekindle.model.plan import Plan, Reason, Wish
 
 if TYPE_CHECKING:
+    from rekindle.api.usable_cuda import CudaFound
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
 
@@ -92,7 +93,7 @@ class _Planner:
         self._machine = machine
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
-        self._cuda: object = None
+        self._cuda: CudaFound | None = None
         self._plans: dict[tuple[str, ...], Plan | tuple[Reason, ...]] = {}
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
@@ -118,14 +119,20 @@ class _Planner:
         system = axes.get("system", self._here)
         identity = self._identity(plan, project)
         toolchain = {"compiler": recipe.compiler or self._compiler}
-        decisive = {"identity": identity, "toolchain": toolchain, "system": system}
         return Cell(
-            id=cell_id(plan, python=plan.python, target=self._defaults.target, **decisive),  # type: ignore[arg-type]
+            id=cell_id(
+                plan,
+                identity=identity,
+                toolchain=toolchain,
+                system=system,
+                python=plan.python,
+                target=self._defaults.target,
+            ),
             name=cell_name(axes, project),
             project=project,
             axes=axes,
             plan=plan,
-            tree=tree_id(plan, **decisive),  # type: ignore[arg-type]
+            tree=tree_id(plan, identity=identity, toolchain=toolchain, system=system),
             source=self._defaults.source or "git",
             identity=identity,
             system=system,
@@ -160,7 +167,7 @@ class _Planner:
         variant = axes.get("variant", "cpu")
         found = self._usable_cuda() if variant != "cpu" else None
         archs: tuple[str, ...] = ()
-        if variant != "cpu":
+        if found is not None:
             why = _spark_refusal(variant, axes.get("archs", ""), found)
             if why:
                 return (Reason(code="spark-toolkit", text=why),)
@@ -169,8 +176,8 @@ class _Planner:
             self._machine,
             version=tree_version(),
             python=axes["python"],
-            cuda=found.toolkit if found and archs else None,  # type: ignore[attr-defined]
-            emits=found.emits if found and archs else (),  # type: ignore[attr-defined]
+            cuda=found.toolkit if found and archs else None,
+            emits=found.emits if found and archs else (),
         )
         assert plan.build is not None
         env = dict(plan.build.env)
@@ -181,7 +188,7 @@ class _Planner:
         recipe = msgspec.structs.replace(plan.build, env=env)
         return msgspec.structs.replace(plan, build=recipe, arch_list=archs, variant=variant)
 
-    def _usable_cuda(self) -> object:
+    def _usable_cuda(self) -> CudaFound:
         if self._cuda is None:
             from rekindle.api.usable_cuda import find_usable_cuda
 
@@ -295,21 +302,20 @@ def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     return ()
 
 
-def _spark_refusal(variant: str, archs: str, found: object) -> str | None:
+def _spark_refusal(variant: str, archs: str, found: CudaFound) -> str | None:
     from rekindle.model.arch import parse_sm
 
-    toolkit = getattr(found, "toolkit", None)
+    toolkit = found.toolkit
     if toolkit is None:
-        return getattr(found, "why_not", None) or "No CUDA toolkit with nvcc was found."
+        return found.why_not or "No CUDA toolkit with nvcc was found."
     have = "cu" + "".join((toolkit.version or "").split(".")[:2])
     if have != variant:
         return f"This machine's toolkit is {have}, the table asks for {variant}."
     if not archs:
         return f"{variant} needs the axis 'archs'."
-    emits = getattr(found, "emits", ())
     for arch in archs.split(";"):
         try:
-            known = parse_sm(arch.removesuffix("+PTX")) in emits
+            known = parse_sm(arch.removesuffix("+PTX")) in found.emits
         except (BadInput, ValueError):
             return f"{arch!r} is no architecture."
         if not known:

@@ -15,13 +15,6 @@ from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Machine
 
-LEVELS = {
-    "v1": (),
-    "v2": ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"),
-    "v3": ("avx", "f16c", "avx2", "fma", "bmi2"),
-    "v4": ("avx512",),
-}
-
 
 class Config(NamedTuple):
     """One feature with its values, the best first. ``multi_value``: a wheel may name several of them."""
@@ -48,7 +41,7 @@ class RekindlePlugin:
         return [
             Config("sm", [f"{sm.major}{sm.minor}" for sm in numbers if not sm.suffix], True),
             Config("gfx", names, True),
-            Config("x86_64_level", list(reversed(LEVELS))),
+            Config("x86_64_level", list(reversed(_levels()))),
             *(Config(_feature(isa), ["on"]) for isa in CHOOSING),
         ]
 
@@ -76,13 +69,23 @@ def supported_by(machine: Machine) -> list[Config]:
     if machine.os.arch in (None, "x86_64", "amd64") and machine.cpu.features:
         lacking = missing(CHOOSING, machine.cpu.features)
         levels: list[str] = []
-        for level, needs in LEVELS.items():
+        for level, needs in _levels().items():
             if set(needs) & set(lacking):
                 break
             levels.insert(0, level)
         found.append(Config("x86_64_level", levels))
         found += [Config(_feature(isa), ["on"]) for isa in CHOOSING if isa not in lacking]
     return [config for config in found if config.values]
+
+
+def _levels() -> dict[str, tuple[str, ...]]:
+    """The x86-64 levels, the plainest first, and which of the instruction sets that builds ask about each has."""
+    rows = load_facts().cpu.microarchitecture
+    names = [name for name, row in rows.items() if row.vendor == "generic" and row.family == "x86_64"]
+    return {
+        f"v{name.partition('_v')[2] or 1}": tuple(isa for isa in CHOOSING if not missing([isa], rows[name].features))
+        for name in sorted(names)
+    }
 
 
 def _any(code: Sm, cards: list[Sm]) -> bool:

@@ -76,7 +76,7 @@ def _divisor(state: CellState) -> int:
 
 
 # Diagnoses of explain, and what in a message means which class.
-_BY_DIAGNOSIS: dict[str, FailureClass] = {
+BY_DIAGNOSIS: dict[str, FailureClass] = {
     "oom-killed": "memory",
     "pip-memory-error": "memory",
     "msvc-out-of-heap": "memory",
@@ -100,7 +100,7 @@ _BY_WORDS: tuple[tuple[str, FailureClass], ...] = (
 def classify(message: str, diagnoses: tuple[str, ...] = (), *, default: FailureClass = "compile") -> FailureClass:
     """The class of a failure, from what explain found and from the message itself."""
     for name in diagnoses:
-        if name in _BY_DIAGNOSIS:
-            return _BY_DIAGNOSIS[name]
+        if name in BY_DIAGNOSIS:
+            return BY_DIAGNOSIS[name]
     low = message.lower()
     return next((kind for words, kind in _BY_WORDS if words in low), default)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from matrix_mini import cell
 
-from rekindle.matrix.decide import TRIES, classify, decide
+from rekindle.explain.rule import load_rules
+from rekindle.matrix.decide import BY_DIAGNOSIS, TRIES, classify, decide
 from rekindle.model.matrix import Attempt, CellState, FailureClass, Stage
 
 CELL = cell(1)
@@ -100,3 +101,7 @@ def test_messages_have_their_class(message: str, names: tuple[str, ...], kind: F
 
 def test_what_cannot_be_prepared_is_a_class_of_its_own() -> None:
     assert classify("there is no Python 3.9", default="setup") == "setup"
+
+
+def test_every_diagnosis_it_waits_for_is_one_that_explain_gives() -> None:
+    assert set(BY_DIAGNOSIS) <= {rule.id for rule in load_rules()}
