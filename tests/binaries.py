@@ -77,19 +77,19 @@ def make_elf(
     offset += -offset % 16
     placed.append((".dynamic", 6, 3, offset, dynamic))
     dynamic_at, offset = offset, offset + len(dynamic)
-    names = b"\0"
+    labels = b"\0"
     rows = [struct.pack("<IIQQQQIIQQ", *([0] * 10))]
     placed.append((".shstrtab", 3, 0, offset, b""))
     for name, kind, flags, at, data in placed:
-        index, names = len(names), names + name.encode() + b"\0"
-        size = len(data) if name != ".shstrtab" else len(names)
+        index, labels = len(labels), labels + name.encode() + b"\0"
+        size = len(data) if name != ".shstrtab" else len(labels)
         rows.append(struct.pack("<IIQQQQIIQQ", index, kind, flags, at, at, size, 0, 0, 1, 0))
-    table = offset + len(names)
+    table = offset + len(labels)
     table += -table % 8
     image = bytearray(table)
     for _, _, _, at, data in placed:
         image[at : at + len(data)] = data
-    image[offset : offset + len(names)] = names
+    image[offset : offset + len(labels)] = labels
     header = b"\x7fELF\x02\x01\x01" + b"\0" * 9
     header += struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, table, 0, 64, 56, 2, 64, len(rows), len(rows) - 1)
     load = struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, table, table, 4096)

@@ -173,7 +173,7 @@ def read_library(data: bytes) -> None:
 
 
 def _fatbin() -> bytes:
-    from binaries import make_entry, make_fatbin  # type: ignore[import-not-found]
+    from binaries import make_entry, make_fatbin
 
     made = make_fatbin([make_entry(2, 35), make_entry(1, 90, 0x8011)], [make_entry(2, 90, 0x100011, header=120)])
     return bytes(made)

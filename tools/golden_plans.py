@@ -10,8 +10,8 @@ sys.path[:0] = [str(ROOT / "tests" / "unit" / "plan")]
 
 
 def main() -> int:
-    from test_plan_profiles import rules_page, summary  # type: ignore[import-not-found]
-    from test_plan_seeds import GOLDEN, render, seed_plans  # type: ignore[import-not-found]
+    from test_plan_profiles import rules_page, summary
+    from test_plan_seeds import GOLDEN, render, seed_plans
 
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for name, plan in seed_plans().items():

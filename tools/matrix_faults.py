@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
 
-from matrix_cluster import (  # type: ignore[import-not-found]  # noqa: E402
+from matrix_cluster import (  # noqa: E402
     Cluster,
     cli,
     light_table,
@@ -114,7 +115,7 @@ def finished(table: Path) -> bool:
 def doubled(table: Path) -> bool:
     """A cell that was built to its end more than once."""
     for state in states(table):
-        attempts = state.get("attempts", [])
+        attempts: Any = state.get("attempts", [])
         if sum(1 for a in attempts if a.get("ended") and not a.get("failure")) > 1:
             return True
     return False

@@ -51,4 +51,4 @@ def in_process(*args: str) -> tuple[int, str]:
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = main(args)
     said.flush()
-    return code, said.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
+    return code, said.buffer.getvalue().decode("utf-8", "replace")

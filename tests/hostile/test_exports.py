@@ -21,7 +21,7 @@ from rekindle.errors import BadInput
 from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import render
 from rekindle.model.document import decode, encode
-from rekindle.model.plan import Change, Plan, Reason, Request
+from rekindle.model.plan import BuildRecipe, Change, Plan, Reason, Request
 
 _SHORT = ("torch", "variant", "cuda", "python", "numpy", "project")
 FORMATS = ("sh", "bat", "dockerfile", "github", "github-windows")
@@ -32,13 +32,20 @@ PAYLOADS = (
     "%COMSPEC% /c {}", "^\n{}", "!{}!", "${{{{ github.token }}}} {}", "${{IFS}}{}", "-o{}", "--option={}",
     "'''\n{}\n'''", "EOF\n{}\n", "]==] {}", "\\\n{}", "*/ {}", "# escape=`", "x: {{run: {}}}", "\x1b]0;{}\x07",
 )  # fmt: skip
+
+
+def recipe_of(plan: Plan) -> BuildRecipe:
+    assert plan.build is not None
+    return plan.build
+
+
 BASE = msgspec.structs.replace(
     export_plans.KEPLER_WINDOWS,
     arch_list=("8.6",),
     warnings=(Reason(code="w", text="careful", source="somewhere"),),
     changes=(Change(what="cuda", from_="12", to="11.4", why="old card"),),
     build=msgspec.structs.replace(
-        export_plans.KEPLER_WINDOWS.build,
+        recipe_of(export_plans.KEPLER_WINDOWS),
         asserts={"USE_CUDA": "ON", "BLAS": "OpenBLAS", "USE_MPI": "OFF"},
         toolchain={"cuda": "11.4"},
     ),
@@ -103,7 +110,7 @@ def unchecked(document: Any) -> Plan:
         warnings=tuple(Reason(**row) for row in document.get("warnings", ())),
         requests=tuple(Request(**row) for row in document.get("requests", ())),
         build=msgspec.structs.replace(
-            BASE.build,
+            recipe_of(BASE),
             **{
                 name: tuple(value) if isinstance(value, list) else value
                 for name, value in build.items()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,11 +54,12 @@ def torch_version(python: Path) -> str:
     return said.stdout.strip().split("+")[0]
 
 
-def torch_plan(version: str, **more: object) -> Plan:
+def torch_plan(version: str, **more: Any) -> Plan:
     """What the planner writes for torch: its switches must not reach a companion."""
     env = {"USE_CUDA": "0", "BUILD_TEST": "0", "PYTORCH_BUILD_VERSION": f"{version}+cpu", "CXXFLAGS": "-O0"}
     recipe = BuildRecipe(source="torch", env=env, cmake={"CXX_AVX2_FOUND": "OFF"}, pins={"cmake": ">=3.18"})
-    return Plan(**{"answer": "build", "torch": version, "variant": "cpu", "build": recipe, **more})
+    values: dict[str, Any] = {"answer": "build", "torch": version, "variant": "cpu", "build": recipe, **more}
+    return Plan(**values)
 
 
 def make(project: str, folder: Path, torch_version: str) -> SourceTree:

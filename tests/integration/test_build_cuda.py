@@ -12,6 +12,7 @@ import pytest
 
 import needs
 import rekindle.spark
+from failed_builds import failed
 from rekindle import api
 from rekindle.api.build import read_back
 from rekindle.build import BuildOptions, build
@@ -105,7 +106,7 @@ def test_a_toolkit_that_configure_does_not_find_stops_before_compiling(
     listing.write_text("set(CMAKE_CUDA_COMPILER NOTFOUND)\n" + listing.read_text().replace("check_language(CUDA)", ""))
     with pytest.raises(BuildFailed, match="USE_CUDA was planned as ON but configured as OFF") as caught:
         build(plan(release, archs, archs), source, workspace, python=sys.executable, options=OPTIONS)
-    assert any("Not compiling with CUDA" in line for line in caught.value.failure.error)
+    assert any("Not compiling with CUDA" in line for line in failed(caught).error)
     assert not list(Path(source.root).rglob("*.dir/**/*.o"))
 
 

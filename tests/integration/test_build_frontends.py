@@ -13,11 +13,13 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import needs
 import sample_trees
+from failed_builds import failed
 from rekindle.build import BuildOptions, build
 from rekindle.build.target import find_interpreter
 from rekindle.errors import BadInput, BuildFailed
@@ -51,12 +53,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 
 
 @pytest.fixture(scope="module", params=list(TREES))
-def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, workspace: Workspace):
+def built(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, workspace: Workspace) -> Any:
     root = TREES[request.param](tmp_path_factory.mktemp(request.param) / "tree")
     return root, build(plan(), tree_at(root), workspace, python=sys.executable, options=OPTIONS)
 
 
-def test_the_wheel_is_named_and_runs(built, tmp_path: Path) -> None:
+def test_the_wheel_is_named_and_runs(built: Any, tmp_path: Path) -> None:
     _, result = built
     wheel = Path(result.wheel)
     tag = f"cp3{sys.version_info[1]}"
@@ -73,7 +75,7 @@ def test_the_wheel_is_named_and_runs(built, tmp_path: Path) -> None:
     assert said.stdout.strip() == "42", said.stderr
 
 
-def test_what_was_planned_was_compared(built) -> None:
+def test_what_was_planned_was_compared(built: Any) -> None:
     root, result = built
     facts = {fact.name: fact for fact in result.facts}
     assert facts["USE_SPARKS"].ok is True
@@ -82,7 +84,7 @@ def test_what_was_planned_was_compared(built) -> None:
     assert re.search(r"^EMBER_LEVEL:\w+=a b;c$", cache, re.MULTILINE), "a setting that nothing forwards must arrive"
 
 
-def test_again_compiles_nothing(built, workspace: Workspace) -> None:
+def test_again_compiles_nothing(built: Any, workspace: Workspace) -> None:
     root, result = built
     log = root / "build/.ninja_log"
     before = {line for line in log.read_text().splitlines() if ".o\t" in line}
@@ -91,7 +93,7 @@ def test_again_compiles_nothing(built, workspace: Workspace) -> None:
     assert again.wheel_sha256 == result.wheel_sha256
 
 
-def test_another_python_reuses_the_library(built, workspace: Workspace) -> None:
+def test_another_python_reuses_the_library(built: Any, workspace: Workspace) -> None:
     root, _ = built
     other = _other_python()
     log = root / "build/.ninja_log"
@@ -120,7 +122,7 @@ def test_what_configure_turns_off_stops_before_compiling(
     root = make(tmp_path / "tree")
     with pytest.raises(BuildFailed, match="USE_SPARKS was planned as 1 but configured as OFF") as caught:
         build(plan(EMBER_DAMP="1"), tree_at(root), workspace, python=sys.executable, options=OPTIONS)
-    assert any("the tinder is damp" in line for line in caught.value.failure.error)
+    assert any("the tinder is damp" in line for line in failed(caught).error)
     assert not list(root.rglob("*.o"))
 
 
@@ -128,7 +130,7 @@ def test_cuda_that_silently_falls_back_is_stopped_with_its_reason(tmp_path: Path
     root = sample_trees.scikit(tmp_path / "tree")
     with pytest.raises(BuildFailed, match="USE_CUDA was planned as 1 but configured as OFF") as caught:
         build(plan(USE_CUDA="1"), tree_at(root), workspace, python=sys.executable, options=OPTIONS)
-    assert any("no toolkit was found" in line for line in caught.value.failure.error)
+    assert any("no toolkit was found" in line for line in failed(caught).error)
     assert not list(root.rglob("*.o"))
 
 

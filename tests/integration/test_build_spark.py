@@ -13,12 +13,14 @@ import sys
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 import needs
 import rekindle.spark
+from failed_builds import failed
 from rekindle.build import BuildOptions, build
 from rekindle.build.target import find_interpreter
 from rekindle.errors import BadInput, BuildFailed
@@ -58,12 +60,12 @@ def workspace(place: Path) -> Workspace:
 
 
 @pytest.fixture(scope="module")
-def first(place: Path, workspace: Workspace):
+def first(place: Path, workspace: Workspace) -> Any:
     tree = spark_tree(place / "first")
     return tree, build(spark_plan(), tree, workspace, python=sys.executable, options=OPTIONS)
 
 
-def test_spark_becomes_a_wheel_that_runs(place: Path, workspace: Workspace, first) -> None:
+def test_spark_becomes_a_wheel_that_runs(place: Path, workspace: Workspace, first: Any) -> None:
     _, result = first
     wheel = Path(result.wheel)
     assert wheel.parent == workspace.wheels
@@ -82,7 +84,7 @@ def test_spark_becomes_a_wheel_that_runs(place: Path, workspace: Workspace, firs
     assert said.stdout.strip().endswith("+rekindle.cpu")
 
 
-def test_what_lies_in_and_beside_the_wheel(first) -> None:
+def test_what_lies_in_and_beside_the_wheel(first: Any) -> None:
     _, result = first
     with zipfile.ZipFile(result.wheel) as wheel:
         assert wheel.testzip() is None
@@ -99,7 +101,7 @@ def test_what_lies_in_and_beside_the_wheel(first) -> None:
     assert "http" not in report.split("<h2>Settings")[0], "the report must be readable with no network"
 
 
-def test_the_same_again_gives_the_same_bytes(place: Path, workspace: Workspace, first) -> None:
+def test_the_same_again_gives_the_same_bytes(place: Path, workspace: Workspace, first: Any) -> None:
     _, result = first
     tree = spark_tree(place / "second")
     again = build(spark_plan(), tree, workspace, python=sys.executable, options=OPTIONS)
@@ -116,7 +118,7 @@ def objects_since(log: Path, before: set[str]) -> list[str]:
     return [fields[3] for fields in new if len(fields) == 5 and fields[3].endswith(".o")]
 
 
-def test_a_second_run_compiles_nothing(workspace: Workspace, first) -> None:
+def test_a_second_run_compiles_nothing(workspace: Workspace, first: Any) -> None:
     tree, result = first
     log = Path(tree.root) / "build/.ninja_log"
     before = lines_of(log)
@@ -125,7 +127,7 @@ def test_a_second_run_compiles_nothing(workspace: Workspace, first) -> None:
     assert again.wheel_sha256 == result.wheel_sha256
 
 
-def test_another_python_compiles_only_the_python_parts(workspace: Workspace, first) -> None:
+def test_another_python_compiles_only_the_python_parts(workspace: Workspace, first: Any) -> None:
     tree, _ = first
     log = Path(tree.root) / "build/.ninja_log"
     before = lines_of(log)
@@ -144,7 +146,7 @@ def test_another_python_compiles_only_the_python_parts(workspace: Workspace, fir
     assert Path(result.wheel).name.split("-")[2] != f"cp3{sys.version_info[1]}"
 
 
-def test_another_plan_in_the_same_tree_is_refused(workspace: Workspace, first) -> None:
+def test_another_plan_in_the_same_tree_is_refused(workspace: Workspace, first: Any) -> None:
     tree, _ = first
     with pytest.raises(BadInput, match="was made for another plan: env SPARK_OPS was '2' and is now '3'"):
         build(spark_plan(SPARK_OPS="3"), tree, workspace, python=sys.executable, options=OPTIONS)
@@ -155,11 +157,11 @@ def test_a_configuration_that_differs_stops_before_compiling(place: Path, worksp
     with pytest.raises(BuildFailed, match="USE_CUDA was planned as ON but configured as 0") as caught:
         plan = spark_plan(asserts={"USE_CUDA": "ON"}, USE_CUDA="0")
         build(plan, tree, workspace, python=sys.executable, options=OPTIONS)
-    assert caught.value.failure.phase == "check"
+    assert failed(caught).phase == "check"
     assert not list(Path(tree.root, "build").rglob("*.o"))
 
 
-def test_the_dry_run_is_a_script_that_builds_without_rekindle(place: Path, workspace: Workspace, first) -> None:
+def test_the_dry_run_is_a_script_that_builds_without_rekindle(place: Path, workspace: Workspace, first: Any) -> None:
     _, expected = first
     tree = spark_tree(place / "script")
     (place / "script.json").write_bytes(encode(spark_plan()))
@@ -192,17 +194,17 @@ def test_an_error_in_the_source_is_shown_and_mended_by_the_same_command(place: P
     source.write_text(good + "\nint broken( { return 1; }\n")
     with pytest.raises(BuildFailed) as caught:
         build(spark_plan(), tree, workspace, python=sys.executable, options=OPTIONS)
-    failure = caught.value.failure
+    failure = failed(caught)
     assert "checksum.cpp" in failure.message
     assert "error:" in failure.message
-    assert "-o " in failure.command
+    assert "-o " in (failure.command or "")
     source.write_text(good)
     result = build(spark_plan(), tree, workspace, python=sys.executable, options=OPTIONS)
     assert result.resumed
     assert Path(result.wheel).is_file()
 
 
-def test_interrupted_again_and_again_it_ends_in_the_same_wheel(place: Path, workspace: Workspace, first) -> None:
+def test_interrupted_again_and_again_it_ends_in_the_same_wheel(place: Path, workspace: Workspace, first: Any) -> None:
     """Killed at random moments in every way a user, a kernel or a power cut may."""
     _, expected = first
     tree = spark_tree(place / "killed")

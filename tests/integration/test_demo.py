@@ -30,7 +30,7 @@ def run(workspace: Path, *more: str) -> dict[str, object]:
 
 
 def statuses(journey: dict[str, object]) -> dict[str, str]:
-    return {leg["name"]: leg["status"] for leg in journey["legs"]}  # type: ignore[attr-defined, index]
+    return {leg["name"]: leg["status"] for leg in journey["legs"]}  # type: ignore[attr-defined]
 
 
 def objects(workspace: Path) -> list[Path]:

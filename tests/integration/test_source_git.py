@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,7 @@ def server(upstream: Path) -> Iterator[Mirror]:
     daemon.wait()
 
 
-def wanted(*mirrors: Mirror, **more: object) -> Wanted:
+def wanted(*mirrors: Mirror, **more: Any) -> Wanted:
     return Wanted(place=f"{UPSTREAM}pytorch/.git", version="2.6.0", mirrors=mirrors, **more)
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import tiny_wheels
 from rekindle.api.journey import up
+from rekindle.api.journey.options import UpOptions
 from rekindle.errors import StageFailed
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
@@ -62,7 +63,7 @@ def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
     def run() -> dict[str, str]:
-        options = up.UpOptions(wish=Wish(), python=str(python_of(environment)), torch_only=True)
+        options = UpOptions(wish=Wish(), python=str(python_of(environment)), torch_only=True)
         journey = up.run_up(Workspace(tmp_path / "work"), options, Silent(), lambda *_: True)
         assert journey.arrived and journey.verification is not None
         assert journey.verification.wheel_sha256 == journey.wheel_sha256

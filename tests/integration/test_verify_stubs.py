@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import x86_spark
@@ -51,7 +52,7 @@ def test_wants_are_those_another_reader_finds(libraries: Path) -> None:
     assert linkage is not None and "libfar.so.1" in linkage.needed
     assert {("far_one", "libfar.so.1", "FAR_1"), ("far_two", "libfar.so.1", "FAR_2")} <= linkage.wanted
     with (libraries / "libnear.so").open("rb") as file:
-        table = ELFFile(file).get_section_by_name(".dynsym")
+        table: Any = ELFFile(file).get_section_by_name(".dynsym")
         rows = list(table.iter_symbols())
     wanted = {r.name for r in rows if r["st_shndx"] == "SHN_UNDEF" and r["st_info"]["bind"] == "STB_GLOBAL" and r.name}
     defined = {r.name for r in rows if r["st_shndx"] != "SHN_UNDEF"}
@@ -84,8 +85,9 @@ def test_a_place_in_the_file_has_the_name_nm_gives_it(libraries: Path) -> None:
     path = libraries / "libnear.so"
     with path.open("rb") as file:
         elf = ELFFile(file)
-        text = elf.get_section_by_name(".text")
-        rows = [r for r in elf.get_section_by_name(".symtab").iter_symbols() if r["st_info"]["type"] == "STT_FUNC"]
+        text: Any = elf.get_section_by_name(".text")
+        symbols: Any = elf.get_section_by_name(".symtab")
+        rows = [r for r in symbols.iter_symbols() if r["st_info"]["type"] == "STT_FUNC"]
     shift = text["sh_offset"] - text["sh_addr"]
     tried = [row for row in rows if row.name in ("near", "nearer", "nearest", "hidden")]
     assert len(tried) == 4

@@ -51,9 +51,9 @@ def wheel_for(folder: Path, python: tuple[int, int], **settings: str) -> Path:
     tag = f"cp{python[0]}{python[1]}"
     wheel = folder / f"spark_miniature-{VERSION}-{tag}-{tag}-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted((folder / "spark").rglob("*")):
-            if path.is_file():
-                archive.write(path, Path("spark") / path.relative_to(folder / "spark"))
+        for file in sorted((folder / "spark").rglob("*")):
+            if file.is_file():
+                archive.write(file, Path("spark") / file.relative_to(folder / "spark"))
         about = f"Metadata-Version: 2.1\nName: spark-miniature\nVersion: {VERSION}\n"
         archive.writestr(f"spark_miniature-{VERSION}.dist-info/METADATA", about)
     return wheel

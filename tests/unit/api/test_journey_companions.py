@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_both_come_from_where_torch_came_from(tmp_path: Path, room: dict[str, An
 
 
 def test_one_that_cannot_be_had_does_not_take_the_others_down(tmp_path: Path, room: dict[str, Any]) -> None:
-    kept = companions.source_fetch
+    kept: Callable[..., SourceTree] = vars(companions)["source_fetch"]
 
     def fetch(**wanted: Any) -> SourceTree:
         if wanted["project"] == "torchvision":

@@ -13,6 +13,7 @@ import pytest
 from rekindle import api
 from rekindle.api.journey import from_source, up
 from rekindle.api.journey.options import UpOptions
+from rekindle.api.journey.walk import Walk
 from rekindle.cli.main import main
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of
@@ -142,7 +143,7 @@ def built(stages: Stages, tmp_path: Path) -> Path:
 
 def source_build(folder: Path, stages: Stages, **chosen: Any) -> tuple[Path | BuildFailure | None, dict[str, str]]:
     workspace = Workspace(folder / "w")
-    walk = from_source.Walk(workspace, Silent())
+    walk = Walk(workspace, Silent())
     options = UpOptions(wish=Wish(), **chosen)
     made = from_source.build_from_source(walk, workspace, PLAN, "python3", options, Silent())
     return made, {leg.name: leg.status for leg in walk.legs}

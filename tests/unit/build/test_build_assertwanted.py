@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rekindle.build.assertwanted import built_targets, check_configuration, gpu_targets, read_summary, summary_lines
 from rekindle.model.plan import BuildRecipe, Plan
@@ -28,7 +29,7 @@ def plan(arch_list: tuple[str, ...] = (), asserts: dict[str, str] | None = None,
     return Plan(answer="build", torch="2.0.1", arch_list=arch_list, build=recipe)
 
 
-def check(tmp_path: Path, wanted: Plan, ninja: str = "", cache: str = ""):
+def check(tmp_path: Path, wanted: Plan, ninja: str = "", cache: str = "") -> Any:
     (tmp_path / "build.ninja").write_text(ninja)
     (tmp_path / "CMakeCache.txt").write_text(cache)
     return {fact.name: fact for fact in check_configuration(wanted, tmp_path, summary_lines(LOG), LOG)}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.build.companion import check_torch, plan_for, torch_requirement, with_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
+from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -18,10 +21,16 @@ PYTHON = Interpreter(path="/py", version="3.11.7", tag="cp311", include="/inc")
 TARGET = TargetPython(interpreter=PYTHON, python="/env/bin/python", bin=Path("/env/bin"))
 
 
-def plan(**more: object) -> Plan:
+def plan(**more: Any) -> Plan:
     env = {"USE_CUDA": "1", "TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "USE_NINJA": "1"}
     recipe = BuildRecipe(source="x", env=env, cmake={"A": "1"}, pins={"setuptools": "<82", "cmake": ">=3.27"})
-    return Plan(**{"answer": "build", "torch": "2.7.1", "cuda": "12.8", "build": recipe, **more})
+    values: dict[str, Any] = {"answer": "build", "torch": "2.7.1", "cuda": "12.8", "build": recipe, **more}
+    return Plan(**values)
+
+
+def recipe_of(made: Plan) -> BuildRecipe:
+    assert made.build is not None
+    return made.build
 
 
 def tree(project: str, version: str) -> SourceTree:
@@ -30,12 +39,13 @@ def tree(project: str, version: str) -> SourceTree:
 
 def test_a_plan_for_torch_in_the_companions_words() -> None:
     said = plan_for(plan(), tree("torchvision", "0.22.1"))
-    assert said.project == "torchvision"
+    assert said.project == "torchvision" and said.build is not None
     kept = {"TORCH_CUDA_ARCH_LIST": "7.5", "CC": "gcc-12", "FORCE_CUDA": "1"}
     assert said.build.env == {**kept, "PYTORCH_VERSION": "2.7.1"}, "their metadata names this torch"
     assert (said.build.cmake, said.build.asserts) == ({}, {})
     assert "cmake" not in said.build.pins
     audio = plan_for(plan(cuda=None), tree("torchaudio", "2.7.1"))
+    assert audio.build is not None
     assert (audio.build.env["USE_CUDA"], audio.build.env["USE_ROCM"]) == ("0", "0")
     assert plan_for(plan(), tree("torch", "2.7.1")) == plan()
 
@@ -43,13 +53,13 @@ def test_a_plan_for_torch_in_the_companions_words() -> None:
 def test_their_own_switches_reach_them_and_torchs_do_not() -> None:
     env = {"BUILD_SOX": "1", "TORCHVISION_USE_FFMPEG": "0", "USE_MKLDNN": "0"}
     recipe = BuildRecipe(source="x", env=env)
-    audio = plan_for(plan(cuda=None, build=recipe), tree("torchaudio", "2.7.1")).build.env
+    audio = recipe_of(plan_for(plan(cuda=None, build=recipe), tree("torchaudio", "2.7.1"))).env
     assert (audio["BUILD_SOX"], audio["USE_FFMPEG"]) == ("1", "0"), "what would be downloaded is off unless asked for"
     assert not {"USE_MKLDNN", "TORCHVISION_USE_FFMPEG"} & audio.keys()
-    vision = plan_for(plan(cuda=None, build=recipe), tree("torchvision", "0.22.1")).build.env
+    vision = recipe_of(plan_for(plan(cuda=None, build=recipe), tree("torchvision", "0.22.1"))).env
     assert vision["TORCHVISION_USE_FFMPEG"] == "0"
     by_hand = with_settings(plan(), {"USE_CUDA": "0"})
-    assert by_hand.build.env["USE_CUDA"] == "0"
+    assert recipe_of(by_hand).env["USE_CUDA"] == "0"
 
 
 def test_what_it_is_compiled_against_can_be_given(tmp_path: Path) -> None:
@@ -80,19 +90,15 @@ def test_a_pin_wins(tmp_path: Path) -> None:
     assert torch_requirement(pinned, tmp_path, PYTHON) == "torch==2.7.1"
 
 
-@dataclass
-class Said:
-    out: str
-    err: str = ""
-    ok: bool = True
-
-
-class Answering:
+class Answering(BareHost):
     def __init__(self, **told: object) -> None:
+        super().__init__()
         self.told = told
 
-    def run(self, argv, **_):
-        return Said(json.dumps(self.told)) if self.told else Said("", "ImportError: libcudart.so.12", ok=False)
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        if self.told:
+            return Completed(argv=tuple(argv), code=0, out=json.dumps(self.told))
+        return Completed(argv=tuple(argv), code=1, err="ImportError: libcudart.so.12")
 
 
 def test_the_planned_torch_is_there() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from failed_builds import failed
 from rekindle.build.failure import _said, account_for, failed_blocks, first_error, killed_for_memory
 from rekindle.build.log import BuildLog, without_times
 
@@ -36,7 +38,7 @@ ninja: build stopped: subcommand failed.
 
 
 @pytest.fixture
-def log(tmp_path: Path):
+def log(tmp_path: Path) -> Any:
     with BuildLog(tmp_path / "b.log") as log:
         yield log
 
@@ -48,23 +50,23 @@ def fill(log: BuildLog, lines: list[str]) -> BuildLog:
 
 
 def test_the_first_error_with_its_command(log: BuildLog) -> None:
-    failure = account_for("torch", "compile", ["python"], 1, fill(log, NINJA)).failure
+    failure = failed(account_for("torch", "compile", ["python"], 1, fill(log, NINJA)))
     assert "ActivityType.h: No such file" in failure.message
     assert failure.command == "/usr/bin/c++ -Werror -o c10/a.cpp.o -c /t/a.cpp"
-    line = log.path.read_text().splitlines()[failure.first_line - 1]
+    line = log.path.read_text().splitlines()[(failure.first_line or 0) - 1]
     assert without_times(line) == failure.message
-    assert "something else" in Path(failure.failed_log).read_text()
+    assert "something else" in Path(failure.failed_log or "").read_text()
 
 
 def test_cmake_errors_without_ninja(log: BuildLog) -> None:
     lines = ["-- Performing Test HAS_WERROR", "CMake Error at x/CMakeLists.txt:1 (cmake_minimum_required):", "  gone"]
-    failure = account_for("torch", "configure", ["cmake"], 1, fill(log, lines)).failure
+    failure = failed(account_for("torch", "configure", ["cmake"], 1, fill(log, lines)))
     assert failure.message.startswith("CMake Error at x")
     assert "  gone" in failure.error
 
 
 def test_silence_is_told_too(log: BuildLog) -> None:
-    assert account_for("torch", "compile", [], 3, log).failure.message
+    assert failed(account_for("torch", "compile", [], 3, log)).message
 
 
 def test_killed_compilers_are_found(log: BuildLog) -> None:

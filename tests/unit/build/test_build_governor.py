@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from rekindle.build import governor as room
 from rekindle.build.governor import Governor, is_driver, job_roots
 from rekindle.build.history import History, Learnt
 from rekindle.host import processes
+from rekindle.host.jobserver import Jobserver
 from rekindle.host.memory import MemoryNow
 from rekindle.host.processes import Proc, by_parent
 
@@ -43,8 +46,8 @@ class Server:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch):
-    state = {"tree": list(TREE), "free": 20_000 * MIB, "paused": [], "resumed": [], "killed": []}
+def world(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    state: dict[str, Any] = {"tree": list(TREE), "free": 20_000 * MIB, "paused": [], "resumed": [], "killed": []}
     monkeypatch.setattr(processes, "tree_of", lambda root: state["tree"])
     monkeypatch.setattr(processes, "peak_rss", lambda pid: 0)
     monkeypatch.setattr(processes, "prefer_as_victim", lambda pid: None)
@@ -58,19 +61,19 @@ def world(monkeypatch: pytest.MonkeyPatch):
     return state
 
 
-def test_plenty_gives_every_token(world) -> None:
+def test_plenty_gives_every_token(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(server, Learnt(History()), max_jobs=8)
+    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8)
     governor.tick(1)
     assert server.level == 7
     assert governor.peak_bytes == sum(process.rss for process in TREE)
     assert world["paused"] == []
 
 
-def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world) -> None:
+def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world: dict[str, Any]) -> None:
     learnt = Learnt(History(objects={f"dir/{pid}.cpp.o": (900 * MIB, 9.0) for pid in (5, 7, 11)}))
     server = Server()
-    governor = Governor(server, learnt, max_jobs=8)
+    governor = Governor(cast("Jobserver", server), learnt, max_jobs=8)
     world["free"] = 1900 * MIB
     governor.tick(1)
     assert set(world["paused"]) == {7, 8, 11}
@@ -79,27 +82,27 @@ def test_little_pauses_the_youngest_whole_family_and_lets_it_go_on(world) -> Non
     world["free"] = 6000 * MIB
     governor.tick(1)
     assert {7, 8, 11} <= set(world["resumed"])
-    assert learnt.peak("dir/5.cpp.o") >= 301 * MIB
+    assert (learnt.peak("dir/5.cpp.o") or 0) >= 301 * MIB
 
 
-def test_the_budget_counts_everything_below_us(world) -> None:
+def test_the_budget_counts_everything_below_us(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(server, Learnt(History()), max_jobs=8, budget=1000 * MIB)
+    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8, budget=1000 * MIB)
     governor.tick(1)
     assert governor.limited_by == "--memory"
     assert server.level < 3
 
 
-def test_alone_means_one(world) -> None:
+def test_alone_means_one(world: dict[str, Any]) -> None:
     server = Server()
-    governor = Governor(server, Learnt(History()), max_jobs=8)
+    governor = Governor(cast("Jobserver", server), Learnt(History()), max_jobs=8)
     governor.solo = True
     world["tree"] = TREE[:3]
     governor.tick(1)
     assert server.level == 0
 
 
-def test_samples_stay_bounded(world, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_stay_bounded(world: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "MAX_SAMPLES", 50)
     governor = Governor(None, Learnt(History()), max_jobs=2)
     for _ in range(400):

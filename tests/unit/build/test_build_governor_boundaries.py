@@ -62,8 +62,8 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(processes, "pause", world.paused.append)
     monkeypatch.setattr(processes, "go_on", world.resumed.append)
     monkeypatch.setattr(processes, "kill", world.killed.append)
-    monkeypatch.setattr(room.time, "monotonic", lambda: world.now)
-    monkeypatch.setattr(room.time, "thread_time", lambda: 1000 + next(spent) * world.cost)
+    monkeypatch.setattr("rekindle.build.governor.time.monotonic", lambda: world.now)
+    monkeypatch.setattr("rekindle.build.governor.time.thread_time", lambda: 1000 + next(spent) * world.cost)
     monkeypatch.setattr(room, "decide", world.decide)
     monkeypatch.setattr(
         room,

@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.build.inputs import check_inputs, same_release
 from rekindle.build.request import BuildRequest, make_order, project_of
 from rekindle.build.target import find_interpreter
 from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
-from rekindle.host.protocol import Completed
 from rekindle.host.workspace import Workspace
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
 
-class Bare:
-    """A machine with nothing on it."""
-
-    system = "linux"
-    env: dict[str, str] = {}
-
-    def run(self, argv, **_how) -> Completed:
-        return Completed(argv=tuple(argv), code=None)
-
-    def which(self, name: str) -> None:
-        return None
-
-    def glob(self, pattern: str) -> tuple[str, ...]:
-        return ()
-
-    def read(self, path: str, *, limit: int = 0) -> None:
-        return None
-
-
-def plan(**how) -> Plan:
+def plan(**how: Any) -> Plan:
     return Plan(**{"answer": "build", "torch": "2.0.1", "build": BuildRecipe(source="x"), **how})
 
 
@@ -85,13 +67,13 @@ def test_an_unwritable_workspace(tmp_path: Path, tree: SourceTree) -> None:
 
 def test_nothing_installed() -> None:
     with pytest.raises(MissingTool, match="no C compiler"):
-        find_compilers(Bare(), {})
+        find_compilers(BareHost(), {})
     with pytest.raises(MissingTool, match="the plan's C compiler gcc-4 is not"):
-        find_compilers(Bare(), {"CC": "gcc-4"})
+        find_compilers(BareHost(), {"CC": "gcc-4"})
     with pytest.raises(BadInput, match="is no Ninja"):
-        find_ninja(Bare(), "/nowhere/ninja")
+        find_ninja(BareHost(), "/nowhere/ninja")
     with pytest.raises(BadInput, match=r"no Python 3\.1"):
-        find_interpreter(Bare(), "3.1")
+        find_interpreter(BareHost(), "3.1")
 
 
 def test_this_python_is_found_by_path_and_refused_by_another_version() -> None:

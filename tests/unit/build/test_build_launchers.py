@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.build.launchers import find_launcher, statistics, without_masquerades
 from rekindle.errors import MissingTool
 from rekindle.host.protocol import Completed
 
 
-class Machine:
+class Machine(BareHost):
     """A machine with some tools, whose ccache counts up each time it is asked."""
 
-    system = "linux"
-
-    def __init__(self, *tools: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, *tools: str, env: dict[str, str] | None = None, files: bool = False) -> None:
+        super().__init__(env=env)
         self.tools = tools
-        self.env = env or {}
+        self.files = files
         self.asked = 0
 
     def which(self, name: str) -> str | None:
         return f"/bin/{name}" if name in self.tools else None
 
-    def run(self, argv, *, timeout: float = 5.0, env=None) -> Completed:
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         if argv[-1] == "--print-stats":
             self.asked += 1
             return Completed(
@@ -35,11 +36,8 @@ class Machine:
             return Completed(argv=tuple(argv), code=0, out="14\n")
         return Completed(argv=tuple(argv), code=1)
 
-    def read(self, path: str, *, limit: int = 0) -> bytes | None:
-        return None
-
-    def glob(self, pattern: str) -> tuple[str, ...]:
-        return ()
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return Path(path).read_bytes() if self.files and Path(path).is_file() else None
 
 
 def test_ccache_launches_every_language_and_is_counted(tmp_path: Path) -> None:
@@ -74,8 +72,7 @@ def test_disguises_leave_the_path(tmp_path: Path) -> None:
 
 def test_icecc_is_counted_by_its_log(tmp_path: Path) -> None:
     log = tmp_path / "icecc.log"
-    machine = Machine("icecc")
-    machine.read = lambda path, *, limit=0: Path(path).read_bytes() if Path(path).is_file() else None
+    machine = Machine("icecc", files=True)
     launcher = find_launcher(machine, "icecc", {"ICECC_LOGFILE": str(log)}, tmp_path, tmp_path)
     assert not any("CUDA" in name for name in launcher.env)
     log.write_text("ICECC[1]: <send compile_file>\nICECC[1]: </send compile_file: 0ms>\nICECC[2]: local\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ from rekindle.model.source import SourceTree
 GIB = 1 << 30
 
 
-def plan(**how) -> Plan:
+def plan(**how: Any) -> Plan:
     recipe = BuildRecipe(source="x", env=how.pop("env", {}), cmake=how.pop("cmake", {}))
     return Plan(**{"answer": "build", "torch": "2.0.1", "build": recipe, **how})
 
@@ -81,7 +82,9 @@ def test_another_plan_is_refused_with_the_difference(tmp_path: Path) -> None:
 
 def test_an_unreadable_state_is_another_tree(tmp_path: Path) -> None:
     (tmp_path / state.FILE_NAME).write_text("{half")
-    assert state.load_state(tmp_path).project == "unknown"
+    kept = state.load_state(tmp_path)
+    assert kept is not None
+    assert kept.project == "unknown"
     assert state.load_state(tmp_path / "none") is None
 
 
@@ -117,6 +120,8 @@ def test_scikit_build_core_gets_settings_by_name_and_can_build_nothing(tmp_path:
     assert {"-Cbuild-dir=build", "-Ccmake.define.ARCHS=7.5;9.0", "-Ccmake.build-type=Debug"} <= set(wheel)
     assert not any("GENERATOR" in word for word in wheel)
     only = front.configure("py", again=False, out=tmp_path, defines=given)
+    assert only is not None
+    assert wheel is not None
     assert set(only) - set(wheel) == {"-Cbuild.targets=help", "-Cinstall.components=rekindle-nothing"}
 
 

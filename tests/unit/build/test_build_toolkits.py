@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pytest
 
+from bare_host import BareHost
 from rekindle.build.toolkits import check_toolkit
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import Plan
 
 
-class Machine:
-    system = "linux"
-    env: dict[str, str] = {}
-
+class Machine(BareHost):
     def __init__(self, **says: str) -> None:
+        super().__init__()
         self.says = says
 
     def which(self, name: str) -> str | None:
         return f"/bin/{name}" if name in self.says else None
 
-    def glob(self, pattern: str) -> tuple[str, ...]:
-        return ()
-
-    def run(self, argv, **_how) -> Completed:
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         text = self.says.get(argv[0].rsplit("/", 1)[-1])
         return Completed(argv=tuple(argv), code=None if text is None else 0, out=text or "")
 

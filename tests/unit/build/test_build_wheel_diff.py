@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from rekindle.build.wheel_diff import compare_wheels
 from rekindle.errors import BadInput
 
 
-def wheel(path: Path, compression: int = zipfile.ZIP_DEFLATED, **more: bytes) -> Path:
+def wheel(path: Path, compression: int = zipfile.ZIP_DEFLATED, **more: Any) -> Path:
     files = {"a/__init__.py": b"x = 1\n", "a-1.dist-info/RECORD": b"r", "a-1.dist-info/sboms/a.cdx.json": b"s"}
     path.parent.mkdir(exist_ok=True)
     with zipfile.ZipFile(path, "w", compression) as archive:
@@ -28,7 +29,8 @@ def test_only_the_packing_differs(tmp_path: Path) -> None:
 
 
 def test_only_the_builder_differs(tmp_path: Path) -> None:
-    other = wheel(tmp_path / "b.whl", **{"a-1.dist-info__RECORD": b"q", "a-1.dist-info__sboms__a.cdx.json": b"t"})
+    changed: dict[str, Any] = {"a-1.dist-info__RECORD": b"q", "a-1.dist-info__sboms__a.cdx.json": b"t"}
+    other = wheel(tmp_path / "b.whl", **changed)
     found = compare_wheels(wheel(tmp_path / "a.whl"), other)
     assert found.verdict == "normalised" and found.rule is not None and "bill of materials" in found.rule
 
@@ -40,7 +42,7 @@ def test_only_the_builder_differs(tmp_path: Path) -> None:
         ({"a__z.py": b""}, "a/z.py is only in the original"),
     ],
 )
-def test_a_file_too_many(tmp_path: Path, more: dict[str, bytes], words: str) -> None:
+def test_a_file_too_many(tmp_path: Path, more: dict[str, Any], words: str) -> None:
     found = compare_wheels(wheel(tmp_path / "a.whl"), wheel(tmp_path / "b.whl", **more))
     assert (found.verdict, found.difference) == ("different", words)
     back = compare_wheels(wheel(tmp_path / "b.whl", **more), wheel(tmp_path / "a.whl"))

@@ -10,16 +10,17 @@ import json
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from binaries import make_elf, make_entry, make_fatbin, make_pe
-from rekindle.bundle import fat
 from rekindle.bundle.fat import Order, make_fat
 from rekindle.bundle.notes import without_vendor_packages
 from rekindle.bundle.rpath import new_path, reaches
 from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.rewrite import Rewriter
 from rekindle.index.reading import read_wheel
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import BundleReport
@@ -147,16 +148,16 @@ def test_cut_short_anywhere_the_result_is_whole_or_absent(
     tmp_path: Path, toolkit: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
     calls = 0
-    real = fat.Rewriter.add
+    real = Rewriter.add
 
-    def dying(self: fat.Rewriter, *args: object, **options: object) -> int:
+    def dying(self: Rewriter, *args: object, **options: object) -> int:
         nonlocal calls
         calls += 1
         if calls > at:
             raise _Killed
         return real(self, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(fat.Rewriter, "add", dying)
+    monkeypatch.setattr(Rewriter, "add", dying)
     out = tmp_path / "out"
     wheel = _wheel(tmp_path)
     before = wheel.read_bytes()
@@ -250,7 +251,8 @@ def test_strange_files_are_refused(tmp_path: Path, name: str) -> None:
 
 def test_rules_say_where_they_come_from() -> None:
     rules = load_rules()
-    assert all(row.source for row in (*rules.leave, *rules.loaded, *rules.licence))
+    rows: tuple[Any, ...] = (*rules.leave, *rules.loaded, *rules.licence)
+    assert all(row.source for row in rows)
     assert rules.why_left("libcuda.so.1", "linux") and rules.why_left("libcudart.so.12", "linux") is None
     assert rules.why_left("VCRUNTIME140.dll", "windows") and rules.why_left("MSVCP140.dll", "windows") is None
     assert isinstance(BundleReport(wheel="x", system="linux", bytes_before=1), BundleReport)

@@ -46,7 +46,7 @@ def said(driver: str | None, cuda: str | None, *cards: str, side: str = "linux",
     ],
 )
 def test_what_a_toolkit_asks_of_the_driver(cuda: str, side: str, own: str | None, floor: str | None) -> None:
-    found = toolkit_driver(cuda, side, FACTS)  # type: ignore[arg-type]
+    found = toolkit_driver(cuda, side, FACTS)
     assert (found.own, found.floor) == (own, floor)
     assert (found.source is None) == (floor is None)
 
@@ -296,6 +296,6 @@ def test_a_newer_driver_below_the_ceiling_never_takes_a_solution_away(
 @given(st.lists(sms, max_size=3), st.one_of(st.none(), drivers), st.sampled_from(FACTS.toolkits), st.booleans())
 def test_every_answer_has_a_reason(cards: list[Sm], driver: str | None, cuda: str, ptx: bool) -> None:
     for side in ("linux", "windows"):
-        found = driver_runs(driver, cuda, cards, side, FACTS, ptx=ptx)  # type: ignore[arg-type]
+        found = driver_runs(driver, cuda, cards, side, FACTS, ptx=ptx)
         assert found.code and found.text
         assert found.kind != "no" or found.source

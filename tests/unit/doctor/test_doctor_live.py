@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_json_keeps_the_contract(capsys: pytest.CaptureFixture[str]) -> None:
         assert check["status"] != "fail" or check["fix"], check
 
 
-def test_it_sees_this_machine(tmp_path) -> None:
+def test_it_sees_this_machine(tmp_path: Path) -> None:
     saved = tmp_path / "machine.json"
     examination = api.doctor(save=saved)
     assert examination.os.arch == {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,8 @@ def test_every_rule_has_a_sample() -> None:
 def test_no_word_crowds_ordinary_logs() -> None:
     """A word that stands everywhere costs time, and its real place could be lost among the others."""
     block = b"\n".join(embed("", "compile", seed, size=3000) for seed in (1, 6, 14)).replace(b"\x00", b"")
-    words = {word for owner in (*RULES, *load_signals()) for pattern in owner.match for word in pattern.words}
+    owners: tuple[Any, ...] = (*RULES, *load_signals())
+    words = {word for owner in owners for pattern in owner.match for word in pattern.words}
     ordered = sorted(words)
     counts = Counter(index for _, index in Words(ordered).find_all(block, 0, len(block)))
     per_megabyte = {ordered[index]: count * 1e6 / len(block) for index, count in counts.items()}

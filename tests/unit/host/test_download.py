@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import BadInput, Interrupted, StageFailed
-from rekindle.host import download as module
 from rekindle.host.download import download
 
 CONTENT = bytes(range(256)) * 8192  # 2 MiB
@@ -63,7 +62,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr("rekindle.host.download.time.sleep", lambda seconds: None)
     server = Server()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()

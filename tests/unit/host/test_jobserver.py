@@ -8,6 +8,9 @@ import struct
 import termios
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +23,12 @@ def lying(path: str) -> int:
     """How many tokens nobody holds."""
     fd = os.open(path, os.O_RDWR)
     try:
-        return struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0]
+        return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0])
     finally:
         os.close(fd)
 
 
-def until(condition) -> None:
+def until(condition: Callable[[], object]) -> None:
     for _ in range(500):
         if condition():
             return
@@ -34,7 +37,7 @@ def until(condition) -> None:
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path: Path) -> Any:
     server = open_jobserver(str(tmp_path))
     yield server
     server.close()
@@ -76,7 +79,7 @@ def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
     os.close(client)
 
 
-def test_what_a_killed_run_left_is_replaced(tmp_path) -> None:
+def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
     first = open_jobserver(str(tmp_path))
     first.set_level(5)
     second = open_jobserver(str(tmp_path))
@@ -94,25 +97,25 @@ class Kernel:
     class _Call:
         restype = None
 
-        def __init__(self, function) -> None:
+        def __init__(self, function: Any) -> None:
             self._function = function
 
-        def __call__(self, *args):
+        def __call__(self, *args: Any) -> Any:
             return self._function(*args)
 
     def __init__(self) -> None:
         self.semaphore = threading.Semaphore(0)
         self.CreateSemaphoreW = self._Call(lambda *_: 42)
 
-    def ReleaseSemaphore(self, handle, count, _previous) -> int:
+    def ReleaseSemaphore(self, handle: Any, count: int, _previous: Any) -> int:
         self.semaphore.release(count)
         return 1
 
-    def WaitForSingleObject(self, handle, _timeout) -> int:
+    def WaitForSingleObject(self, handle: Any, _timeout: int) -> int:
         self.semaphore.acquire()
         return 0
 
-    def CloseHandle(self, handle) -> int:
+    def CloseHandle(self, handle: Any) -> int:
         return 1
 
 

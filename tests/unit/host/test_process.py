@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,10 +46,10 @@ def wait_for_pid(path: Path) -> int:
     raise AssertionError("the child never started")
 
 
-def run(code: str, tmp_path: Path, *args: str, **how: object):
+def run(code: str, tmp_path: Path, *args: str, **how: Any) -> Any:
     lines: list[str] = []
     how.setdefault("on_line", lines.append)
-    return run_long([sys.executable, "-c", code, *args], cwd=tmp_path, env=os.environ, **how), lines  # type: ignore[arg-type]
+    return run_long([sys.executable, "-c", code, *args], cwd=tmp_path, env=os.environ, **how), lines
 
 
 def test_lines_and_exit_code(tmp_path: Path) -> None:

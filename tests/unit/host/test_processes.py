@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ NESTED = (
 
 
 @pytest.fixture
-def family():
+def family() -> Any:
     child = subprocess.Popen([sys.executable, "-c", NESTED])
     deadline = time.monotonic() + 20
     while len(processes.tree_of(child.pid)) < 1 and time.monotonic() < deadline:
@@ -33,14 +34,14 @@ def family():
     child.wait()
 
 
-def test_both_ways_agree(family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_agree(family: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     walked = {process.pid for process in processes.tree_of(family.pid)}
     monkeypatch.setattr(processes, "_children", lambda proc, pid: None)
     assert {process.pid for process in processes.tree_of(family.pid)} == walked
     assert len(walked) == 1
 
 
-def test_children_of_other_threads_count(family) -> None:
+def test_children_of_other_threads_count(family: Any) -> None:
     started = []
     thread = threading.Thread(target=lambda: started.append(subprocess.Popen(["sleep", "30"])))
     thread.start()
@@ -52,7 +53,7 @@ def test_children_of_other_threads_count(family) -> None:
         started[0].wait()
 
 
-def test_pause_and_go_on(family) -> None:
+def test_pause_and_go_on(family: Any) -> None:
     def stopped() -> bool:
         mine = {process.pid: process for process in processes.tree_of(os.getpid())}
         return mine[family.pid].stopped
@@ -69,7 +70,7 @@ def test_pause_and_go_on(family) -> None:
     assert becomes(False)
 
 
-def test_peaks_and_command_lines(family) -> None:
+def test_peaks_and_command_lines(family: Any) -> None:
     assert processes.peak_rss(family.pid) > 1 << 20
     assert processes.command_line(family.pid)[1] == "-c"
     assert processes.command_line(2**22 + 5) == []

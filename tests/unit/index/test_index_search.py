@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,9 +24,9 @@ def _row(**changes: object) -> Row:
     return Row(**{**base, **changes})  # type: ignore[arg-type]
 
 
-def _runs(row: Row, **wanted: object) -> bool | None:
-    gpus = [parse_gpu_arch(gpu) for gpu in wanted.pop("gpus", ())]  # type: ignore[union-attr]
-    return verdict_for(row, wanted_from(gpus=gpus, **wanted), "it").runs  # type: ignore[arg-type]
+def _runs(row: Row, **wanted: Any) -> bool | None:
+    gpus = [parse_gpu_arch(gpu) for gpu in wanted.pop("gpus", ())]
+    return verdict_for(row, wanted_from(gpus=gpus, **wanted), "it").runs
 
 
 def test_same_major_runs_and_lower_minor_does_not() -> None:

@@ -137,7 +137,7 @@ def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path, monkeypatch: py
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store.os, "fsync", full)
+    monkeypatch.setattr("rekindle.index.store.os.fsync", full)
     with pytest.raises(BadInput, match="No space left"):
         _add(root, second)
     assert sorted(path for path in root.rglob("*") if path.is_file()) == before

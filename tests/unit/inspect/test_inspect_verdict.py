@@ -48,7 +48,7 @@ OLD = WheelReport(
 
 
 def machine(gpu: str | None = None, **more: object) -> Machine:
-    gpus = ()
+    gpus: tuple[Gpu, ...] = ()
     if gpu:
         vendor = "amd" if gpu.startswith("gfx") else "nvidia"
         gpus = (Gpu(vendor=vendor, arch=parse_gfx(gpu) if vendor == "amd" else parse_sm(gpu)),)  # type: ignore[arg-type]

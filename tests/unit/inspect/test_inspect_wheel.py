@@ -12,6 +12,7 @@ import pytest
 from binaries import make_elf, make_entry, make_fatbin, make_pe, make_wheel
 from rekindle import api
 from rekindle.cli.main import main
+from rekindle.model.wheel import Finding
 
 
 def entries(*archs: int) -> list[bytes]:
@@ -146,7 +147,8 @@ def test_a_name_that_is_not_installed_says_what_was_read(tmp_path: Path) -> None
     from rekindle.model.progress import Silent
 
     (tmp_path / "demo-1.5-py3-none-any.whl").write_bytes(make_wheel({"demo/a.py": b""}, version="1.5"))
-    places, said = Places(links=(str(tmp_path),)), []
+    places = Places(links=(str(tmp_path),))
+    said: list[Finding] = []
     lines: list[str] = []
 
     class Listening(Silent):

@@ -59,8 +59,9 @@ def test_a_compile_error_is_repeated_in_the_reason() -> None:
 
 
 def test_memory_halves_the_jobs_each_time() -> None:
+    memory: FailureClass = "memory"
     divisors = [
-        decide(CELL, state("failed", *["memory"] * n), wheel_there=False, fresh_run=True).jobs_divisor
+        decide(CELL, state("failed", *[memory] * n), wheel_there=False, fresh_run=True).jobs_divisor
         for n in (1, 2, 3, 4, 5)
     ]
     assert divisors == [2, 4, 8, 16, 16]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from matrix_mini import plan
@@ -46,7 +48,7 @@ def test_another_python_is_another_cell_of_the_same_tree() -> None:
         {"system": "linux-aarch64"},
     ],
 )
-def test_other_sources_tools_or_systems_are_other_trees(change: dict[str, object]) -> None:
+def test_other_sources_tools_or_systems_are_other_trees(change: dict[str, Any]) -> None:
     one, other = ids(plan()), ids(plan(), **change)
     assert one[0] != other[0]
     assert one[1] != other[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -28,7 +30,7 @@ HERE = Worker(name="a", system="linux-x86_64", memory_gib=8.0, cuda=("11.8.89",)
         ({"python": "3.12"}, False),
     ],
 )
-def test_a_worker_gets_only_what_it_can_do(more: dict[str, object], able: bool) -> None:
+def test_a_worker_gets_only_what_it_can_do(more: dict[str, Any], able: bool) -> None:
     assert (can_build(HERE, cell(1, **more)) is None) is able
 
 

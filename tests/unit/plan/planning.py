@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rekindle.compat import Name
 from rekindle.facts import load_facts
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import Plan, Refusal, Wish
@@ -37,8 +38,8 @@ def plan(*gpu: str, **flags: Any) -> Plan:
 
 def wheel(torch: str, name: str) -> Candidate:
     flavour = next(row for row in FACTS.flavours(torch) if row.name == name)
-    backend = "cuda" if flavour.cuda else "rocm" if flavour.rocm else "cpu"
-    return Candidate("install", torch, backend, flavour, flavour.cuda, flavour.rocm, "3.10")  # type: ignore[arg-type]
+    backend: Name = "cuda" if flavour.cuda else "rocm" if flavour.rocm else "cpu"
+    return Candidate("install", torch, backend, flavour, flavour.cuda, flavour.rocm, "3.10")
 
 
 def changed(candidate: Candidate, **values: Any) -> Candidate:
@@ -48,7 +49,7 @@ def changed(candidate: Candidate, **values: Any) -> Candidate:
 
 
 def build(torch: str, *, cuda: str | None = None, rocm: str | None = None, **more: Any) -> Candidate:
-    backend = "cuda" if cuda else "rocm" if rocm else "cpu"
+    backend: Name = "cuda" if cuda else "rocm" if rocm else "cpu"
     values = {"python": "3.10", **more}
     return Candidate(answer="build", torch=torch, backend=backend, cuda=cuda, rocm=rocm, **values)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.cli.main import main
 
 # Every fact a patch may ask about, so that no program of this machine decides.
@@ -25,7 +26,7 @@ def patches(tmp_path: Path) -> Path:
     return folder
 
 
-def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict, str]:
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, dict[str, Any], str]:
     code = main(["source", *argv])
     out, err = capsys.readouterr()
     return code, json.loads(out) if "--json" in argv else {"text": out}, err

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.errors import BadInput
 from rekindle.source.patches import choose, load_patches, parse_patch
 from rekindle.source.patches.conditions import ABSENT, Context, holds, read_condition
@@ -67,7 +68,7 @@ def test_bad_conditions_are_refused(line: str) -> None:
         (lambda text: "words\n" + text, "no header line"),
     ],
 )
-def test_bad_headers_are_refused(change, message: str) -> None:
+def test_bad_headers_are_refused(change: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         parse_patch(change(mini.HEADER + mini.DIFF).encode(), "torch", id="x", origin="x.patch")
 

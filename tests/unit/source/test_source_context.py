@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
@@ -26,12 +28,11 @@ ANSWERS = {
 }
 
 
-class Machine:
+class Machine(BareHost):
     """Answers from a table; nothing else is there."""
 
     def __init__(self, system: str = "linux", env: Mapping[str, str] | None = None, tools: Sequence[str] = ()) -> None:
-        self.system = system
-        self.env = env or {}
+        super().__init__(system, env)
         self.tools = tools
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
@@ -74,7 +75,7 @@ def test_compilers(system: str, cxx: str | None, found: str | None) -> None:
     assert find_compiler(Machine(system, {"CXX": cxx} if cxx else {})) == found
 
 
-def plan(torch: str, **build: object) -> Plan:
+def plan(torch: str, **build: Any) -> Plan:
     return Plan(answer="build", torch=torch, build=BuildRecipe(source="git", **build))
 
 

@@ -6,10 +6,11 @@ import io
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.source.archive import unpack
@@ -35,7 +36,7 @@ def member(name: str, **values: object) -> tarfile.TarInfo:
     return info
 
 
-def get(wanted: Wanted, target: Path, tmp_path: Path):
+def get(wanted: Wanted, target: Path, tmp_path: Path) -> Any:
     return fetch(wanted, target, cache=tmp_path / "cache", windows=False)
 
 

@@ -6,12 +6,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import hipify
 from rekindle.source.history import open_history
-from rekindle.source.patches import apply, load_patches, parse_patch, read_patch, status, unapply
+from rekindle.source.patches import Patch, apply, load_patches, parse_patch, read_patch, status, unapply
 from rekindle.source.save import save_patches
 
 # Does what build_amd.py does, small: changes a file, makes new ones (one of them ignored by git).
@@ -49,7 +49,7 @@ def hip_tree(tree: Path, request: pytest.FixtureRequest) -> Path:
     return tree
 
 
-def greet() -> object:
+def greet() -> Patch:
     return parse_patch((mini.HEADER + mini.DIFF).encode(), "torch", id="greet", origin="greet.patch")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import journal
 from rekindle.source.patches import Context, apply, choose, parse_patch, status, unapply
@@ -189,8 +191,8 @@ def test_a_kill_at_any_write_is_repaired(tree: Path, monkeypatch: pytest.MonkeyP
     wanted = [patch(), patch(OTHER, id="other"), patch(NEW, id="new")]
     steps = 0
 
-    def counted(function):
-        def call(*args, **kwargs):
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal steps
             if steps == after:
                 raise Killed

@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import source_mini as mini
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import source_mini as mini
 from rekindle.errors import StageFailed
 from rekindle.source import journal
 from rekindle.source.patches import apply, parse_patch, status, unapply
@@ -80,8 +82,8 @@ def test_never_half_way(one: tuple[str, str, str], two: tuple[str, str, str], af
     originals = {name: getattr(journal, name) for name in names}
     left = after
 
-    def counted(name: str):
-        def call(*args, **kwargs):
+    def counted(name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
             nonlocal left
             if name == "repair":
                 # Dead programs repair nothing; a living one may.

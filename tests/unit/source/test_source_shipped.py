@@ -8,9 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import source_mini as mini
 
 import rekindle
+import source_mini as mini
 from rekindle.errors import StageFailed
 from rekindle.source.patches import Choice, Context, Patch, apply, choose, load_patches, status, unapply
 from rekindle.source.patches.hunks import apply_diff

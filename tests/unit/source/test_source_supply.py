@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-import source_mini as mini
 
+import source_mini as mini
 from rekindle.compat.supply import how_to_install, lacking, parts_for, system_version
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
@@ -45,7 +45,7 @@ class Machine(LiveHost):
     def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         return self.content
 
-    def run(self, argv, **_options) -> Completed:
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         Path(argv[2], "mobile_bytecode_generated.h").write_text("// made again")
         return Completed(argv=tuple(argv), code=0)
 
@@ -134,8 +134,10 @@ def test_a_copy_that_lacks_its_header_is_no_copy(tree: Path, tmp_path: Path) -> 
     assert not (tree / "third_party/pocketfft").exists()
 
 
-def test_a_fetch_that_dies_while_filling_leaves_nothing(tree: Path, tmp_path: Path, monkeypatch) -> None:
-    def die(*_args, **_kwargs):
+def test_a_fetch_that_dies_while_filling_leaves_nothing(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_args: object, **_kwargs: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("rekindle.source.fetch.fill", die)
