@@ -19,6 +19,7 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
 
     ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
     Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
+    ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
 
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
     >>> made.answer, made.cuda
@@ -36,7 +37,14 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
         silent: list[Reason] = []
     else:
         wheels, silent = _configured_wheels()
-    made = _with_supply(make_plan(where, wish, wheelhouse=wheels), where, wish.origin if wish else None)
+    if wish is not None and wish.beside:
+        from rekindle.facts import load_facts
+        from rekindle.plan.beside import plan_beside
+
+        first = plan_beside(where, wish, load_facts(), lambda other: make_plan(where, other, wheelhouse=wheels))
+    else:
+        first = make_plan(where, wish, wheelhouse=wheels)
+    made = _with_supply(first, where, wish.origin if wish else None)
     made = _with_settings(made, dict(wish.settings) if wish else {})
     made = _with_patches(made, where)
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made

@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   rekindle plan --gpu sm_120 --cuda 12.3                    why not 12.3
   rekindle plan --machine xeon-e5v2-rtx3060 --build         a machine by name
   rekindle plan --gpu "GTX 1080" --why-not torch=2.15
+  rekindle plan --gpu "RTX 2080 Ti" --with flash-attn,xformers,bitsandbytes
 """
 
 _DESCRIBES = ("cpu", "os", "distro", "glibc", "arch", "driver", "memory")
@@ -55,6 +56,28 @@ def add_origin(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_beside(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--with",
+        action="append",
+        default=[],
+        dest="beside",
+        metavar="PACKAGES",
+        help="companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
+    )
+
+
+def read_beside(given: list[str]) -> tuple[str, ...]:
+    """Names separated by commas; a comma inside a version (``>=1,<2``) belongs to it."""
+    words: list[str] = []
+    for word in ",".join(given).split(","):
+        if words and word.strip()[:1] in ("<", ">", "=", "!", "~"):
+            words[-1] += "," + word.strip()
+        elif word.strip():
+            words.append(word.strip())
+    return tuple(words)
+
+
 def add_settings(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--set",
@@ -83,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--torch", metavar="SPEC", help="2.6.0, 2.6, '>=2.1,<2.4' or a very wheel: 2.8.0+cu128")
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
+    add_beside(group)
     add_origin(group)
     add_settings(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
@@ -137,4 +161,5 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
     origin = getattr(args, "origin", None)
     settings = read_settings(getattr(args, "settings", []))
     build = bool(getattr(args, "build", False))
-    return machine, msgspec.structs.replace(wish, build=build, origin=origin, settings=settings)
+    beside = read_beside(getattr(args, "beside", []))
+    return machine, msgspec.structs.replace(wish, build=build, origin=origin, settings=settings, beside=beside)

@@ -12,6 +12,7 @@ from pathlib import Path
 from rekindle.facts.load import overlay_from_environment, read_table
 from rekindle.facts.tables import (
     AmdFile,
+    BesideFile,
     CompanionsFile,
     CostsFile,
     CpuFile,
@@ -64,6 +65,10 @@ class Facts:
     @functools.cached_property
     def companions(self) -> CompanionsFile:
         return read_table("companions", CompanionsFile, self._overlay)
+
+    @functools.cached_property
+    def beside(self) -> BesideFile:
+        return read_table("beside", BesideFile, self._overlay)
 
     @functools.cached_property
     def rocm(self) -> RocmFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel
 from rekindle.model.document import Part
 from rekindle.model.facts import (
     ArchSyntax,
@@ -76,6 +77,13 @@ class CompanionsFile(FactsFile, frozen=True, kw_only=True):
     companion: tuple[CompanionWheel, ...]
 
 
+class BesideFile(FactsFile, frozen=True, kw_only=True):
+    package: dict[str, BesidePackage]
+    wheel: tuple[BesideWheel, ...]
+    source: tuple[BesideSource, ...]
+    fork: tuple[BesideFork, ...]
+
+
 class RocmFile(FactsFile, frozen=True, kw_only=True):
     release: dict[str, Rocm]
     math_gap: tuple[MathGap, ...]
@@ -133,6 +141,7 @@ FILES: dict[str, type[FactsFile]] = {
     "sources": SourcesFile,
     "wheels": WheelsFile,
     "companions": CompanionsFile,
+    "beside": BesideFile,
     "rocm": RocmFile,
     "nvidia": NvidiaFile,
     "amd": AmdFile,

@@ -130,7 +130,9 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
     major, minor = int(parts[0]), int(parts[1].rstrip("t"))
 
     def fits(tag: Tag) -> bool:
-        if tag.interpreter in (f"py{major}", f"py{major}{minor}"):
+        since = tag.interpreter.removeprefix(f"py{major}")
+        if since == "" or (since.isdecimal() and int(since) <= minor):
+            # pip counts py39 as "3.9 or newer" too.
             return True
         if tag.interpreter == f"cp{major}{minor}":
             return (tag.abi.endswith("t") == free_threaded and "cp" in tag.abi) or tag.abi in ("none", "abi3")

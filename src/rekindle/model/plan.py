@@ -86,7 +86,8 @@ class Wish(Part, frozen=True, kw_only=True):
     ``torch`` is a version (``2.1``: any 2.1), a condition (``>=2.1,<2.4``) or a flavour (``2.8.0+cu128``). The
     toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
     ``origin`` is where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own
-    switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's.
+    switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or
+    names with versions (``xformers==0.0.30``).
     """
 
     torch: str | None = None
@@ -99,6 +100,7 @@ class Wish(Part, frozen=True, kw_only=True):
     build: bool = False
     origin: str | None = None
     settings: tuple[tuple[EnvName, Line], ...] = ()
+    beside: tuple[str, ...] = ()
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):
@@ -167,6 +169,45 @@ class Alternative(Part, frozen=True, kw_only=True):
     why: Line
 
 
+BesideAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
+
+
+class Companion(Part, frozen=True, kw_only=True):
+    """What becomes of one package beside this torch.
+
+    ``runs``: this version. ``last``: it runs, and newer ones do not on this machine. ``build``: from source, with
+    ``env``. ``alternative``: ``instead`` names somebody's fork or build and its ``state``. ``none``: ``why`` not.
+    ``instead`` of a ``none`` is another package that does the same work. ``requests`` is what an installer is asked
+    for; ``commands`` the same for people. ``wants`` is the torch a better answer needs.
+    """
+
+    name: Name
+    answer: BesideAnswer
+    version: VersionText | None = None
+    why: Line
+    source: Line | None = None
+    requests: tuple[Request, ...] = ()
+    commands: tuple[Line, ...] = ()
+    env: dict[EnvName, Line] = {}
+    cost: Line | None = None
+    instead: Line | None = None
+    state: Line | None = None
+    url: Line | None = None
+    wants: Line | None = None
+    notes: tuple[Line, ...] = ()
+
+
+class TorchChoice(Part, frozen=True, kw_only=True):
+    """One torch, and what it gives and costs among the companions asked for."""
+
+    answer: Answer
+    torch: VersionText | None = None
+    variant: Tag | None = None
+    gives: tuple[Line, ...] = ()
+    costs: tuple[Line, ...] = ()
+    taken: bool = False
+
+
 class Plan(Document, frozen=True, kw_only=True):
     """The finished plan. ``requests`` is what gets installed, ``env`` what must be set whenever torch is used,
     ``steps`` the way by hand; ``commands`` is only their spelling for people (bash, or cmd on Windows, where
@@ -196,6 +237,8 @@ class Plan(Document, frozen=True, kw_only=True):
     project: Name = "torch"
     asked: tuple[Line, ...] = ()
     powershell: tuple[Line, ...] = ()
+    companions: tuple[Companion, ...] = ()
+    choices: tuple[TorchChoice, ...] = ()
 
 
 class Considered(Part, frozen=True, kw_only=True):

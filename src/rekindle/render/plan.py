@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rekindle.model.plan import Plan, WhyNot
 from rekindle.model.spoken import spoken_minutes
+from rekindle.render.beside import companions_view
 from rekindle.render.screen import Screen
 
 _SHOWN_REASONS = 5
@@ -20,6 +21,8 @@ def plan_view(plan: Plan, screen: Screen) -> None:
             why = change.why if screen.verbosity else change.why.split(";")[0]
             screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')})")
     _commands(plan, screen)
+    if plan.companions:
+        companions_view(plan, screen)
     screen.section("Why")
     for reason in plan.because if screen.verbosity else plan.because[:_SHOWN_REASONS]:
         screen.bullet(reason.text)

@@ -1,0 +1,287 @@
+"""Does a companion run beside this torch on this machine, and how is it to be had?
+
+``judge`` walks the published wheels newest first, then forks that spare compiling, then sources, then other forks. Each
+"no" keeps its axis: what a card or a system forbids is for ever, what a torch or a Python forbids is a choice.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, TypeVar
+
+from rekindle.compat.driver import Side, driver_runs
+from rekindle.compat.images import Code, covers
+from rekindle.facts import Facts
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_sm
+from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
+from rekindle.model.facts import Platform
+from rekindle.model.version import compare, key, matches, same_prefix
+
+Axis = Literal["card", "backend", "platform", "libc", "cuda", "python", "torch", "version", "unknown"]
+# What a person can choose otherwise without another machine.
+CHOICES: frozenset[Axis] = frozenset(["python", "torch", "cuda", "version"])
+_STRENGTH: tuple[Axis, ...] = ("backend", "card", "platform", "libc", "unknown", "python", "cuda", "torch", "version")
+_Some = TypeVar("_Some", bound=Bounds)
+
+
+class Beside(NamedTuple):
+    """What a companion meets: a torch (None: none was found), its toolkit, a Python, a system and cards."""
+
+    torch: str | None
+    cuda: str | None
+    rocm: str | None
+    python: str | None
+    platform: Platform
+    system: str
+    glibc: str | None
+    backend: str
+    cards: tuple[GpuArch, ...]
+    driver: str | None = None
+    side: Side = "linux"
+
+
+class No(NamedTuple):
+    """Why one row does not do."""
+
+    axis: Axis
+    text: str
+    source: str
+
+
+class Found(NamedTuple):
+    """``kind`` as in the plan's JSON. ``row`` is what was chosen; ``nos`` why the newest was not; ``pulls`` are torch
+    conditions under which a newer one would do."""
+
+    package: str
+    kind: Literal["runs", "last", "build", "alternative", "none", "unknown"]
+    version: str | None = None
+    row: BesideWheel | BesideSource | BesideFork | None = None
+    nos: tuple[No, ...] = ()
+    notes: tuple[str, ...] = ()
+    pulls: tuple[str, ...] = ()
+    stand_ins: tuple[BesideFork, ...] = ()
+
+
+def find_package(name: str, facts: Facts) -> str | None:
+    """The package people mean by a name: ``flash_attn``, ``FlashAttention``."""
+    plain = _plain(name)
+    for package, row in facts.beside.package.items():
+        if plain in (_plain(package), *(_plain(other) for other in row.names)):
+            return package
+    return None
+
+
+def near_packages(name: str, facts: Facts) -> list[str]:
+    """Names that look like this one."""
+    known = {_plain(n): package for package, row in facts.beside.package.items() for n in (package, *row.names)}
+    return list(dict.fromkeys(known[near] for near in difflib.get_close_matches(_plain(name), known, n=3, cutoff=0.6)))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-").replace("-", "").replace(" ", "")
+
+
+def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found:
+    """The best way to ``package`` beside ``at``; ``version`` is a condition of the user's own."""
+    about = facts.beside.package[package]
+    wheels = _rows(facts.beside.wheel, package)
+    sources = _rows(facts.beside.source, package)
+    forks = [row for row in facts.beside.fork if row.package == package]
+    stand_ins = tuple(row for row in forks if row.stands_in and not refusals(row, at, facts))
+    refused: list[tuple[Bounds, tuple[No, ...]]] = []
+    away: list[tuple[Bounds, tuple[No, ...]]] = []
+    fit = _first(wheels, at, facts, version, refused)
+    if fit is not None:
+        chosen, notes = fit
+        kind = _runs_or_last(about, chosen, refused)
+        return Found(
+            package, kind, chosen_version(chosen, version), chosen, _worst(refused), notes, _pulls(refused), stand_ins
+        )
+    ready = [row for row in forks if not row.stands_in]
+    early = _first([row for row in ready if row.first], at, facts, "", away)
+    if early is not None and not version:
+        row, notes = early
+        return Found(package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins)
+    compiled = _first(sources, at, facts, version, refused)
+    if compiled is not None:
+        made, notes = compiled
+        newest = chosen_version(made, version) == about.last or not _dropped(made, refused)
+        kind = "build" if newest else "last"
+        return Found(
+            package, kind, chosen_version(made, version), made, _worst(refused), notes, _pulls(refused), stand_ins
+        )
+    late = _first([row for row in ready if not row.first], at, facts, "", away)
+    if late is not None and not version:
+        row, notes = late
+        return Found(package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins)
+    if not version:
+        refused += away
+    nos = _worst(refused)
+    unknown = not refused or all(no.axis == "unknown" for no in nos)
+    return Found(package, "unknown" if unknown else "none", None, None, nos, (), _pulls(refused), stand_ins)
+
+
+def chosen_version(row: Bounds, wanted: str) -> str:
+    """The version proposed: the row's newest, or the very one that was asked for."""
+    exact = wanted.removeprefix("==").strip()
+    return exact if wanted.startswith("==") and exact[:1].isdigit() and "*" not in exact else row.version
+
+
+def _rows(rows: Iterable[_Some], package: str) -> list[_Some]:
+    return sorted((row for row in rows if row.package == package), key=lambda row: key(row.version), reverse=True)
+
+
+def _first(
+    rows: Sequence[_Some],
+    at: Beside,
+    facts: Facts,
+    version: str,
+    refused: list[tuple[Bounds, tuple[No, ...]]],
+) -> tuple[_Some, tuple[str, ...]] | None:
+    for row in rows:
+        nos = refusals(row, at, facts, version)
+        if not nos:
+            return row, tuple(_notes(row, at, facts))
+        refused.append((row, nos))
+    return None
+
+
+def _runs_or_last(
+    about: BesidePackage, chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]
+) -> Literal["runs", "last"]:
+    return "last" if chosen.version != about.last and _dropped(chosen, refused) else "runs"
+
+
+def _dropped(chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> bool:
+    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them."""
+    newer = [nos for row, nos in refused if compare(row.version, chosen.version) > 0]
+    return bool(newer) and all(any(no.axis not in CHOICES for no in nos) for nos in newer)
+
+
+def _worst(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[No, ...]:
+    """Why the newest was refused, by its strongest reason, and what keeps the one that came nearest away."""
+    if not refused:
+        return ()
+    strongest = [min(nos, key=lambda no: _STRENGTH.index(no.axis)) for _, nos in refused]
+    nearest = max(strongest, key=lambda no: _STRENGTH.index(no.axis))
+    return tuple(dict.fromkeys((strongest[0], nearest)))
+
+
+def _pulls(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[str, ...]:
+    """Torch conditions of rows that only the torch (or its CUDA, or its Python) keeps away."""
+    free = {"torch", "python", "cuda"}
+    return tuple(dict.fromkeys(row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= free))
+
+
+def refusals(row: Bounds, at: Beside, facts: Facts, version: str = "") -> tuple[No, ...]:
+    """Every reason why this row does not do, none hidden by another."""
+    source = row.source[0]
+    who = f"{row.package} {row.version}"
+    found: list[No] = []
+
+    def no(axis: Axis, text: str) -> None:
+        found.append(No(axis, text, source))
+
+    if version and not _in_span(row, version):
+        no("version", f"{who} is not {version}.")
+    if at.backend not in row.backends:
+        vendor = {"cuda": "NVIDIA cards", "rocm": "AMD cards", "cpu": "a machine without a GPU"}
+        serves = " and ".join(vendor[name] for name in row.backends)
+        no("backend", f"{who} is made for {serves}, not for {vendor[at.backend]}.")
+    else:
+        found += _card_nos(row, at, facts, who, source)
+    if isinstance(row, BesideWheel):
+        pythons = row.pythons.get(at.platform)
+        if pythons is None:
+            no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {_words(at.platform)}.")
+        elif at.python and "any" not in pythons and at.python.removesuffix("t") not in pythons:
+            no("python", f"{who} has no wheel for Python {at.python} (it has {pythons[0]} to {pythons[-1]}).")
+        floor = row.glibc.get(at.platform)
+        if floor and at.glibc and compare(at.glibc, floor) < 0:
+            no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
+    elif isinstance(row, BesideSource | BesideFork) and row.platforms and at.platform not in row.platforms:
+        no("platform", f"{who} is not known to work on {_words(at.platform)}.")
+    if row.python and at.python and not matches(at.python.removesuffix("t"), row.python):
+        no("python", f"{who} wants Python {row.python}.")
+    if row.cuda and at.backend == "cuda" and at.cuda and not any(same_prefix(at.cuda, one) for one in row.cuda):
+        no("cuda", f"{who} goes with a torch for CUDA {' or '.join(row.cuda)}, and this one is for CUDA {at.cuda}.")
+    if row.torch and at.torch is None:
+        no("torch", f"{who} wants torch {row.torch}, and there is none for this machine.")
+    elif row.torch and at.torch and not matches(at.torch.partition("+")[0], row.torch):
+        no("torch", f"{who} was made for torch {row.torch}, not for {at.torch.partition('+')[0]}.")
+    oldest = row.cuda_min if isinstance(row, BesideSource) and at.backend == "cuda" else None
+    if oldest and at.cuda and compare(at.cuda, oldest) < 0:
+        no("cuda", f"{who} compiles with CUDA {oldest} or newer, and torch's is {at.cuda}.")
+    return tuple(found)
+
+
+def _in_span(row: Bounds, version: str) -> bool:
+    if version.startswith("=="):
+        exact = version.removeprefix("==")
+        return compare(exact, row.since or row.version) >= 0 and compare(exact, row.version) <= 0
+    return matches(row.version, version)
+
+
+def _card_nos(row: Bounds, at: Beside, facts: Facts, who: str, source: str) -> Iterable[No]:
+    targets = row.targets.get(at.platform, row.targets.get("any", ()))
+    for card in at.cards:
+        if isinstance(card, Sm):
+            if row.sm_min is not None and card < row.sm_min:
+                yield No("card", f"{who} needs {row.sm_min} or newer, and this card is {card}.", source)
+                return
+            if row.sm_max is not None and row.sm_max < card:
+                yield No("card", f"{who} ends at {row.sm_max}, and this card is {card}.", source)
+                return
+            code = Code(targets, row.toolkit)
+        elif isinstance(card, Gfx):
+            if not row.gfx:
+                continue
+            code = Code(tuple(str(gfx) for gfx in row.gfx), rocm=at.rocm)
+        else:
+            continue
+        if not code.targets:
+            continue
+        coverage = covers(code, card, at.system, facts)
+        if coverage.kind == "none":
+            yield No("card", f"{who} {coverage.text}.", source)
+            return
+        if coverage.kind == "unknown":
+            yield No("unknown", f"{who}: {coverage.text}.", source)
+            return
+    sms = tuple(card for card in at.cards if isinstance(card, Sm))
+    if row.toolkit and sms:
+        driver = driver_runs(at.driver, row.toolkit, sms, at.side, facts)
+        if driver.kind == "no":
+            yield No("card", f"{who} brings CUDA {row.toolkit}. {driver.text}", driver.source or source)
+
+
+def _notes(row: Bounds, at: Beside, facts: Facts) -> Iterable[str]:
+    """What does not work on these cards though the package does, and variables an override needs."""
+    for limit, text in row.limits.items():
+        if limit in (at.backend, at.platform, at.system) or any(_limited(card, limit) for card in at.cards):
+            yield text
+    targets = row.targets.get(at.platform, row.targets.get("any", ()))
+    for card in at.cards:
+        names = targets if isinstance(card, Sm) else tuple(str(gfx) for gfx in row.gfx)
+        if names:
+            coverage = covers(Code(names, row.toolkit, rocm=at.rocm), card, at.system, facts)
+            if coverage.kind in ("jit", "override"):
+                yield f"It {coverage.text}."
+
+
+def _limited(card: GpuArch, limit: str) -> bool:
+    """``sm_75`` limits what is older, ``gfx803`` only itself."""
+    if limit.startswith("sm_"):
+        return isinstance(card, Sm) and card < parse_sm(limit)
+    return isinstance(card, Gfx) and card.name == limit
+
+
+def _words(platform: Platform) -> str:
+    return {
+        "linux_x86_64": "Linux x86-64",
+        "linux_aarch64": "Linux aarch64",
+        "windows": "Windows",
+        "macos_x86_64": "macOS on Intel",
+        "macos_arm64": "macOS on Apple silicon",
+    }[platform]

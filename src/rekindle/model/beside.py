@@ -1,0 +1,102 @@
+"""Rows about what runs beside torch: packages, their wheels, their sources, and the forks that go further.
+
+A package is ``extension`` (compiled against one torch), ``python`` (no compiled code of its own; Triton or torch
+compiles at run time) or ``own`` (brings its own libraries and does not care which torch is there).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.arch import Gfx, Sm
+from rekindle.model.facts import Platform, Row
+
+Kind = Literal["extension", "python", "own"]
+Backend = Literal["cpu", "cuda", "rocm"]
+
+
+class BesidePackage(Row, frozen=True, kw_only=True):
+    """One package. ``first`` and ``last`` are versions on the package index, or upstream's own where it is not there.
+
+    ``names`` are other ways people write it, ``module`` what Python imports.
+    """
+
+    title: str
+    kind: Kind
+    module: str
+    first: str
+    last: str
+    names: tuple[str, ...] = ()
+
+
+class Bounds(Row, frozen=True, kw_only=True):
+    """Where something runs. What is not said is no limit; ``backends`` are the kinds of machine it uses.
+
+    ``torch``, ``python``: version conditions. ``cuda``: the CUDA of the torch it goes with (``12``: any 12.x).
+    ``targets``: the code inside, per platform or ``any``; ``toolkit`` made it. ``sm_min``, ``sm_max``: what its own
+    code asks for at run time. ``limits`` is what does not work everywhere (``below sm_75: no int8``).
+    """
+
+    package: str
+    version: str
+    since: str | None = None
+    torch: str = ""
+    python: str = ""
+    cuda: tuple[str, ...] = ()
+    backends: tuple[Backend, ...] = ("cuda",)
+    targets: dict[str, tuple[str, ...]] = {}
+    toolkit: str | None = None
+    sm_min: Sm | None = None
+    sm_max: Sm | None = None
+    gfx: tuple[Gfx, ...] = ()
+    limits: dict[str, str] = {}
+
+
+class BesideWheel(Bounds, frozen=True, kw_only=True):
+    """Published wheels of ``since`` to ``version``; the newest of them is proposed.
+
+    ``pythons`` per platform (``any``: what ``python`` allows); a platform that is missing has no wheel, and ``lacks``
+    may say why. ``place`` is an index or page other than PyPI (``{variant}``: one per flavour); ``name`` the
+    distribution where it is called otherwise (``cupy-cuda12x``); ``glibc`` the oldest one the tags allow; ``flags``
+    what else pip must be told.
+    """
+
+    pythons: dict[Platform, tuple[str, ...]]
+    name: str | None = None
+    place: str | None = None
+    glibc: dict[Platform, str] = {}
+    lacks: dict[Platform, str] = {}
+    flags: tuple[str, ...] = ()
+
+
+class BesideSource(Bounds, frozen=True, kw_only=True):
+    """Sources that compile: what to set, and what it costs.
+
+    ``place``: ``pypi`` for an sdist, or a repository. ``arch_env`` names the variable that takes the architectures,
+    ``arch_form`` how it wants them (``8.6``, ``86``). ``job_gib`` is what one compiler takes.
+    """
+
+    platforms: tuple[Platform, ...]
+    place: str = "pypi"
+    env: dict[str, str] = {}
+    arch_env: str | None = None
+    arch_form: Literal["dotted", "number", "cmake"] = "dotted"
+    needs: tuple[str, ...] = ()
+    job_gib: float | None = None
+    minutes: tuple[int, int] | None = None
+    cuda_min: str | None = None
+
+
+class BesideFork(Bounds, frozen=True, kw_only=True):
+    """Somebody else's build or branch of a package. ``stands_in`` marks another package that does the same work.
+
+    ``first`` prefers it to compiling.
+    """
+
+    name: str
+    url: str
+    state: str
+    platforms: tuple[Platform, ...] = ()
+    install: tuple[str, ...] = ()
+    stands_in: bool = False
+    first: bool = False

@@ -1,0 +1,165 @@
+"""A torch together with what is wanted beside it: one set of versions that fits, or what each torch would cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from rekindle.compat.companions import Beside, Found, No, find_package, judge, near_packages
+from rekindle.compat.driver import driver_side
+from rekindle.compat.libc import libc_of
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.facts.companions import PACKAGES, companions
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Companion, Plan, TorchChoice, Wish
+from rekindle.model.version import matches
+from rekindle.plan.beside_words import describe
+from rekindle.plan.question import Question
+
+MAX_NAMES = 40
+# How many other torches are tried for one set that fits.
+_TRIED = 8
+_WANTED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*?)\s*(?P<version>(?:[=<>!~]=?[^,]+)?)")
+_GOOD = ("runs", "last", "build", "alternative")
+Planner = Callable[[Wish], Plan]
+
+
+class Wanted(NamedTuple):
+    """A package of our tables, and a condition on its version ("" for none)."""
+
+    package: str
+    version: str
+
+
+def read_wanted(names: Sequence[str], facts: Facts) -> tuple[Wanted, ...]:
+    """Names as people write them. One that nobody knows is refused with those that look like it."""
+    found: dict[str, Wanted] = {}
+    if len(names) > MAX_NAMES:
+        raise BadInput(f"{len(names)} companions are more than {MAX_NAMES}", remedy="ask for fewer at once")
+    for text in names:
+        match = _WANTED.fullmatch(text.strip())
+        if match is None:
+            raise BadInput(
+                f"--with {text!r} is no package", remedy="for example --with xformers,triton or xformers==0.0.30"
+            )
+        package = find_package(match["name"], facts)
+        if package is None:
+            near = near_packages(match["name"], facts)
+            known = ", ".join(sorted(facts.beside.package))
+            hint = f"did you mean {' or '.join(near)}?" if near else f"our tables know {known}"
+            raise BadInput(f"nothing is known here about {match['name']}", remedy=hint)
+        version = match["version"].replace(" ", "")
+        before = found.get(package)
+        if before is not None and before.version != version:
+            raise BadInput(
+                f"{package} is wanted as {before.version or 'any version'} and as {version or 'any version'}",
+                remedy="name it once",
+            )
+        found[package] = Wanted(package, version)
+    return tuple(found.values())
+
+
+def plan_beside(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
+    """The plan for ``wish`` with its companions judged; where the torch is free, one that serves most of them."""
+    wanted = read_wanted(wish.beside, facts)
+    alone = msgspec.structs.replace(wish, beside=())
+    first = planner(alone)
+    tried = [(first, _judged(first, machine, wish, wanted, facts))]
+    for torch in _worth_trying(tried[0][1], first, wish, facts):
+        other = planner(msgspec.structs.replace(alone, torch=torch))
+        if other.answer != "none" and other.as_asked:
+            tried.append((other, _judged(other, machine, wish, wanted, facts)))
+    best, found = max(tried, key=lambda one: _worth(one[1])) if wish.torch is None else tried[0]
+    # A torch from source instead of a wheel is no price to pay for a companion.
+    if first.answer == "install" and best.answer != "install":
+        best, found = tried[0]
+    choices = tuple(_choice(plan, judged, plan is best) for plan, judged in tried)
+    if len({choice.gives for choice in choices}) < 2:
+        choices = ()
+    companions = tuple(describe(one, best, machine, facts) for one in found)
+    return msgspec.structs.replace(best, companions=companions, choices=choices)
+
+
+def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Beside:
+    """What a companion meets beside the torch of a plan."""
+    question = Question(machine, wish, facts)
+    backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu" if plan.variant == "cpu" else question.backend
+    libc = libc_of(machine.os, facts)
+    return Beside(
+        torch=plan.torch,
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        python=plan.python,
+        platform=question.platform,
+        system=machine.os.system or "linux",
+        glibc=libc.version if libc is not None and libc.kind == "glibc" else None,
+        backend=backend,
+        cards=tuple(gpu.arch for gpu in question.usable_gpus or machine.gpus if gpu.arch is not None),
+        driver=machine.drivers.nvidia,
+        side=driver_side(machine.os),
+    )
+
+
+def _judged(plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[Wanted], facts: Facts) -> tuple[Found, ...]:
+    at = surroundings(plan, machine, wish, facts)
+    return tuple(
+        _pair(one.package, plan, at, facts)
+        if one.package in PACKAGES and not one.version
+        else judge(one.package, at, facts, version=one.version)
+        for one in wanted
+    )
+
+
+def _pair(package: str, plan: Plan, at: Beside, facts: Facts) -> Found:
+    """torchvision and torchaudio belong to one torch each; a torch from source gets them from source."""
+    release = (plan.torch or "").partition("+")[0]
+    torch = next((one for one in plan.requests if one.name == "torch"), None)
+    pypi = torch is not None and torch.index is None
+    answers = companions(facts, release, plan.variant or "cpu", at.platform, plan.python or "", pypi=pypi)
+    one = next(each for each in answers if each.package == package)
+    source = one.source[0] if one.source else "the tables of torch releases"
+    if plan.answer == "none" or one.version is None:
+        why = one.why or f"There is no torch for this machine that {package} could stand beside."
+        return Found(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
+    said = f"{package} {one.version} is the one made for torch {release}."
+    if plan.answer == "build":
+        return Found(package, "build", one.version, nos=(No("torch", said, source),))
+    if one.exists:
+        return Found(package, "runs", one.version, nos=(No("torch", said, source),))
+    why = one.why or f"Whether {package} {one.version} has a wheel is not known."
+    return Found(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
+
+
+def _worth_trying(found: Sequence[Found], first: Plan, wish: Wish, facts: Facts) -> list[str]:
+    """Torch releases that a companion asks for: the newest that satisfies each of their conditions."""
+    pulls = [pull for one in found if one.kind not in ("runs",) for pull in one.pulls]
+    chosen: list[str] = []
+    for pull in dict.fromkeys(pulls):
+        fitting = [version for version in facts.releases if matches(version, pull)]
+        fitting = [version for version in fitting if wish.torch is None or not matches(version, wish.torch)]
+        chosen += [version for version in fitting[:1] if version != first.torch and version not in chosen]
+    return chosen[:_TRIED]
+
+
+def _worth(found: Sequence[Found]) -> tuple[int, int]:
+    return sum(one.kind in _GOOD for one in found), sum(one.kind in ("runs", "last") for one in found)
+
+
+def _choice(plan: Plan, found: Sequence[Found], taken: bool) -> TorchChoice:
+    gives = [f"{one.package} {one.version}" if one.version else one.package for one in found if one.kind in _GOOD]
+    costs = [f"no {one.package}" for one in found if one.kind not in _GOOD]
+    costs += [f"{one.package} from source" for one in found if one.kind == "build"]
+    if plan.answer == "build":
+        costs.append("torch from source")
+    return TorchChoice(
+        answer=plan.answer, torch=plan.torch, variant=plan.variant, gives=tuple(gives), costs=tuple(costs), taken=taken
+    )
+
+
+def companion_of(plan: Plan, name: str) -> Companion | None:
+    """The answer about one companion of a plan."""
+    return next((one for one in plan.companions if one.name == name), None)

@@ -1,0 +1,46 @@
+"""The questions of public threads, answered as the threads do: at least 95 of 100."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+from rekindle.model.plan import Companion, Wish
+
+FILE = Path(__file__).parents[2] / "companions" / "questions.toml"
+QUESTIONS = tomllib.loads(FILE.read_text(encoding="utf-8"))["question"]
+
+
+def ask(question: dict[str, object]) -> Companion:
+    flags = {name: question[name] for name in ("os", "python", "arch") if name in question}
+    machine = api.machine_from_flags(gpu=[str(question["gpu"])], **flags)  # type: ignore[arg-type]
+    wish = Wish(torch=question.get("torch"), python=question.get("python"), beside=(str(question["companion"]),))  # type: ignore[arg-type]
+    return api.plan(machine, wish, wheelhouses=[]).companions[0]
+
+
+def wrong(question: dict[str, object]) -> str | None:
+    got = ask(question)
+    if got.answer not in question["answer"]:  # type: ignore[operator]
+        return f"{got.answer} {got.version}: {got.why}"
+    if "version" in question and not (got.version or "").startswith(str(question["version"])):
+        return f"version {got.version}"
+    if "instead" in question and str(question["instead"]) not in (got.instead or ""):
+        return f"instead {got.instead}"
+    everything = " ".join([got.why, *got.notes, *got.commands, *got.env])
+    if "says" in question and str(question["says"]) not in everything:
+        return f"does not say {question['says']}: {everything}"
+    return None
+
+
+def test_threads() -> None:
+    failed = [(q["gpu"], q["os"], q.get("torch"), q["companion"], why) for q in QUESTIONS if (why := wrong(q))]
+    assert len(QUESTIONS) >= 60
+    assert len(failed) <= len(QUESTIONS) // 20, "\n".join(map(str, failed))
+
+
+@pytest.mark.parametrize("question", QUESTIONS[:1], ids=lambda q: str(q["companion"]))
+def test_every_answer_has_a_reason_and_a_source(question: dict[str, object]) -> None:
+    got = ask(question)
+    assert got.why
+    assert got.source
