@@ -24,6 +24,7 @@ from rekindle.api.explain import (
 )
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
+from rekindle.api.guard_torch import guard
 from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
 from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
 from rekindle.api.keepings import clean, holdings
@@ -88,6 +89,7 @@ __all__ = [
     "facts_sources",
     "find_machine",
     "find_tree",
+    "guard",
     "holdings",
     "index_add",
     "index_build",

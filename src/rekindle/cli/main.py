@@ -30,6 +30,7 @@ VERBS = {
     "inspect": "what a wheel or library really contains, read from its bytes",
     "bundle": "a fat wheel that brings its CUDA or ROCm libraries along",
     "verify": "prove that a torch works, also on an emulated older CPU",
+    "guard": "notice that a package replaced your torch, and which one did",
     "key": "a signing key of your own, and whose keys you believe",
     "explain": "a build log or an error into cause and fix",
     "index": "a wheelhouse that pip and uv read, and the page that finds the torch for a card",

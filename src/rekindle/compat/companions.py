@@ -107,9 +107,9 @@ def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found
     if compiled is not None:
         made, notes = compiled
         newest = chosen_version(made, version) == about.last or not _dropped(made, refused)
-        kind = "build" if newest else "last"
+        way: Literal["build", "last"] = "build" if newest else "last"
         return Found(
-            package, kind, chosen_version(made, version), made, _worst(refused), notes, _pulls(refused), stand_ins
+            package, way, chosen_version(made, version), made, _worst(refused), notes, _pulls(refused), stand_ins
         )
     late = _first([row for row in ready if not row.first], at, facts, "", away)
     if late is not None and not version:

@@ -10,7 +10,7 @@ from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, Request, Step
-from rekindle.plan.shell import spell
+from rekindle.plan.shell import Shell, spell
 from rekindle.plan.steps import interpreter_words
 
 __all__ = ["describe"]
@@ -141,7 +141,7 @@ def _commands(found: Found, plan: Plan, machine: Machine, env: dict[str, str]) -
     if row is None:
         return ()
     system = machine.os.system or "linux"
-    shell = "cmd" if system == "windows" else "sh"
+    shell: Shell = "cmd" if system == "windows" else "sh"
     python = (*interpreter_words(plan.python, system), "-m", "pip", "install")
     if isinstance(row, BesideFork):
         words: tuple[str, ...] = row.install

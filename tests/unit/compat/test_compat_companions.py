@@ -8,7 +8,7 @@ import pytest
 from rekindle.compat.companions import Beside, find_package, judge, near_packages, refusals
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.tables import BesideFile
-from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.arch import parse_gpu_arch, parse_sm
 from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
@@ -82,7 +82,7 @@ def test_each_limit_at_its_edge(row: BesideWheel, where: Beside, wanted: set[str
 
 def tables(*rows: Any) -> Facts:
     class Made(Facts):
-        beside = BesideFile(  # type: ignore[assignment]
+        beside = BesideFile(
             schema=1,
             package={"tiny": ABOUT},
             wheel=tuple(row for row in rows if isinstance(row, BesideWheel)),
@@ -93,8 +93,8 @@ def tables(*rows: Any) -> Facts:
     return Made()
 
 
-NEEDS_80 = parse_gpu_arch("sm_80")
-SOURCE = BesideSource(package="tiny", version="3", platforms=("linux_x86_64",), sm_min=parse_gpu_arch("sm_60"), **KNOWN)
+NEEDS_80 = parse_sm("sm_80")
+SOURCE = BesideSource(package="tiny", version="3", platforms=("linux_x86_64",), sm_min=parse_sm("sm_60"), **KNOWN)
 FORK = BesideFork(package="tiny", version="2", name="their-tiny", url="https://example.org", state="alive", **KNOWN)
 
 

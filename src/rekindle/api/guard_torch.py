@@ -1,0 +1,130 @@
+"""``guard``: notices that a torch was replaced, by whom, and says what restores it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.host.protocol import Host
+    from rekindle.model.guard import GuardReport, Record
+
+KEPT = "constraints.txt"
+FAMILY = ("torch", "torchvision", "torchaudio", "triton")
+ASK_SECONDS = 120.0
+MAX_KEPT_BYTES = 1 << 20
+
+
+def guard(*, python: str | None = None, keep: Path | None = None, record: bool = False) -> GuardReport:
+    """Is the torch of ``python`` (default: ours) still the one that was meant?
+
+    What was meant stands in ``keep``, a file of constraints; without one, in the file that ``up`` or an earlier call
+    with ``record`` left in the environment. ``record`` writes down what is there now.
+
+    >>> import sys
+    >>> guard(python=sys.executable).replaced
+    ()
+    """
+    import msgspec
+
+    from rekindle.compat.replaced import find_replaced
+    from rekindle.errors import BadInput
+    from rekindle.host.files import write_for_user
+    from rekindle.host.live import LiveHost
+    from rekindle.model.guard import GuardReport
+    from rekindle.model.keep import constraints_text
+
+    exe = python or sys.executable
+    host = LiveHost()
+    records = read_records(host, exe)
+    found = {one.name.lower(): one.version for one in records if one.name.lower() in FAMILY}
+    place = keep or kept_in(host, exe)
+    if record:
+        if "torch" not in found:
+            raise BadInput(f"{exe} has no torch, so there is nothing to record", remedy="rekindle up installs one")
+        write_for_user(place, constraints_text(found))
+        return GuardReport(python=exe, kept=str(place), expected=found, found=found, written=True)
+    if not place.is_file():
+        if keep is not None:
+            raise BadInput(f"there is no {keep}", remedy="rekindle guard --record writes one")
+        return GuardReport(python=exe, found=found)
+    expected = read_kept(place)
+    replaced = tuple(
+        msgspec.structs.replace(one, restore=restore_lines(exe, one.name, expected))
+        for one in find_replaced(expected, records)
+    )
+    return GuardReport(python=exe, kept=str(place), expected=expected, found=found, replaced=replaced)
+
+
+def read_records(host: Host, python: str) -> list[Record]:
+    """What pip noted about every package of an interpreter."""
+    import json
+
+    import msgspec
+
+    import rekindle.host
+    from rekindle.errors import BadInput
+    from rekindle.model.guard import Record
+
+    question = Path(rekindle.host.__file__).parent / "questions" / "records.py"
+    done = host.run([python, "-I", str(question)], timeout=ASK_SECONDS)
+    try:
+        rows = json.loads(done.out.strip().splitlines()[-1]) if done.ok else None
+        return (
+            [msgspec.convert(row, Record) for row in rows or ()] if rows is not None else _no_answer(python, done.err)
+        )
+    except (ValueError, IndexError, msgspec.ValidationError) as error:
+        raise BadInput(
+            f"{python} does not tell what it holds: {error}", remedy="give a Python with --python"
+        ) from error
+
+
+def _no_answer(python: str, said: str) -> list[Record]:
+    from rekindle.errors import BadInput
+
+    last = (said.strip().splitlines() or ["no message"])[-1]
+    raise BadInput(f"{python} does not tell what it holds: {last}", remedy="give a Python 3.8 or newer with --python")
+
+
+def kept_in(host: Host, python: str) -> Path:
+    """Where ``up`` leaves the constraints of an environment."""
+    done = host.run([python, "-I", "-c", "import sys;print(sys.prefix)"], timeout=30.0)
+    return Path(done.out.strip() or ".") / "rekindle" / KEPT
+
+
+def read_kept(place: Path) -> dict[str, str]:
+    """``name==version`` lines; anything else in the file is no pin."""
+    from rekindle.errors import BadInput
+
+    try:
+        text = place.read_bytes()[:MAX_KEPT_BYTES].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {place}: {error}") from error
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    pins = {name.strip(): version.strip() for name, sign, version in (line.partition("==") for line in lines) if sign}
+    if not pins:
+        raise BadInput(f"{place} names no version to keep", remedy="a line such as torch==2.6.0+cu124")
+    return pins
+
+
+def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
+    """The pip line that brings the meant version back, with the index its build comes from."""
+    import shlex
+
+    words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
+    words += _index_of(expected.get("torch", ""))
+    return (shlex.join(words) if sys.platform != "win32" else _spelled(words),)
+
+
+def _index_of(torch: str) -> list[str]:
+    from rekindle.facts import load_facts
+
+    release, _, flavour = torch.partition("+")
+    row = next((one for one in load_facts().flavours(release) if one.name == flavour), None) if flavour else None
+    return ["--index-url", row.index] if row is not None and row.index else []
+
+
+def _spelled(words: Sequence[str]) -> str:
+    return " ".join(f'"{word}"' if " " in word else word for word in words)

@@ -1,0 +1,34 @@
+"""Notice that another package replaced your torch, see which one, and get the line that restores it.
+
+What was meant stands in the environment (rekindle up leaves it there, --record writes it) or in a file of
+constraints. The culprit is read from pip's own records; nothing is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+from rekindle.errors import Exit
+
+EXAMPLES = """examples:
+  rekindle guard --python .venv/bin/python --record   write down what is there now
+  rekindle guard --python .venv/bin/python            is it still so? exit code 1 and the culprit if not
+  rekindle guard --keep constraints.txt               hold this Python against a file of pins
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--python", metavar="EXE", help="the interpreter to look into (default: the one we run in)")
+    parser.add_argument("--keep", metavar="FILE", help="constraints that say what was meant")
+    parser.add_argument("--record", action="store_true", help="write down the torch that is there now")
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.guard import guard_view
+
+    report = api.guard(python=args.python, keep=Path(args.keep) if args.keep else None, record=args.record)
+    return Answer(document=report, view=guard_view, exit_code=Exit.YES if report.good else Exit.NO)

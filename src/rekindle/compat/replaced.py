@@ -1,0 +1,105 @@
+"""Who replaced a package: read from what pip noted about each one. Pure; the notes are somebody else's business.
+
+pip installs dependencies before what asked for them, so the culprit is dated after the package it replaced, and its
+own metadata says which versions it takes. Where that forbids the one that was there, nothing is left to guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from rekindle.model.guard import Culprit, Record, Replaced
+
+# One run of an installer unpacks for minutes (a CUDA torch), but not for longer.
+SAME_RUN_SECONDS = 1800.0
+
+
+def find_replaced(expected: Mapping[str, str], records: Sequence[Record]) -> tuple[Replaced, ...]:
+    """Everything that is not what was meant, with who did it; ``restore`` is left to the caller."""
+    by_name = {canonicalize_name(one.name): one for one in records}
+    found = []
+    for name, was in expected.items():
+        now = by_name.get(canonicalize_name(name))
+        if now is None:
+            found.append(Replaced(name=name, was=was, why=f"{name} {was} is gone: somebody uninstalled it."))
+        elif not same_build(was, now.version):
+            culprits = tuple(find_culprits(name, was, now, records))
+            why = _why(name, was, now, culprits)
+            found.append(Replaced(name=name, was=was, now=now.version, culprits=culprits, why=why))
+    return tuple(found)
+
+
+def same_build(was: str, now: str) -> bool:
+    """The same release; and the same build of it, where the one that was meant names its build (``+cu126``)."""
+    try:
+        left, right = Version(was), Version(now)
+    except InvalidVersion:
+        return was == now
+    if left.public != right.public:
+        return False
+    return left.local is None or left.local == right.local
+
+
+def find_culprits(name: str, was: str, now: Record, records: Iterable[Record]) -> list[Culprit]:
+    """Packages whose own metadata forbids ``was``; without any, those asked for in the run that brought ``now``."""
+    forbids, nearby = [], []
+    for one in records:
+        wants = _wants(one, name)
+        if wants is None or canonicalize_name(one.name) == canonicalize_name(name):
+            continue
+        culprit = Culprit(
+            name=one.name, version=one.version, wants=f"{name}{wants}", asked=one.asked, certain=not _takes(wants, was)
+        )
+        if culprit.certain:
+            forbids.append((one, culprit))
+        elif one.asked and 0 <= one.when - now.when <= SAME_RUN_SECONDS:
+            nearby.append((one, culprit))
+    # Of several that forbid it, one that came with the change did it; those before it were broken by it.
+    chosen = sorted(forbids or nearby, key=lambda pair: (pair[0].when < now.when, not pair[0].asked, pair[0].when))
+    return [culprit for _, culprit in chosen]
+
+
+def _wants(one: Record, name: str) -> str | None:
+    """The versions of ``name`` that a package takes; None where it does not ask for it."""
+    for text in one.requires:
+        try:
+            wish = Requirement(text)
+        except InvalidRequirement:
+            continue
+        if canonicalize_name(wish.name) == canonicalize_name(name) and (wish.marker is None or _counts(wish)):
+            return str(wish.specifier)
+    return None
+
+
+def _counts(wish: Requirement) -> bool:
+    # An extra that nobody asked for brings nothing.
+    assert wish.marker is not None
+    return "extra" not in str(wish.marker)
+
+
+def _takes(wants: str, version: str) -> bool:
+    from packaging.specifiers import SpecifierSet
+
+    try:
+        return SpecifierSet(wants).contains(version, prereleases=True)
+    except (InvalidSpecifier, InvalidVersion):
+        return True
+
+
+def _why(name: str, was: str, now: Record, culprits: Sequence[Culprit]) -> str:
+    by = f" by {now.installer}" if now.installer else ""
+    head = f"{name} {was} was replaced with {now.version}{by}."
+    if now.asked and not any(one.certain for one in culprits):
+        return f"{head} {name} itself was asked for by name: a command or a list of requirements said so."
+    if not culprits:
+        return f"{head} No package that is here now asks for it: what did it is gone again, or it came as a file."
+    first = culprits[0]
+    asked = "" if first.asked else " (itself brought by another package)"
+    if first.certain:
+        return f"{head} {first.name} {first.version}{asked} takes only {first.wants}."
+    return f"{head} It came in the same run as {first.name} {first.version}{asked}, which asks for {first.wants}."
