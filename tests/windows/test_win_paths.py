@@ -113,10 +113,10 @@ def test_removal_does_not_walk_through_a_junction(capfdbinary: Caught, tmp_path:
     workspace = tmp_path / "ws"
     (workspace / "source").mkdir(parents=True)
     try:
-        _winapi.CreateJunction(str(outside), str(workspace / "source" / "spark"))
+        _winapi.CreateJunction(str(outside), str(workspace / "source" / "spark"))  # type: ignore[attr-defined]
     except OSError as error:
         pytest.skip(f"no junctions here: {error}")
-    assert (workspace / "source" / "spark").is_junction()
+    assert (workspace / "source" / "spark").is_junction()  # type: ignore[attr-defined]
     ask(capfdbinary, "demo", "--yes", "--clean", "--workspace", str(workspace))
     assert (outside / "precious.txt").read_text() == "keep"
 
