@@ -92,3 +92,11 @@ def test_an_offence_is_noticed(text: str) -> None:
 )  # fmt: skip
 def test_what_is_no_offence(text: str) -> None:
     assert not list(offences(text))
+
+
+def test_the_room_touches_no_machine() -> None:
+    """What is asked of compat/ is answered from values and facts; looking at a machine is host/'s."""
+    for path in sorted((SOURCE / "compat").rglob("*.py")):
+        text = path.read_text("utf-8")
+        found = re.findall(r"^\s*(?:from|import) (rekindle\.host\S*|subprocess|socket|shutil|os)\b", text, re.M)
+        assert not found, f"{path.name} imports {found}"

@@ -23,7 +23,7 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
 
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
     >>> made.answer, made.cuda
-    ('build', '11.8')
+    ('build', '11.4')
     >>> bool(made.because[0].text)
     True
     """

@@ -16,10 +16,11 @@ from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.resume import START_FREE_BYTES
 from rekindle.build.target import find_interpreter
 from rekindle.build.toolkits import check_toolkit
-from rekindle.compat.supply import how_to_install, lacking, needs_for, parts_for
+from rekindle.compat.supply import how_to_install, managers, needs_for, parts_for
 from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -130,7 +131,8 @@ def _system(host: Host, asked: Asked) -> Iterator[Check]:
         yield _check("third-parties", "ok", f"{len(asked_of)} libraries taken from this system, all there")
         return
     words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
-    fix = how_to_install(host, lacks) or f"install the development packages of {words}"
+    fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
+    fix = fix or f"install the development packages of {words}"
     yield _check("third-parties", "fail", f"missing on this system: {words}", fix=fix)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from rekindle.build.toolkits import find_nvcc
-from rekindle.compat.supply import how_to_install, lacking
+from rekindle.compat.supply import how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.supply import Need
@@ -131,5 +132,6 @@ def _nccl(host: Host, settings: Mapping[str, str]) -> Iterator[Check]:
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
     lacks = lacking(host, [need], env)
     if lacks:
-        raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=how_to_install(host, lacks))
+        fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
+        raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=fix)
     yield Check(id="nccl", status="ok", needed_for=("build",), found="nccl.h and libnccl")

@@ -13,9 +13,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.compat.supply import install_line, is_root, manager_here
+from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, manager_here
 
 JOBSERVER_NINJA = (1, 13)
 # -ffile-prefix-map: gcc 8, clang 10; a compiler of unknown version (cl) counts as too old.
@@ -109,7 +110,7 @@ def _bring_compiler(host: Host, wanted: str) -> str:
     """The line that installs it here."""
     name = Path(wanted).name
     plain, _, number = name.rpartition("-")
-    manager = manager_here(host)
+    manager = manager_here(host, managers())
     if manager is None or not plain or not number.isdigit():
         return f"install {name}"
     family = "g++" if plain in ("gcc", "g++") else "clang"

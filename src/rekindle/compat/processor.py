@@ -91,8 +91,12 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
     equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]
     crash = _nearest([row for row in equal_or_more if row.result == "partly"], torch)
     if crash is not None and not any(row.torch == torch and row.result == "passes" for row in equal_or_less):
-        text = f"starts, but {crash.detail} (torch {crash.torch} on an emulated {crash.cpu})"
-        return answer("partly", "cpu-seen-crashing", text, crash.source[0])
+        text = f"{crash.detail} (torch {crash.torch} on an emulated {crash.cpu})"
+        if _kinds(crash.cpu, facts) != kinds:
+            # A CPU that can do less crashes there too; that it gets so far was not seen.
+            text = f"whether it starts is not known, and where it does, {text}"
+            return answer("unknown", "cpu-not-seen", text, crash.source[0])
+        return answer("partly", "cpu-seen-crashing", f"starts, but {text}", crash.source[0])
     good = _nearest([row for row in equal_or_less if row.result == "passes"], torch)
     if good is not None:
         text = f"seen running on an emulated {good.cpu}, which can do no more: torch {good.torch}"

@@ -14,6 +14,7 @@ from rekindle.model.facts import (
     CpuRun,
     CudaToolkit,
     Cudnn,
+    CudnnPackage,
     Distro,
     DriverEnd,
     Flavour,
@@ -36,6 +37,7 @@ from rekindle.model.facts import (
     SmSame,
     SourceEnd,
     SourceEra,
+    Superchip,
     UseCost,
 )
 from rekindle.model.supply import Manager, Need, ThirdParty
@@ -56,6 +58,7 @@ class CudaFile(FactsFile, frozen=True, kw_only=True):
 
 class CudnnFile(FactsFile, frozen=True, kw_only=True):
     cudnn: dict[str, Cudnn]
+    package: tuple[CudnnPackage, ...]
 
 
 class TorchFile(FactsFile, frozen=True, kw_only=True):
@@ -97,6 +100,7 @@ class NvidiaFile(FactsFile, frozen=True, kw_only=True):
     chip: dict[str, Chip]
     jetson: tuple[Jetson, ...]
     jetpack: tuple[JetPack, ...]
+    superchip: tuple[Superchip, ...]
 
 
 class AmdFile(FactsFile, frozen=True, kw_only=True):

@@ -54,6 +54,14 @@ class Cudnn(Row, frozen=True, kw_only=True):
     sass: dict[str, tuple[Sm, ...]] = {}
 
 
+class CudnnPackage(Row, frozen=True, kw_only=True):
+    """cuDNN with headers on the package index, for one major version of CUDA; ``first`` is the oldest per platform."""
+
+    name: str
+    cuda: int
+    first: dict[Platform, str]
+
+
 class Release(Row, frozen=True, kw_only=True):
     """One release of torch."""
 
@@ -119,6 +127,7 @@ class JetPack(Row, frozen=True, kw_only=True):
     sm: tuple[Sm, ...]
     torch: str
     wheels: str
+    distro: str
 
 
 class Flavour(Row, frozen=True, kw_only=True):
@@ -209,6 +218,13 @@ class Jetson(Row, frozen=True, kw_only=True):
     memory_gib: float | None = None
     device_tree: str | None = None
     aliases: tuple[str, ...] = ()
+
+
+class Superchip(Row, frozen=True, kw_only=True):
+    """A GPU that is sold only together with a CPU, so that naming the one tells the other's architecture."""
+
+    name: str
+    cpu: Literal["x86_64", "aarch64"]
 
 
 class DriverEnd(Row, frozen=True, kw_only=True):

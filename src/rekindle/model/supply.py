@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from rekindle.model.document import Part
@@ -89,3 +90,11 @@ class TreePart(Part, frozen=True, kw_only=True):
     origin: str | None = None
     detail: str | None = None
     fix: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """Something a build takes from the system that is not there; ``what`` names the very files."""
+
+    need: Need
+    what: tuple[str, ...]

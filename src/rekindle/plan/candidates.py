@@ -8,6 +8,7 @@ from dataclasses import replace
 from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidate import Candidate
+from rekindle.plan.evidence import tried_kits
 from rekindle.plan.question import Question
 from rekindle.plan.rules_system import python_key, pythons_of, same_python
 
@@ -81,7 +82,8 @@ def builds(question: Question, versions: tuple[str, ...], *, kits: int | None = 
 
 
 def _kits(question: Question, version: str) -> list[str | None]:
-    """The asked toolkit, what the machine has, what official builds of this release used, then the others."""
+    """The asked toolkit, what the machine has, what somebody compiled this with for these cards, what official builds
+    of this release used, then the others."""
     facts, wish = question.facts, question.wish
     if question.backend == "cpu":
         return [None]
@@ -95,9 +97,12 @@ def _kits(question: Question, version: str) -> list[str | None]:
         newest = sorted((*used, *paired), key=key, reverse=True)
         return list(dict.fromkeys((*first, *newest)))
     first = [wish.cuda] if wish.cuda else _had(question, "cuda")
+    if not first and question.jetpack is not None:
+        first = [question.jetpack.cuda]  # it is on the board, with a driver made for it
     used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
+    tried = () if wish.cuda else tried_kits(version, question.sms, question.machine.os.system, facts)
     others = [kit for kit in facts.toolkits if any(key(kit)[0] == key(u)[0] for u in used)] if used else []
-    return list(dict.fromkeys((*first, *used, *others, *facts.toolkits)))
+    return list(dict.fromkeys((*first, *tried, *used, *others, *facts.toolkits)))
 
 
 def _had(question: Question, kind: str) -> list[str]:

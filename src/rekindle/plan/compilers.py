@@ -111,7 +111,7 @@ def choose(candidate: Candidate, question: Question) -> str | None:
             own = [name for name in had if name.startswith(kind)]
             if (found := _first(own, candidate, question)) is not None:
                 return found
-    proposals = MSVC if question.machine.os.system == "windows" else GCC
+    proposals = MSVC if question.machine.os.system == "windows" else (*_own_gcc(question), *GCC)
     if wish is None:
         return _first(proposals, candidate, question)
     if wish.startswith("clang"):
@@ -123,6 +123,12 @@ def choose(candidate: Candidate, question: Question) -> str | None:
     if older and fitting[0].startswith(f"{kind}-"):
         return max(older, key=lambda name: key(name.partition("-")[2]))
     return fitting[0] if fitting else None
+
+
+def _own_gcc(question: Question) -> tuple[str, ...]:
+    """The distribution's own, which its package manager has and whose libstdc++ every program there loads."""
+    row = question.distro
+    return (f"gcc-{row.gcc}",) if row is not None and row.gcc is not None and row.gcc >= 5 else ()
 
 
 def _first(names: Iterable[str], candidate: Candidate, question: Question) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.model.version import compare, key, minor, same_prefix
-from rekindle.plan.candidate import Assessed
+from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 
@@ -22,7 +22,9 @@ TORCH_DOWN = 3.0
 TORCH_FAR = 3.0
 DOUBT = 0.8
 ONLY_PTX = 2.5  # the driver may compile the kernels, but the math libraries of that age do not know the card
+PYTHON_STEP = 0.6  # each further minor release of Python: 3.12 → 3.11 is little, 3.12 → 3.7 another world
 UNTRIED = 0.9  # nobody is known to have compiled it
+OUR_CHOICE = 1.8  # where the release is ours to choose, one that somebody compiled comes first
 NEAR = 0.3  # only for a sibling of the card
 PATCH = 0.5  # a patch of ours, applied and reversible
 OVERRIDE = 0.4
@@ -41,12 +43,14 @@ def cost(assessed: Assessed, question: Question) -> float:
             total += SMALL if key(candidate.cuda)[0] == key(question.board_cuda)[0] else 6 * SMALL
     for what in changes - {"variant", "cuda", "rocm", "torch"}:
         total += {"driver": DRIVER, "sources": PATCH}.get(what, SMALL)
+    if "python" in changes:
+        total += PYTHON_STEP * max(0, _python_steps(candidate, question) - 1)
     if "torch" in changes:
         total += _torch_distance(candidate.torch, question)
     only_ptx = any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
     total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
     if assessed.evidence is not None and assessed.evidence.grade == "untried":
-        total += NEAR if assessed.evidence.near else UNTRIED
+        total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
@@ -56,21 +60,39 @@ def cost(assessed: Assessed, question: Question) -> float:
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
         if question.wish.build:
             total -= 100.0
-    elif question.torch is None and _steps(candidate.torch, question.facts.releases[0], question) > ANCIENT_RELEASES:
+    elif (
+        question.torch is None and steps_between(candidate.torch, newest_wanted(question), question) > ANCIENT_RELEASES
+    ):
         total += ANCIENT
     return total
+
+
+def _python_steps(candidate: Candidate, question: Question) -> int:
+    """How many minor releases of Python lie between the asked one and the proposed one."""
+    asked, got = key(question.wish.python or "3"), key(candidate.python or "3")
+    return abs(asked[1] - got[1]) if len(asked) > 1 and len(got) > 1 and asked[0] == got[0] else 0
+
+
+def newest_wanted(question: Question) -> str:
+    """The newest torch for the asked Python: who asks for an old one is not served an old torch by mistake."""
+    asked, platform = question.wish.python, question.platform
+    for version in question.facts.releases if asked else ():
+        release = question.facts.release(version)
+        if release is not None and any(same_prefix(asked or "", one) for one in release.pythons.get(platform, ())):
+            return version
+    return question.facts.releases[0]
 
 
 def _torch_distance(version: str, question: Question) -> float:
     wanted = question.wanted_releases
     nearest = wanted[0] if compare(version, wanted[0]) > 0 else wanted[-1]
-    steps = _steps(version, nearest, question)
+    steps = steps_between(version, nearest, question)
     if compare(version, nearest) > 0:
         return TORCH_UP + 0.01 * steps if steps <= 1 else TORCH_FAR + 0.1 * steps
     return TORCH_DOWN + 0.1 * steps
 
 
-def _steps(left: str, right: str, question: Question) -> int:
+def steps_between(left: str, right: str, question: Question) -> int:
     """How many minor releases lie between."""
     order = question.facts.minors
     return abs(order[minor(left)] - order[minor(right)])
@@ -83,7 +105,7 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
     flavour = candidate.flavour
     rank: tuple[float | int, ...]
     if question.torch is not None and not question.wants_torch(candidate.torch):
-        rank = (_steps(candidate.torch, question.wanted_releases[0], question), *(-part for part in version))
+        rank = (steps_between(candidate.torch, question.wanted_releases[0], question), *(-part for part in version))
     else:
         rank = tuple(-part for part in version)
     asked = question.wish.cuda or question.wish.rocm
@@ -91,7 +113,8 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
     if flavour is None:
         used = {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
         official = 0 if (candidate.cuda or candidate.rocm) in used else 1
-        return (assessed.cost, *rank, exact, official, *toolkit_order(candidate.cuda or candidate.rocm))
+        tried = 0 if assessed.evidence is not None and assessed.evidence.exact else 1
+        return (assessed.cost, *rank, exact, tried, official, *toolkit_order(candidate.cuda or candidate.rocm))
     native = 0 if _driver_is_native(assessed, question) else 1
     default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
     stable = 0 if flavour.status == "stable" else 1

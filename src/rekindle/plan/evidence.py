@@ -20,12 +20,14 @@ ORDER: tuple[Evidence, ...] = ("proven", "compiled", "reported", "untried")
 
 
 class Found(NamedTuple):
-    """``near``: no evidence for this very architecture, but official builds compile a sibling of it."""
+    """``near``: no evidence for this very architecture, but official builds compile a sibling of it; ``exact``:
+    it is about this very toolkit."""
 
     grade: Evidence
     text: str
     source: str | None = None
     near: bool = False
+    exact: bool = False
 
 
 @functools.lru_cache(maxsize=64)
@@ -57,7 +59,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
             "compiled": f"{what} was compiled with CUDA {cuda} before.",
             "reported": f"People report builds of {what} with CUDA {cuda}.",
         }
-        return Found(best.grade, words[best.grade], best.source[0])
+        return Found(best.grade, words[best.grade], best.source[0], exact=True)
     near: Sm | None = None
     for flavour in facts.flavours(torch):
         if flavour.cuda is None or key(flavour.cuda)[0] != key(cuda)[0]:
@@ -77,6 +79,14 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
         text = f"{what} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
         return Found("untried", text, near=True)
     return Found("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
+
+
+@functools.lru_cache(maxsize=4096)
+def tried_kits(torch: str, sms: tuple[Sm, ...], system: str, facts: Facts) -> tuple[str, ...]:
+    """Toolkits, newest first, that somebody compiled this very release with for all these cards."""
+    if not sms:
+        return ()
+    return tuple(kit for kit in facts.toolkits if all(evidence(torch, kit, sm, system, facts).exact for sm in sms))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -31,6 +31,10 @@ def find_obstacle(question: Question) -> Obstacle | None:
             " do not build for 32 bit."
         )
         return Obstacle("system-32-bit", text, "a 64-bit system (x86_64, amd64) with a 64-bit Python", _INDEX)
+    python = question.wish.python or ""
+    if python.endswith("-32"):  # as Windows' py launcher spells it
+        text = f"Python {python} is a 32-bit Python: torch is published for 64-bit Pythons only."
+        return Obstacle("system-32-bit", text, f"the 64-bit Python {python.removesuffix('-32')}", _INDEX)
     if arch not in ("x86_64", "aarch64"):
         text = f"No torch wheel was ever published for {arch}; whether its sources build there is not known here."
         return Obstacle("arch-unsupported", text, "a machine with x86_64 or aarch64", _INDEX)

@@ -14,9 +14,9 @@ from rekindle.compat.libc import Libc, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.facts.cpus import microarchitecture
+from rekindle.facts.cpus import find_distro, microarchitecture
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.facts import JetPack, Platform
+from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Wish
 from rekindle.model.version import key, matches, same_prefix
@@ -50,11 +50,17 @@ class Question:
             row = microarchitecture(self.machine.cpu.microarchitecture or "", self.facts)
             if row is not None and row.family == "aarch64":
                 return "aarch64"
-            # A Tegra board is the only reason a GPU decides the CPU's architecture.
+            # Only a Tegra board and a superchip decide the CPU's architecture.
+            if self.machine.os.system == "linux" and (built_in := self._superchip()):
+                return built_in
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
             board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
             return "aarch64" if board else "x86_64"
         return _SAME_ARCH.get(given.lower(), given.lower())
+
+    def _superchip(self) -> str | None:
+        words = {word for gpu in self.machine.gpus for word in re.findall(r"\w+", gpu.name or "")}
+        return next((row.cpu for row in self.facts.nvidia.superchip if row.name in words), None)
 
     # --- the wish, taken apart
 
@@ -201,6 +207,12 @@ class Question:
         if self.board_cuda:
             rows = [row for row in rows if same_prefix(self.board_cuda, row.cuda)]
         return max(rows, key=lambda row: key(row.cuda), default=None)
+
+    @functools.cached_property
+    def distro(self) -> Distro | None:
+        """The Linux distribution as the tables know it; a board has that of its JetPack."""
+        told = self.machine.os.distro or (self.jetpack.distro if self.jetpack else "")
+        return find_distro(told, self.facts) if self.machine.os.system == "linux" else None
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:

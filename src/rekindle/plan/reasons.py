@@ -17,8 +17,10 @@ from rekindle.model.version import compare
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
+from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.rules_system import pythons_of, span
+from rekindle.plan.steps import FIRST_OWN_INDEX, cudnn_package
 
 XPU_INDEX = "https://download.pytorch.org/whl/xpu"
 XPU_PLATFORMS = ("linux_x86_64", "windows")
@@ -62,7 +64,9 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     if candidate.wheel:
         yield Reason(code="wheelhouse", text=f"A wheel that fits lies in the wheelhouse: {candidate.wheel}")
     elif candidate.backend != "cpu" and question.platform == "windows":
-        text = "PyPI has only CPU wheels for Windows; this one is on its own index (--index-url)."
+        old = compare(candidate.torch, FIRST_OWN_INDEX) < 0
+        where = "PyTorch's own page of files (-f)" if old else "an index of its own (--index-url)"
+        text = f"PyPI has no CUDA or ROCm wheels for Windows; this one is on {where}."
         yield Reason(code="windows-index", text=text, source="https://pypi.org/project/torch/#files")
     if flavour.publisher == "amd":
         text = (
@@ -78,6 +82,12 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
             yield Reason(code="driver-fits", text=text, source=drives.source)
     if question.wish.cuda and candidate.cuda:
         yield _brings_cuda(candidate, question)
+    if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:
+        text = (
+            f"A wheel needs no ROCm on the system: it brings its own ROCm {candidate.rocm} libraries. The installed"
+            f" ROCm {question.wish.rocm} may stay as it is; only the kernel driver (amdgpu) is shared."
+        )
+        yield Reason(code="wheel-brings-rocm", text=text, source="https://pytorch.org/get-started/locally")
     libc = libc_runs(flavour_libc(flavour, candidate.torch, question.platform, question.facts), question.libc)
     if libc.kind == "yes" and libc.reasons:
         yield Reason(code="glibc-fits", text=f"The C library is new enough: the wheel {libc.text}.", source=libc.source)
@@ -205,7 +215,10 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
             yield Reason(code="other-vendor-unused", text=text)
         if gpu.possible:
             others = ", ".join(map(str, gpu.possible))
-            text = f"{gpu.name} was also sold with other chips ({others}); planned for {gpu.arch}. The PCI id decides."
+            text = (
+                f"The name {gpu.name} is also listed with other chips ({others}); planned for {gpu.arch}."
+                " The PCI id decides (lspci -nn)."
+            )
             yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
     for refusal in assessed.doubts:
         remedy = f" {refusal.remedy[0].upper()}{refusal.remedy[1:]}." if refusal.remedy else ""
@@ -221,6 +234,7 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
             )
             yield Reason(code="gpu-unknown", text=text)
     yield from _limits(candidate, question)
+    yield from _cudnn_by_hand(candidate, question)
     have = [python.version for python in question.machine.pythons]
     if have and candidate.python and not question.had_python((candidate.python,)):
         text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
@@ -237,6 +251,20 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
     if candidate.answer == "install" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
+    if candidate.answer == "install" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
+        yield Reason(code=seen.code, text=f"Cannot tell for sure: {seen.text}.", source=seen.source)
+
+
+def _cudnn_by_hand(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    cudnn = planned_cudnn(candidate, question) if candidate.answer == "build" else None
+    if cudnn is None or question.tegra or any(kit.kind == "cudnn" for kit in question.machine.toolkits):
+        return
+    if cudnn_package(candidate, cudnn, question) is None:
+        text = (
+            f"cuDNN {cudnn} has to be put into the CUDA folder by hand (its archive asks for an account at NVIDIA), or"
+            " CUDNN_INCLUDE_DIR and CUDNN_LIBRARY must name where it is: the package index has none to build with."
+        )
+        yield Reason(code="cudnn-by-hand", text=text, source="https://developer.nvidia.com/cudnn-archive")
 
 
 def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:

@@ -6,6 +6,7 @@ from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_floor, last_cudnn
 from rekindle.compat.features import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
+from rekindle.compat.supply import manager_of
 from rekindle.facts.cpus import microarchitecture
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare, key, minor
@@ -14,7 +15,7 @@ from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.compilers import visual_studio
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
-from rekindle.plan.steps import front_end
+from rekindle.plan.steps import cudnn_package, front_end
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -117,10 +118,11 @@ def _local(candidate: Candidate) -> str:
 def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, str]) -> None:
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "gcc":
-        name = version.split(".")[0] if key(version)[0] >= 5 else version
-        env |= {"CC": f"gcc-{name}", "CXX": f"g++-{name}"}
+        number = version.split(".")[0] if key(version)[0] >= 5 else version
+        end = "" if _is_plain_gcc(number, question) else f"-{number}"
+        env |= {"CC": f"gcc{end}", "CXX": f"g++{end}"}
         if candidate.cuda:
-            env["CUDAHOSTCXX"] = f"g++-{name}"
+            env["CUDAHOSTCXX"] = f"g++{end}"
     elif kind == "clang":
         env |= {"CC": f"clang-{version.split('.')[0]}", "CXX": f"clang++-{version.split('.')[0]}"}
     elif kind == "msvc":
@@ -192,10 +194,10 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
     if candidate.cuda:
         kit["cuda"] = f"{candidate.cuda}: https://developer.nvidia.com/cuda-toolkit-archive"
     if cudnn:
-        package = f"nvidia-cudnn-cu{key(candidate.cuda or '0')[0]}"
+        package = cudnn_package(candidate, cudnn, question)
         kit["cudnn"] = f"{cudnn}: https://developer.nvidia.com/cudnn-archive"
-        if compare(cudnn, "8.5") >= 0:
-            kit["cudnn"] += f", or pip install {package}=={cudnn}.*"
+        if package:
+            kit["cudnn"] = f"{cudnn}: pip install --no-deps {package}"
     if candidate.rocm:
         kit["rocm"] = f"{candidate.rocm}: https://rocm.docs.amd.com/projects/install-on-linux"
     kind, _, version = (candidate.compiler or "").partition("-")
@@ -206,8 +208,7 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
             " https://aka.ms/vs/older-downloads, workload 'Desktop development with C++'"
         )
     elif kind:
-        name = version.split(".")[0]
-        kit["compiler"] = f"{kind} {version}: apt install {'g++' if kind == 'gcc' else 'clang'}-{name}"
+        kit["compiler"] = f"{kind} {version}{_compiler_package(kind, version, question)}"
     kit["python"] = f"{candidate.python}: https://www.python.org/downloads (or uv python install {candidate.python})"
     era = question.facts.era(candidate.torch)
     kit["cmake"] = f"{era.cmake_min or '3.18'} or newer: pip install cmake"
@@ -217,6 +218,26 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
     if last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0:
         kit["cudnn"] += f" ({last} is the last with code for {min(question.sms)})"
     return kit
+
+
+def _is_plain_gcc(number: str, question: Question) -> bool:
+    """Only Debian and its kin name a compiler with its number; elsewhere the distribution's own is just ``gcc``."""
+    row = question.distro
+    if row is None or number != str(row.gcc) or question.machine.compilers:
+        return False
+    manager = manager_of(row.name, question.facts)
+    return manager is not None and manager.name != "apt"
+
+
+def _compiler_package(kind: str, version: str, question: Question) -> str:
+    """How the distribution installs it. Where another package manager than apt is at home, only its own gcc is sure."""
+    number, row = version.split(".")[0], question.distro
+    manager = manager_of(row.name, question.facts) if row is not None else None
+    if row is None or manager is None or manager.name == "apt":
+        return f": apt install {'g++' if kind == 'gcc' else 'clang'}-{number}"
+    if kind == "gcc" and number == str(row.gcc):
+        return f": {manager.install} gcc-c++"
+    return f" ({row.name} itself has gcc {row.gcc})" if row.gcc else ""
 
 
 def _jobs(candidate: Candidate, question: Question) -> int:

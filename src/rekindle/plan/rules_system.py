@@ -49,12 +49,13 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
     if any(same_python(asked, version) for version in known):
         return
     what = "wheels" if candidate.answer == "install" else "sources"
+    name = candidate.name if candidate.answer == "install" else f"torch {candidate.torch}"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
     yield Refusal(
         rule="R301",
         code="python-has-no-wheel" if candidate.answer == "install" else "python-not-in-source",
         what=f"Python {asked}",
-        reason=f"the {what} of {candidate.name} are for Python {span(known)}{where}, not for Python {asked}.",
+        reason=f"the {what} of {name} are for Python {span(known)}{where}, not for Python {asked}.",
         remedy=f"use Python {candidate.python}, or another torch",
         source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
         change=Change(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.facts.cpus import find_distro
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidate import Candidate
@@ -61,7 +60,7 @@ def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refu
 @rule("R203", "build")
 def distribution_compiler_will_do(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The distribution's own gcc is new enough for the sources; else another compiler must come from outside."""
-    row = find_distro(question.machine.os.distro or "", question.facts)
+    row = question.distro
     era = question.facts.era(candidate.torch)
     if row is None or row.gcc is None or era.gcc_min is None or question.wish.compiler or question.machine.compilers:
         return

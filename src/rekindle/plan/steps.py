@@ -7,7 +7,7 @@ import functools
 import msgspec
 
 from rekindle.facts import Facts
-from rekindle.facts.companions import companions
+from rekindle.facts.companions import Companion, companions
 from rekindle.model.facts import Flavour, FrontEnd
 from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
@@ -19,6 +19,8 @@ from rekindle.plan.shell import spell
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
 FIRST_OWN_INDEX = "1.11"
 _STABLE = "https://download.pytorch.org/whl/torch_stable.html"
+# Before this release a version did not name its flavour, so that each flavour had a page of its own.
+FIRST_NAMED_FLAVOUR = "1.2"
 
 
 def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Request, ...], tuple[Reason, ...]]:
@@ -29,8 +31,8 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
     assert flavour is not None
     requests = [_torch(candidate, flavour, question)]
     left_out: list[Reason] = []
-    if requests[0].url is None and requests[0].links is None and flavour.publisher == "pytorch":
-        beside, left_out = _companions(candidate, flavour, requests[0].index, question)
+    if requests[0].url is None and flavour.publisher == "pytorch":
+        beside, left_out = _companions(candidate, flavour, requests[0], question)
         requests += beside
     if numpy := numpy_limit(candidate, question):
         why = f"torch {candidate.torch} was compiled for NumPy 1"
@@ -47,28 +49,43 @@ def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Reques
         why = f"AMD's own wheel for ROCm {candidate.rocm}"
         return Request(name="torch", version=candidate.torch, extras=targets, index=flavour.index, why=why)
     why = f"the {flavour.name} wheel" if local else "PyPI's own wheel"
-    if compare(candidate.torch, FIRST_OWN_INDEX) < 0 and flavour.index:
+    if local and compare(candidate.torch, FIRST_OWN_INDEX) < 0 and flavour.index:
+        if compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0:
+            page = _STABLE.replace("/torch_stable", f"/{flavour.name}/torch_stable")
+            return Request(name="torch", version=candidate.torch, links=page, why=why)
         return Request(name="torch", version=candidate.torch + local, links=_STABLE, why=why)
     index = flavour.index if local else None
     return Request(name="torch", version=candidate.torch + local, index=index, why=why)
 
 
 def _companions(
-    candidate: Candidate, flavour: Flavour, index: str | None, question: Question
+    candidate: Candidate, flavour: Flavour, torch: Request, question: Question
 ) -> tuple[list[Request], list[Reason]]:
     """Only what exists for this index, platform and Python is asked for; one missing package would stop the line."""
-    local = f"+{flavour.name}" if index else ""
     found, missing = [], []
-    for one in companions(
-        question.facts, candidate.torch, flavour.name, question.platform, candidate.python or "", pypi=index is None
-    ):
+    for one in _known_companions(candidate, flavour, torch, question):
         if one.exists and one.version:
             why = f"the one made for torch {candidate.torch}"
-            found.append(Request(name=one.package, version=one.version + local, index=index, why=why))
+            # A page of all flavours names that of torchvision; torchaudio had no flavours then.
+            named = torch.index is not None or (torch.links is not None and one.package == "torchvision")
+            version = one.version + (f"+{flavour.name}" if named else "")
+            found.append(Request(name=one.package, version=version, index=torch.index, links=torch.links, why=why))
         elif one.why:
             text = f"{one.package} is left out of the line to paste. {one.why}"
             missing.append(Reason(code="companion-left-out", text=text, source=one.source[0] if one.source else None))
     return found, missing
+
+
+def _known_companions(
+    candidate: Candidate, flavour: Flavour, torch: Request, question: Question
+) -> tuple[Companion, ...]:
+    place = question.facts, candidate.torch, flavour.name, question.platform, candidate.python or ""
+    if torch.links is None:
+        return companions(*place, pypi=torch.index is None)
+    if compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0:
+        return ()  # torchvision of that time is Python alone and fits any flavour
+    vision, audio = companions(*place), companions(*place, pypi=True)
+    return (*(one for one in vision if one.package == "torchvision"), *(o for o in audio if o.package == "torchaudio"))
 
 
 def lasting_env(assessed: Assessed) -> dict[str, str]:
@@ -113,7 +130,37 @@ def front_end(torch: str, facts: Facts) -> FrontEnd:
     return max(rows or facts.sources.front[:1], key=lambda row: key(row.since))
 
 
-def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -> list[Step]:
+def cudnn_package(candidate: Candidate, cudnn: str | None, question: Question) -> str | None:
+    """The package that brings this cuDNN with its headers into the environment; None where it is there already (a
+    machine that has one, a board) and where the index has none."""
+    if candidate.cuda is None or cudnn is None or question.tegra:
+        return None
+    if any(kit.kind == "cudnn" for kit in question.machine.toolkits):
+        return None
+    for row in question.facts.cudnn.package:
+        first = row.first.get(question.platform)
+        if row.cuda == key(candidate.cuda)[0] and first is not None and compare(cudnn, first) >= 0:
+            return f"{row.name}=={'.'.join(cudnn.split('.')[:3])}.*"
+    return None
+
+
+def _cudnn_steps(candidate: Candidate, cudnn: str | None, question: Question) -> list[Step]:
+    """Its library goes by its full name only in the package; CMake looks for the short one."""
+    package = cudnn_package(candidate, cudnn, question)
+    if package is None or cudnn is None:
+        return []
+    folder = f".venv/lib/python{candidate.python}/site-packages/nvidia/cudnn"
+    return [
+        Step(kind="run", argv=("python", "-m", "pip", "install", "--no-deps", package)),
+        Step(kind="run", argv=("ln", "-sf", f"libcudnn.so.{key(cudnn)[0]}", f"{folder}/lib/libcudnn.so")),
+        Step(
+            kind="set",
+            env={"CUDNN_INCLUDE_DIR": f"{HERE}/{folder}/include", "CUDNN_LIBRARY": f"{HERE}/{folder}/lib"},
+        ),
+    ]
+
+
+def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question, cudnn: str | None = None) -> list[Step]:
     """Clone, environment, requirements, variables, build: nothing is left to folklore."""
     system = question.machine.os.system
     interpreter = interpreter_words(candidate.python, system)
@@ -126,6 +173,9 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -
         _pip(*(f"{name}{spec}" for name, spec in recipe.pins.items())),
         _pip("-r", "requirements.txt"),
     ]
+    steps += _cudnn_steps(candidate, cudnn, question)
+    if candidate.backend == "rocm":
+        steps.append(Step(kind="run", argv=("python", "tools/amd_build/build_amd.py")))
     if system == "windows":
         steps.insert(0, Step(kind="run", argv=("git", "config", "--global", "core.longpaths", "true")))
     if recipe.patches:
@@ -135,6 +185,8 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question) -
         steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
     if candidate.cuda and not question.tegra:
         steps.append(Step(kind="set", env={"CUDA_HOME": toolkit_folder(candidate.cuda, question)}))
+    if candidate.rocm and (home := rocm_folder(candidate.rocm, question)):
+        steps.append(Step(kind="set", env={"ROCM_PATH": home}))
     prefix = plan_blas(question).prefix
     if prefix is not None:
         folder = ".venv" if prefix == "." else f".venv/{prefix}"
@@ -159,6 +211,16 @@ def toolkit_folder(cuda: str, question: Question) -> str:
     if question.machine.os.system == "windows":
         return f"C:\\Program Files\\NVIDIA GPU Computing Toolkit\\CUDA\\v{minor(cuda)}"
     return f"/usr/local/cuda-{minor(cuda)}"
+
+
+def rocm_folder(rocm: str, question: Question) -> str | None:
+    """Where ROCm is, or where AMD's packages put it on Linux."""
+    found = (
+        kit.path for kit in question.machine.toolkits if kit.kind == "rocm" and same_prefix(kit.version or "0", rocm)
+    )
+    if (path := next(found, None)) is not None:
+        return path
+    return None if question.machine.os.system == "windows" else "/opt/rocm"
 
 
 def with_patch_step(plan: Plan) -> Plan:

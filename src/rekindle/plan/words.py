@@ -19,6 +19,7 @@ from rekindle.plan.shell import spell
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
 
 _MANY = 6
+_LOWER = ("torch ", "glibc ", "nvcc ", "gcc ", "cuDNN ", "rocBLAS ")
 
 
 def compose(outcome: Outcome) -> Plan:
@@ -35,8 +36,11 @@ def compose(outcome: Outcome) -> Plan:
     system = question.machine.os.system
     requests, left_out = ((), ()) if recipe else install_requests(best, question)
     env = {} if recipe else lasting_env(best)
+    cudnn = planned_cudnn(candidate, question)
     steps = (
-        build_steps(candidate, recipe, question) if recipe else install_steps(requests, env, candidate.python, system)
+        build_steps(candidate, recipe, question, cudnn)
+        if recipe
+        else install_steps(requests, env, candidate.python, system)
     )
     because = [*choice_reasons(best, question), *_reasons(against)]
     if recipe and not question.wish.build:
@@ -49,7 +53,7 @@ def compose(outcome: Outcome) -> Plan:
         variant=candidate.flavour.name if candidate.flavour else None,
         cuda=candidate.cuda,
         rocm=candidate.rocm,
-        cudnn=planned_cudnn(candidate, question),
+        cudnn=cudnn,
         python=candidate.python,
         numpy=numpy_limit(candidate, question) or ">=1.26",
         arch_list=recipe.arch_list if recipe else (),
@@ -108,7 +112,8 @@ def _against_the_wish(outcome: Outcome) -> list[Refusal]:
         same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
         wheels = same or wheels
     if not question.wish.build and set(question.asked) & {"torch", "variant", "cuda", "rocm"}:
-        for assessed in wheels[:2]:
+        nearest = sorted(wheels, key=lambda each: sum(not refusal.departure for refusal in each.refusals))
+        for assessed in nearest[:2]:
             found += [refusal for refusal in assessed.refusals if not refusal.departure]
     wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
     if (wants_build and asked_flavour is None) or question.torch is not None:
@@ -159,12 +164,17 @@ def _reasons(refusals: list[Refusal]) -> list[Reason]:
     return [
         Reason(
             code=refusal.code,
-            text=refusal.reason
+            text=_sentence(refusal.reason)
             + (f" {refusal.remedy[0].upper()}{refusal.remedy[1:].rstrip('.')}." if refusal.remedy else ""),
             source=refusal.source,
         )
         for refusal in refusals
     ]
+
+
+def _sentence(text: str) -> str:
+    """With a capital, unless it begins with a name that has none."""
+    return text if text.startswith(_LOWER) else f"{text[:1].upper()}{text[1:]}"
 
 
 def _no(outcome: Outcome, against: list[Refusal]) -> Plan:

@@ -9,6 +9,8 @@ from rekindle.render.screen import Screen
 
 _SHOWN_REASONS = 5
 _SHOWN_WARNINGS = 4
+# What is said to be unsure of a build itself, not of the machine's size.
+_BUILD_DOUBTS = ("rocm-math-gap", "rocm-pair-unproven", "cuda-pair-unproven")
 _HINT = "  -v shows everything, with sources; --why-not torch=… tells why something is not proposed"
 
 
@@ -56,16 +58,22 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         asked = ", as asked" if plan.as_asked and plan.asked else "" if plan.as_asked else ", with changes"
         grade = f" (evidence: {plan.evidence})" if plan.evidence else ""
-        good = plan.as_asked and plan.evidence != "untried"
+        doubt = any(warning.code in _BUILD_DOUBTS for warning in plan.warnings)
+        good = plan.as_asked and plan.evidence != "untried" and not doubt
         return ("ok" if good else "warn"), f"Build {name} from source{kit}{python}{asked}{grade}"
     if any(warning.code == "gpu-only-ptx" for warning in plan.warnings):
         return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
     partly = any(warning.code == "cpu-seen-crashing" for warning in plan.warnings)
+    unseen = any(warning.code == "cpu-not-seen" for warning in plan.warnings)
+    if plan.as_asked and unseen:
+        return "warn", f"Install {name}{python}; cannot tell whether it starts on this CPU"
     if plan.as_asked and partly:
         return "warn", f"Install {name}{python}: it starts, but not all of it works on this CPU"
     if plan.as_asked:
         fits = "a published wheel with code for this GPU" if _has_gpu(plan) else "a published wheel for this system"
         return "ok", f"Install {name}{python}: {fits}"
+    if not plan.changes and not _has_gpu(plan) and any(w.code == "gpu-unsupported" for w in plan.warnings):
+        return "warn", f"Install {name}{python}: it runs on the CPU, since nothing can use this GPU"
     if any(warning.code == "gpu-not-served" for warning in plan.warnings):
         return "warn", f"Install {name}{python}: it serves a part of the cards"
     return "warn", f"Install {name}{python}{'; not quite as asked' if plan.asked else ', with changes'}"

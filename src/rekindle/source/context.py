@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rekindle.compat.supply import parts_for, system_version
+from rekindle.compat.supply import parts_for
 from rekindle.host.protocol import Host
+from rekindle.host.supply import system_version
 from rekindle.model.plan import Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.compat.supply import how_to_install, lacking, parts_for
+from rekindle.compat.supply import how_to_install, managers, parts_for
 from rekindle.errors import RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import ThirdParty, TreePart
@@ -103,8 +104,9 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     if row.generate is not None:
         problem = _generate(root, row, host)
         if problem:
-            fix = how_to_install(host, lacking(host, [row])) or f"install {row.generate.program}"
-            return _not_ready(done, problem, fix)
+            manager = manager_here(host, managers())
+            fix = how_to_install(lacking(host, [row]), manager, root=is_root(host))
+            return _not_ready(done, problem, fix or f"install {row.generate.program}")
     reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
     for name, ours in row.files.items():
         _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))

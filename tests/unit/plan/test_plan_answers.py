@@ -264,7 +264,7 @@ def test_a_crash_that_was_seen_is_told_and_is_no_plain_yes() -> None:
     ("argv", "line"),
     [
         (["--gpu", "sm_86", "--build"], "as asked"),
-        (["--gpu", "sm_35", "--os", "linux"], "Build torch 2.0.1 from source with CUDA 11.8 for Python 3.11 (evidence"),
+        (["--gpu", "sm_35", "--os", "linux"], "Build torch 2.0.1 from source with CUDA 11.4 for Python 3.11 (evidence"),
         (["--gpu", "sm_86"], "a published wheel with code for this GPU"),
         (["--gpu", "none"], "a published wheel for this system"),
         (["--gpu", "none", "--cpu", "Celeron J1900"], "it starts, but not all of it works on this CPU"),

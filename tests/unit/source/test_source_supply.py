@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import source_mini as mini
-from rekindle.compat.supply import how_to_install, lacking, parts_for, system_version
+from rekindle.compat.supply import how_to_install, managers, parts_for
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.host.supply import is_root, lacking, manager_here, system_version
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source.fetch import Wanted, fetch
@@ -158,7 +159,7 @@ def test_what_is_missing_is_one_line() -> None:
     bare = Machine(programs=["apt-get"])
     lacks = lacking(bare, rows)
     assert {lack.need.name for lack in lacks} == {"sleef", "protobuf"}
-    line = how_to_install(bare, lacks) or ""
+    line = how_to_install(lacks, manager_here(bare, managers()), root=is_root(bare)) or ""
     assert line.endswith("libprotobuf-dev libprotoc-dev protobuf-compiler libsleef-dev")
     there = ["/usr/include/sleef.h", "/usr/lib/x86_64-linux-gnu/libsleef.so"]
     assert [lack.need.name for lack in lacking(Machine(files=there), rows)] == ["protobuf"]
