@@ -10,10 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.errors import BadInput
-from rekindle.host.files import write_for_user
-from rekindle.matrix.folder import CellFolder
-from rekindle.matrix.ledger import DirectoryLedger, WallClock, cancel_file
-from rekindle.matrix.run import Loop
 from rekindle.model.document import encode, load
 from rekindle.model.matrix import (
     Cell,
@@ -31,6 +27,7 @@ from rekindle.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rekindle.matrix.engine import Engine
+    from rekindle.matrix.ledger import DirectoryLedger
     from rekindle.model.machine import Machine
 
 TABLE = Path("matrix.toml")
@@ -56,6 +53,7 @@ def matrix_plan(
 ) -> MatrixLock:
     """Plan every cell of the table and freeze them into ``matrix.lock`` beside it."""
     from rekindle.api.matrix_cells import freeze
+    from rekindle.host.files import write_for_user
 
     lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
     if not dry_run:
@@ -104,6 +102,7 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
 
 def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
     from rekindle.build.jobs import cores
+    from rekindle.matrix.ledger import DirectoryLedger
 
     return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
 
@@ -134,6 +133,8 @@ def matrix_run(
 ) -> MatrixRun:
     """Build what is not built, prove what can be proven; interrupted, the same call continues."""
     from rekindle.host.process import stop_signals_as_interrupt
+    from rekindle.matrix.ledger import WallClock
+    from rekindle.matrix.run import Loop
 
     listener = progress or Silent()
     lock = load_lock(table)
@@ -174,6 +175,7 @@ def _engine(
     root = Path(lock.root)
     if name == "dask":
         from rekindle.matrix.dask_engine import DaskEngine
+        from rekindle.matrix.ledger import cancel_file
 
         if not scheduler:
             raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")
@@ -195,6 +197,7 @@ def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> It
     from rekindle.build.jobs import SHARED_JOBSERVER, cores
     from rekindle.build.options import memory_budget
     from rekindle.host.jobserver import open_jobserver
+    from rekindle.matrix.ledger import cancel_file
     from rekindle.matrix.local import LocalEngine
 
     worker = msgspec.structs.replace(this_worker(), slots=slots or max(1, min(4, cores())))
@@ -266,6 +269,8 @@ def matrix_cell(
 
 def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:
     """Ask every running cell to stop; whoever runs it sees the mark within a second."""
+    from rekindle.matrix.ledger import cancel_file
+
     lock = load_lock(table)
     cells = _chosen(lock, only)
     ledger = _ledger(lock)
@@ -280,6 +285,7 @@ def matrix_publish(
 ) -> Published:
     """Put every built wheel into a wheelhouse, with its inspection and, where there is one, its proof."""
     from rekindle.api.index import index_add, index_build
+    from rekindle.matrix.folder import CellFolder
 
     lock = load_lock(table)
     added, unproven, missing = [], [], []
@@ -305,6 +311,7 @@ def matrix_publish(
 
 def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8) -> MatrixScript:
     """The matrix as a Slurm array script; the cells are written out so that ``matrix cell`` finds them."""
+    from rekindle.matrix.folder import CellFolder
     from rekindle.matrix.slurm import slurm_script
 
     lock = load_lock(table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rekindle.compat import BACKENDS
 from rekindle.plan import (  # they register themselves
     rules_gpu,
     rules_jetson,
@@ -36,14 +35,17 @@ _KIT_CHECKS = (
 )
 
 
-def assess(candidate: Candidate, question: Question) -> Assessed:
-    assessed = Assessed(candidate, list(refusals(candidate, question)))
+def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> Assessed:
+    """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
+    end there."""
+    first = list(rules_gpu.wheel_has_code(candidate, question)) if brief and candidate.flavour else []
+    hopeless = any(refusal.certain for refusal in first)
+    assessed = Assessed(candidate, first if hopeless else list(refusals(candidate, question)))
     assessed.settle()
+    if hopeless:
+        return assessed
     if candidate.flavour is not None and candidate.backend != "cpu":
-        backend = BACKENDS[candidate.backend]
-        for gpu in question.gpus:
-            coverage = backend.covers(candidate.flavour, question.platform, gpu, question.facts)
-            assessed.covered.append((gpu, coverage))
+        assessed.covered += rules_gpu.coverages(candidate, question)
     if candidate.answer == "build" and candidate.cuda:
         system = question.machine.os.system
         found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in question.sms]

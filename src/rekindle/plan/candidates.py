@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import replace
 
-from rekindle.compat import BACKENDS, flavour_backend
+from rekindle.compat import BACKENDS, Name, flavour_backend
+from rekindle.facts import Facts
+from rekindle.model.facts import Platform
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.evidence import tried_kits
@@ -51,20 +53,22 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 
 def official(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
-    backend = question.backend
-    for version in question.facts.releases:
-        for flavour in question.facts.flavours(version):
-            if flavour_backend(flavour) != backend or question.platform not in BACKENDS[backend].platforms(flavour):
-                continue
-            bare = Candidate(
-                answer="install",
-                torch=version,
-                backend=backend,
-                flavour=flavour,
-                cuda=flavour.cuda,
-                rocm=flavour.rocm,
-            )
-            yield replace(bare, python=choose_python(bare, question))
+    for bare in _published(question.backend, question.platform, question.facts):
+        python = choose_python(bare, question)
+        yield Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python)
+
+
+@functools.lru_cache(maxsize=16)
+def _published(backend: Name, platform: Platform, facts: Facts) -> tuple[Candidate, ...]:
+    """The same for everybody with such a system: all but the Python."""
+    return tuple(
+        Candidate(
+            answer="install", torch=version, backend=backend, flavour=flavour, cuda=flavour.cuda, rocm=flavour.rocm
+        )
+        for version in facts.releases
+        for flavour in facts.flavours(version)
+        if flavour_backend(flavour) == backend and platform in BACKENDS[backend].platforms(flavour)
+    )
 
 
 def builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from rekindle.compat import Name, backend_of
@@ -32,6 +32,8 @@ class Question:
     machine: Machine
     wish: Wish
     facts: Facts
+    # What rules have found for many candidates alike; each keeps its own kind of key.
+    found: dict[tuple[object, ...], object] = field(default_factory=dict)
 
     @functools.cached_property
     def platform(self) -> Platform:

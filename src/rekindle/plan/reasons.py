@@ -140,8 +140,7 @@ def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
             )
         yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
         return
-    fewest = min(len(why) for _, why in refused)
-    nearest, why = next((one, why) for one, why in refused if len(why) == fewest)
+    nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
     if all(any(r.code == "gpu-not-in-wheel" for r in reasons) for _, reasons in refused) and listed:
         text = f"No official wheel that keeps the wish has code for {listed}: it takes a source build."

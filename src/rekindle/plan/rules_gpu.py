@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import cast
 
-from rekindle.compat import BACKENDS
+from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs
 from rekindle.compat.toolkit import compiles_for, toolkits_for
@@ -31,13 +32,24 @@ def card(gpu: Gpu) -> str:
     return str(gpu.arch or gpu.name or f"an unknown {gpu.vendor} GPU")
 
 
+def coverages(candidate: Candidate, question: Question) -> tuple[tuple[Gpu, Coverage], ...]:
+    """Every card with what the wheel has for it; releases share their flavours, so it is judged once for each."""
+    flavour = candidate.flavour
+    if flavour is None:
+        return ()
+    key = ("coverages", candidate.backend, id(flavour))
+    known = question.found.get(key)
+    if known is None:
+        covers = BACKENDS[candidate.backend].covers
+        known = tuple((gpu, covers(flavour, question.platform, gpu, question.facts)) for gpu in question.gpus)
+        question.found[key] = known
+    return cast(tuple[tuple[Gpu, Coverage], ...], known)
+
+
 @rule("R101", "install")
 def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The wheel holds code that every card runs."""
-    assert candidate.flavour is not None
-    backend = BACKENDS[candidate.backend]
-    for gpu in question.gpus:
-        coverage = backend.covers(candidate.flavour, question.platform, gpu, question.facts)
+    for gpu, coverage in coverages(candidate, question):
         if coverage.kind in ("none", "jit"):
             yield Refusal(
                 rule="R101",
@@ -52,11 +64,7 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 
 def needs_ptx(candidate: Candidate, question: Question) -> bool:
     """Does the driver have to compile PTX for a card, because the wheel has no machine code for it?"""
-    if candidate.flavour is None:
-        return False
-    backend = BACKENDS[candidate.backend]
-    found = (backend.covers(candidate.flavour, question.platform, gpu, question.facts) for gpu in question.gpus)
-    return any(coverage.kind == "jit" for coverage in found)
+    return any(coverage.kind == "jit" for _, coverage in coverages(candidate, question))
 
 
 @rule("R102")
@@ -64,6 +72,14 @@ def driver_serves(candidate: Candidate, question: Question) -> Iterator[Refusal]
     """One driver drives every card and runs this CUDA: neither too old for it nor newer than a card's last branch."""
     if candidate.cuda is None or question.tegra:
         return
+    key = ("driver", candidate.cuda, needs_ptx(candidate, question))
+    if key not in question.found:
+        question.found[key] = tuple(_driver_refusals(candidate, question))
+    yield from cast(tuple[Refusal, ...], question.found[key])
+
+
+def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The same for every candidate with this CUDA."""
     driver = question.driver
     cards = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm)]
     answer = driver_runs(

@@ -204,7 +204,7 @@ def _assess_wheels(question: Question) -> list[Assessed]:
         place = question.facts.minors[minor(candidate.torch)]
         if stop_at is not None and place < stop_at:
             break
-        assessed = assess(candidate, question)
+        assessed = assess(candidate, question, brief=not question.asked)
         found.append(assessed)
         if stop_at is None and question.torch is None and assessed.feasible and assessed.cost == 0:
             stop_at = place - _NEIGHBOURS

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rekindle.compat.supply import parts_for
@@ -16,7 +15,6 @@ from rekindle.host.supply import system_version
 from rekindle.model.plan import Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
-from rekindle.source.submodules import is_ours
 
 _NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
 # Asked in the interpreter that will build, which is not the one that runs us. Old syntax on purpose.
@@ -46,6 +44,8 @@ def gather(
     given: Mapping[str, str | None] | None = None,
 ) -> Context:
     """The context of a build on this machine."""
+    from concurrent.futures import ThreadPoolExecutor
+
     interpreter = python or _first(host, "python3", "python")
     # Each question starts a program; together they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=6) as asking:
@@ -72,6 +72,8 @@ def gather(
 
 def _fmt(host: Host, root: Path, version: str) -> str | None:
     """The version of the system's fmt where that takes the place of the submodule; the submodule fits its tree."""
+    from rekindle.source.submodules import is_ours
+
     row = next((row for row in parts_for(version) if row.name == "fmt"), None)
     if row is None or not is_ours(root, row.folder):
         return ABSENT

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from packaging.version import InvalidVersion, Version
-
 from rekindle.errors import BadInput
 
 # project -> files that together no other project has
@@ -45,6 +43,8 @@ def recognise(root: Path) -> tuple[str, str]:
 
 def read_version(root: Path) -> str:
     text = (root / "version.txt").read_text(encoding="utf-8", errors="replace").strip()[:64]
+    from packaging.version import InvalidVersion, Version
+
     try:
         return Version(text).base_version
     except InvalidVersion as error:

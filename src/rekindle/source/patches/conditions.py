@@ -6,15 +6,14 @@ undecided with the name of that fact, and is not applied behind the user's back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
-
 from rekindle.errors import BadInput
+from rekindle.model.version import matches
 
 ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody said".
 VERSIONED = (
@@ -23,6 +22,10 @@ VERSIONED = (
 NAMED = ("os", "backend", "arch")
 KEYS = (*VERSIONED, *NAMED, "compiler", "file")
 MAX_FILE_BYTES = 8 << 20
+
+# What is written so means the same to PEP 440 and to us; anything else (2.15.0a0+git) is read by PEP 440 alone.
+_PLAIN = re.compile(r"\d+(?:\.\d+)*")
+_PLAIN_RANGE = re.compile(r"(?:>=|<=|>|<|==|!=)\s*\d+(?:\.\d+)*(?:\s*,\s*(?:>=|<=|>|<|==|!=)\s*\d+(?:\.\d+)*)*")
 
 Verdict = Literal["needed", "not-needed", "unknown"]
 
@@ -50,7 +53,7 @@ class Condition:
 
     key: str
     text: str
-    alternatives: tuple[tuple[str, SpecifierSet], ...] = ()
+    alternatives: tuple[tuple[str, str], ...] = ()
     path: str = ""
     contains: str = ""
     lacks: str = ""
@@ -69,14 +72,11 @@ class Condition:
         answers = [self._holds_one(name, versions, value) for name, versions in self.alternatives]
         return True if True in answers else None if None in answers else False
 
-    def _holds_one(self, name: str, versions: SpecifierSet, value: str) -> bool | None:
+    def _holds_one(self, name: str, versions: str, value: str) -> bool | None:
         said, _, number = value.partition(" ") if self.key in ("compiler", *NAMED) else ("", "", value)
         if said != name:
             return False
-        if not len(versions):
-            return True
-        version = _version(number)
-        return None if version is None else versions.contains(version, prereleases=True)
+        return _within(number, versions) if versions else True
 
     def _holds_file(self, root: Path | None) -> bool | None:
         if root is None:
@@ -104,10 +104,9 @@ def read_condition(line: str, *, origin: str) -> Condition:
     alternatives = []
     for piece in text.split("|"):
         name, _, versions = ("", "", piece.strip()) if key in VERSIONED else piece.strip().partition(" ")
-        try:
-            alternatives.append((name, SpecifierSet("" if versions == "*" else versions)))
-        except InvalidSpecifier as error:
-            raise BadInput(f"{origin}: {versions!r} is no version range (such as >=4, <4.2)") from error
+        versions = "" if versions.strip() == "*" else versions.strip()
+        _check_range(versions, origin)
+        alternatives.append((name, versions))
     return Condition(key, text, tuple(alternatives))
 
 
@@ -134,8 +133,25 @@ def _found(condition: Condition, context: Context) -> str:
     return f"; here it is {value}" if value else ""
 
 
-def _version(text: str) -> Version | None:
+def _check_range(versions: str, origin: str) -> None:
+    if not versions or _PLAIN_RANGE.fullmatch(versions):
+        return
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
     try:
-        return Version(text)
+        SpecifierSet(versions)
+    except InvalidSpecifier as error:
+        raise BadInput(f"{origin}: {versions!r} is no version range (such as >=4, <4.2)") from error
+
+
+def _within(number: str, versions: str) -> bool | None:
+    """Is it in the range? None if it is no version. PEP 440 is only loaded where it says something else than we do."""
+    if _PLAIN.fullmatch(number) and _PLAIN_RANGE.fullmatch(versions):
+        return matches(number, versions)
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return SpecifierSet(versions).contains(Version(number), prereleases=True)
     except InvalidVersion:
         return None

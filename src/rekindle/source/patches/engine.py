@@ -5,7 +5,6 @@ Everything is decided in memory first (``survey``); only then is anything writte
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +111,8 @@ def take_out(root: Path, record: TreeRecord, patches: Sequence[Patch]) -> tuple[
 
 def render_diff(edits: Sequence[Edit]) -> str:
     """A unified diff of edits, for people and for ``git apply``."""
+    import difflib
+
     pieces: list[str] = []
     for edit in edits:
         old, new = ((content or b"").decode("utf-8", "surrogateescape") for content in (edit.before, edit.after))
