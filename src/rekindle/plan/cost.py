@@ -60,11 +60,15 @@ def cost(assessed: Assessed, question: Question) -> float:
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
         if question.wish.build:
             total -= 100.0
-    elif (
-        question.torch is None and steps_between(candidate.torch, newest_wanted(question), question) > ANCIENT_RELEASES
-    ):
+    elif question.torch is None and releases_behind(candidate.torch, question) > ANCIENT_RELEASES:
         total += ANCIENT
     return total
+
+
+def releases_behind(torch: str, question: Question) -> int:
+    """In minor releases, behind the newest that anyone could have here; 0 where it is newer than that."""
+    newest = newest_wanted(question)
+    return steps_between(torch, newest, question) if compare(torch, newest) < 0 else 0
 
 
 def _python_steps(candidate: Candidate, question: Question) -> int:

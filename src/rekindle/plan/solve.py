@@ -20,7 +20,7 @@ from rekindle.model.version import compare, minor
 from rekindle.plan.assess import assess, assessed_builds, with_hazards
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import buildable_releases, official
-from rekindle.plan.cost import BUILD_AS_ASKED, newest_wanted, steps_between
+from rekindle.plan.cost import BUILD_AS_ASKED, releases_behind
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.outcome import Alone, Near, Outcome
@@ -183,8 +183,7 @@ def _is_dated(outcome: Outcome, question: Question) -> bool:
     """Every wheel that fits is years behind what could be built: then a build is worth naming beside it."""
     if question.torch is not None:
         return False
-    fit = (one.candidate.torch for one in outcome.wheels if one.feasible)
-    return all(steps_between(torch, newest_wanted(question), question) > _HELD_BACK for torch in fit)
+    return all(releases_behind(one.candidate.torch, question) > _HELD_BACK for one in outcome.wheels if one.feasible)
 
 
 def _assess_builds(question: Question) -> Outcome:
