@@ -124,9 +124,18 @@ def _nvidia(code: Code, split: Split, card: Sm, facts: Facts) -> Coverage:
     if doubtful:
         text = f"holds {max(doubtful)} code; whether {card} runs it depends on the CUDA that made it, not known here"
         return Coverage("unknown", text, code.source, code="gpu-toolkit-not-told", target=str(max(doubtful)))
-    listed = " ".join(code.targets)
+    listed = " ".join(sorted(code.targets, key=_in_order))
     text = f"has code for {listed}, none of which runs on {card} ({card.dotted})"
     return Coverage("none", text, code.source, code="gpu-no-code")
+
+
+def _in_order(target: str) -> tuple[int, ...]:
+    """Wheels list their targets in the order of their build scripts; people read 3.7 before 5.0."""
+    try:
+        sm = parse_sm(target.removesuffix("+PTX"))
+    except ValueError:
+        return (1000,)
+    return sm.major, sm.minor
 
 
 def _amd(code: Code, split: Split, card: Gfx, system: str | None, facts: Facts) -> Coverage:

@@ -31,11 +31,20 @@ def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> An
     want = None if not able else able[-1] if sm < row.sass[0] else able[0]
     called = f"{sm} ({sm.dotted}, {name})" if name else f"{sm} ({sm.dotted})"
     text = f"CUDA {cuda} cannot compile for {called}; its nvcc knows {row.sass[0]} to {row.sass[-1]}; {span}"
-    near = [code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)]
-    if near:
-        text += f"; its {max(near)} code runs there too (TORCH_CUDA_ARCH_LIST={max(near).dotted})"
+    near = emits_for(cuda, sm, facts)
+    if near is not None:
+        text += f"; its {near} code runs there too (TORCH_CUDA_ARCH_LIST={near.dotted})"
         return answer("partly", "cuda-cannot-target-arch", text, row.source[0], want)
     return answer("no", "cuda-cannot-target-arch", text, row.source[0], want)
+
+
+def emits_for(cuda: str, sm: Sm, facts: Facts) -> Sm | None:
+    """What nvcc of this toolkit is told to compile for a card: the card itself, else the newest code that runs on
+    it (sm_86 for sm_89 before CUDA 11.8); None where it has neither."""
+    row = facts.toolkit(cuda)
+    if row is None or sm in row.sass:
+        return sm
+    return max((code for code in row.sass if not code.suffix and sass_runs(code, sm, cuda, facts)), default=None)
 
 
 def msc_ver(version: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rekindle.compat.toolkit import emits_for
 from rekindle.plan import (  # they register themselves
     rules_gpu,
     rules_jetson,
@@ -48,7 +49,8 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
         assessed.covered += rules_gpu.coverages(candidate, question)
     if candidate.answer == "build" and candidate.cuda:
         system = question.machine.os.system
-        found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in question.sms]
+        targets = [emits_for(candidate.cuda, sm, question.facts) or sm for sm in question.sms]
+        found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in targets]
         assessed.evidence = weakest(found)
     assessed.cost = cost(assessed, question)
     return assessed

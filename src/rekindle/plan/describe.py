@@ -18,6 +18,8 @@ from rekindle.model.version import is_version
 from rekindle.plan.obstacles import OTHER_ARCHS
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
+_ARM = re.compile(r"\b(arm|armv8|armv9|cortex|neoverse|graviton\d*|altra|ampereone|apple|snapdragon|raspberry)\b")
+_WSL = re.compile(r"\bwsl ?2?\b")
 _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
 
 
@@ -52,7 +54,8 @@ def machine_from_flags(
         cpu = None
     processor = _cpu(cpu, facts)
     family = microarchitecture(processor.microarchitecture or "", facts)
-    if arch is None and family is not None and family.family == "aarch64":
+    by_name = family is None and cpu is not None and _ARM.search(cpu.lower()) is not None
+    if arch is None and (by_name or (family is not None and family.family == "aarch64")):
         arch = "aarch64"
     if arch and family and family.family != {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch):
         raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and --arch says {arch}")
@@ -61,7 +64,7 @@ def machine_from_flags(
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
     cards = _gpus(gpu, facts)
     return Machine(
-        os=Os(system=system, distro=distro, glibc=glibc, arch=arch),
+        os=Os(system=system, distro=distro, glibc=glibc, arch=arch, wsl=_is_wsl(system, distro)),
         cpu=processor,
         memory_gib=_gib(memory),
         gpus=cards,
@@ -71,6 +74,11 @@ def machine_from_flags(
         compilers=_compilers(compiler),
         pythons=(Python(version=python),) if python else (),
     )
+
+
+def _is_wsl(system: System, distro: str | None) -> bool | None:
+    """``wsl2-ubuntu-22.04``: the driver there is Windows'. None where nothing is said of it."""
+    return True if system == "linux" and distro and _WSL.search(distro.lower()) else None
 
 
 def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
@@ -106,7 +114,7 @@ def _cpu(name: str | None, facts: Facts) -> Cpu:
     try:
         kind = find_cpu(name, facts)
     except BadInput:
-        if _MAKER.search(name.lower()):
+        if _MAKER.search(name.lower()) or _ARM.search(name.lower()):
             return Cpu(name=name)  # a real CPU that the table does not know: its features are unknown
         raise
     row = microarchitecture(kind, facts)

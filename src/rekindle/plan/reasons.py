@@ -9,7 +9,7 @@ from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
 from rekindle.compat.features import lost_features
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.processor import wheel_starts
-from rekindle.compat.toolkit import toolkits_for
+from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
@@ -110,13 +110,19 @@ def _brings_cuda(candidate: Candidate, question: Question) -> Reason:
 def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.backend == "cuda":
         row = question.facts.toolkit(candidate.cuda or "")
-        targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms)
+        cuda, facts = candidate.cuda or "", question.facts
+        targets = ", ".join(f"{sm} ({sm.dotted})" for sm in question.sms if emits_for(cuda, sm, facts) == sm)
         if row is not None and targets:
-            text = f"CUDA {candidate.cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
+            text = f"CUDA {cuda} compiles for {targets}; build with TORCH_CUDA_ARCH_LIST set to it."
             yield Reason(code="cuda-targets-arch", text=text, source=row.source[0])
-        elif row is not None:
+        for sm in question.sms if row is not None else ():
+            near = emits_for(cuda, sm, facts)
+            if row is not None and near is not None and near != sm:
+                text = f"CUDA {cuda} does not know {sm} ({sm.dotted}); it is built for {near.dotted}, which runs there."
+                yield Reason(code="cuda-targets-sibling", text=text, source=row.source[0])
+        if row is not None and not question.sms:
             text = "No card is named, so TORCH_CUDA_ARCH_LIST is left out and the build takes the cards it finds"
-            reach = f"CUDA {candidate.cuda} can do {row.sass[0]} to {row.sass[-1]}"
+            reach = f"CUDA {cuda} can do {row.sass[0]} to {row.sass[-1]}"
             yield Reason(code="cuda-targets-arch", text=f"{text} ({reach}).", source=row.source[0])
     elif candidate.backend == "rocm":
         targets = ", ".join(str(gfx) for gfx in question.gfxs) or "the cards present"

@@ -7,6 +7,7 @@ from rekindle.compat.cudnn import cudnn_floor, last_cudnn
 from rekindle.compat.features import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.supply import manager_of
+from rekindle.compat.toolkit import emits_for
 from rekindle.facts.cpus import microarchitecture
 from rekindle.model.plan import BuildRecipe
 from rekindle.model.version import compare, key, minor
@@ -102,11 +103,13 @@ def _join(env: dict[str, str], more: dict[str, str]) -> None:
 def _arch_list(candidate: Candidate, question: Question) -> tuple[str, ...]:
     listed = BACKENDS[candidate.backend].arch_list(question.gpus)
     row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
-    if row is None:
+    if row is None or candidate.cuda is None:
         return listed
     # A name sold with several chips lists them all; nvcc of this toolkit may not know each.
+    emitted = {emits_for(candidate.cuda, sm, question.facts) for sm in question.sms}
     known = {sm.dotted for sm in row.sass}
-    return tuple(arch for arch in listed if arch in known)
+    wanted = {arch for arch in listed if arch in known} | {sm.dotted for sm in emitted if sm is not None}
+    return tuple(sorted(wanted, key=key))
 
 
 def _local(candidate: Candidate) -> str:

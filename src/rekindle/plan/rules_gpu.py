@@ -133,14 +133,14 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 
 @rule("R111", "build")
 def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
-    """nvcc of this toolkit can compile for every card."""
+    """nvcc of this toolkit can compile for every card, or for a sibling whose code the card runs."""
     if candidate.cuda is None:
         return
     for gpu in question.gpus:
         if not isinstance(gpu.arch, Sm):
             continue
         answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
-        if answer.kind in ("no", "partly"):
+        if answer.kind == "no":
             yield Refusal(
                 rule="R111",
                 code=answer.code,

@@ -10,6 +10,8 @@ from planning import FACTS, ask, build, plan, said
 
 from rekindle.cli.main import main
 from rekindle.compat.processor import wheel_starts
+from rekindle.compat.toolkit import emits_for
+from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Compiler, Python, Toolkit
 from rekindle.plan.candidates import buildable_releases, builds, choose_python
 from rekindle.plan.compilers import choose, visual_studio
@@ -180,3 +182,33 @@ def test_rocm_beside_the_wheels_own() -> None:
     assert "wheel-brings-rocm" in codes
     assert "wheel-brings-rocm" not in [reason.code for reason in plan("gfx942", rocm="6.4").because]
     assert said("R005", build("2.8.0", rocm="6.4"), ask("gfx942", rocm="6.4")) == []
+
+
+def test_a_toolkit_older_than_the_card_builds_for_its_sibling() -> None:
+    assert emits_for("11.7", parse_sm("sm_89"), FACTS) == parse_sm("sm_86")
+    assert emits_for("11.8", parse_sm("sm_89"), FACTS) == parse_sm("sm_89")
+    assert emits_for("12.8", parse_sm("sm_121"), FACTS) == parse_sm("sm_120")
+    assert emits_for("12.6", parse_sm("sm_120"), FACTS) is None
+    assert emits_for("11.0", parse_sm("sm_86"), FACTS) == parse_sm("sm_80")
+    assert emits_for("12.0", parse_sm("sm_35"), FACTS) is None
+    assert emits_for("99.0", parse_sm("sm_35"), FACTS) == parse_sm("sm_35")
+    made = plan("sm_61", "sm_89", torch="1.13.1", cuda="11.7", build=True)
+    assert made.as_asked and made.arch_list == ("6.1", "8.6")
+    assert "cuda-targets-sibling" in [reason.code for reason in made.because]
+    assert made.evidence == "compiled"
+
+
+@pytest.mark.parametrize(
+    ("distro", "side"),
+    [("wsl2-ubuntu-22.04", "windows"), ("WSL Ubuntu", "windows"), ("ubuntu 22.04", "linux"), ("newslinux 1", "linux")],
+)
+def test_whose_driver_a_linux_inside_windows_has(distro: str, side: str) -> None:
+    assert ask("sm_86", distro=distro).side == side
+
+
+@pytest.mark.parametrize(
+    ("cpu", "arch"),
+    [("cortex-a76", "aarch64"), ("Raspberry Pi 5", "aarch64"), ("AMD Ryzen 11 9999X", "x86_64"), (None, "x86_64")],
+)
+def test_an_arm_cpu_that_no_table_knows_is_still_one(cpu: str | None, arch: str) -> None:
+    assert ask("none", cpu=cpu).arch == arch
