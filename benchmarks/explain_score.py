@@ -12,6 +12,7 @@ family answers are scored with the rest: what typed events, tables and general a
 
 from __future__ import annotations
 
+import json
 import sys
 import zlib
 from collections import defaultdict
@@ -21,8 +22,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
-from rekindle.explain.engine import diagnose  # noqa: E402
+from rekindle.explain.engine import diagnose, scene_of  # noqa: E402
 from rekindle.explain.proof import PROVEN, Proof  # noqa: E402
+from rekindle.explain.ranking import Finding, findings  # noqa: E402
 from rekindle.explain.rule import Rule, load_files, load_rules  # noqa: E402
 from rekindle.host.files import write_atomically  # noqa: E402
 from rekindle.model.diagnosis import Match  # noqa: E402
@@ -61,14 +63,28 @@ def without_family(cases: list[Case]) -> Iterable[tuple[str, Mentions]]:
 
 
 def count_proofs(cases: Iterable[Case]) -> dict[str, Proof]:
-    """How often each rule was first on a confirmed case, and how often it was right then."""
+    """How often each rule was first on a confirmed case, how often it was right then, and by which words."""
     right: dict[str, int] = defaultdict(int)
     wrong: dict[str, int] = defaultdict(int)
+    ways: dict[str, set[str]] = defaultdict(set)
     for case in cases:
+        first = first_finding(case.text)
         matches = explainer(proofs={})(case.text)
-        if matches:
-            (right if case.groups and case.is_right(matches[0]) else wrong)[matches[0].id] += 1
-    return {name: Proof(right=right[name], wrong=wrong[name]) for name in sorted({*right, *wrong})}
+        if first and matches:
+            is_right = bool(case.groups) and case.is_right(matches[0])
+            (right if is_right else wrong)[first.rule.id] += 1
+            if is_right:
+                ways[first.rule.id].add(first.event.way)
+    return {
+        name: Proof(right=right[name], wrong=wrong[name], ways=tuple(sorted(ways[name])))
+        for name in sorted({*right, *wrong})
+    }
+
+
+def first_finding(text: str) -> Finding | None:
+    """What stands behind the first answer: the rule and the words that made it fire."""
+    scene = scene_of([text.encode("utf-8", "replace")])
+    return next(iter(findings({rule.key: rule for rule in load_rules()}, scene, {})), None)
 
 
 def confirmed() -> list[Case]:
@@ -102,6 +118,8 @@ def write(proofs: dict[str, Proof]) -> None:
     ]
     for name, proof in proofs.items():
         lines += ["", f'[rule."{name}"]', f"right = {proof.right}", f"wrong = {proof.wrong}"]
+        if proof.ways:
+            lines += ["ways = [", *(f"  {json.dumps(way, ensure_ascii=False)}," for way in proof.ways), "]"]
     write_atomically(PROVEN, "\n".join(lines) + "\n")
 
 

@@ -33,6 +33,18 @@ def _watcher() -> Watcher:
     return Watcher(load_rules(), load_signals(), load_forms())
 
 
+def scene_of(
+    chunks: Iterable[bytes],
+    *,
+    machine: Machine | None = None,
+    plan: Plan | None = None,
+    wheel: WheelReport | None = None,
+) -> Scene:
+    """What the log yielded, before anything is judged."""
+    reading = _watcher().read(plain_lines(chunks))
+    return Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
+
+
 def diagnose(
     chunks: Iterable[bytes],
     *,
@@ -46,8 +58,7 @@ def diagnose(
 
     ``rules`` and ``proofs`` replace ours where the rules themselves are measured.
     """
-    reading = _watcher().read(plain_lines(chunks))
-    scene = Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
+    scene = scene_of(chunks, machine=machine, plan=plan, wheel=wheel)
     asked = {rule.key: rule for rule in (load_rules() if rules is None else rules)}
     matches: list[Match] = []
     for finding in findings(asked, scene, load_proofs() if proofs is None else proofs):
@@ -59,7 +70,7 @@ def diagnose(
     nothing = not matches or matches[0].id not in known
     return Diagnosis(
         matches=tuple(matches),
-        lines=reading.lines,
+        lines=scene.reading.lines,
         facts=facts_of(scene),
         unexplained=unexplained(scene) if nothing else None,
     )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from rekindle.explain.form import Form
+from rekindle.explain.form import Form, kind_of
 from rekindle.explain.rule import Pattern, Rule, Signal, compiled
 from rekindle.explain.scan import Words
 from rekindle.explain.window import evidence, line_bounds, window
@@ -32,7 +32,8 @@ _TROUBLE = re.compile(
 @dataclass(frozen=True, kw_only=True)
 class Event:
     """One firing: line number (from 1), the captured values, the line itself, and the flat text of the match, of
-    the lines around it and of those from it on."""
+    the lines around it and of those from it on. ``way`` says what fired: the words of a rule, or ``@`` and the kind of
+    a typed event."""
 
     line: int
     values: dict[str, str]
@@ -40,6 +41,7 @@ class Event:
     text: str
     around: str
     after: str
+    way: str = ""
 
 
 @dataclass(kw_only=True)
@@ -138,6 +140,7 @@ class Watcher:
                 text=text,
                 around=around(6, 3) if shelf != "signals" else "",
                 after=around(0, 3) if shelf != "signals" else "",
+                way=f"@{kind_of(key)}" if shelf == "forms" else self._words.words[index].decode(),
             )
             place.setdefault(key, Seen()).add(event)
 

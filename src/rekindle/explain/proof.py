@@ -1,7 +1,8 @@
 """How far a rule may be trusted: what it did on confirmed cases.
 
-A rule may be certain only if it answered at least one case of other people's first and rightly, and was never first and
-wrong more than once in so many. What nobody confirmed is probable at most. ``benchmarks/explain_score.py --write``
+A rule may be certain only if it answered at least one case of other people's first and rightly *by the same words* (or
+by the same kind of typed event), and was never first and wrong more than once in so many. What nobody confirmed is
+probable at most: a rule with ten ways to fire is not proven in all of them by one. ``benchmarks/explain_score.py --write``
 counts again; it also says, on cases that were not counted, how often a certain answer is right.
 """
 
@@ -22,8 +23,11 @@ _FORGIVEN = 10
 
 
 class Proof(Part, frozen=True, kw_only=True):
+    """``ways``: the words (or kinds of events) by which it was right."""
+
     right: int
     wrong: int = 0
+    ways: tuple[str, ...] = ()
 
     @property
     def is_enough(self) -> bool:
@@ -41,7 +45,8 @@ def load_proofs() -> dict[str, Proof]:
     return msgspec.convert(parse_toml(PROVEN.read_bytes(), "explain-proven"), ProvenFile).rule
 
 
-def capped(rule: str, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
-    """The confidence a rule claims, no higher than its proof allows."""
+def capped(rule: str, way: str, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
+    """The confidence a rule claims, no higher than its proof allows for the way it fired."""
     proof = proofs.get(rule)
-    return "medium" if confidence == "high" and not (proof and proof.is_enough) else confidence
+    is_proven = proof is not None and proof.is_enough and way in proof.ways
+    return "medium" if confidence == "high" and not is_proven else confidence

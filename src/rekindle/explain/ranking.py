@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-import msgspec
-
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.lookups import CONDITIONS
@@ -74,17 +72,11 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
     found = []
     for rule in rules.values():
         seen = _events_of(rule, scene)
-        if seen is not None and (finding := _weigh(_proven(rule, proofs), seen, scene)) is not None:
+        if seen is not None and (finding := _weigh(rule, seen, scene, proofs)) is not None:
             found.append(finding)
     found = _with_alternatives(_explained(_specific(found)), rules)
     found.sort(key=_order)
     return _with_rival(found)
-
-
-def _proven(rule: Rule, proofs: dict[str, Proof]) -> Rule:
-    """The rule with no more confidence than its proof allows."""
-    confidence = capped(rule.id, rule.confidence, proofs)
-    return rule if confidence == rule.confidence else msgspec.structs.replace(rule, confidence=confidence)
 
 
 def _with_rival(found: list[Finding]) -> list[Finding]:
@@ -132,14 +124,14 @@ def _specific(found: list[Finding]) -> list[Finding]:
     return rest
 
 
-def _weigh(rule: Rule, seen: Seen, scene: Scene) -> Finding | None:
+def _weigh(rule: Rule, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
     if any(not scene.saw(signal) for signal in rule.needs) or any(scene.saw(signal) for signal in rule.forbids):
         return None
     if is_contradicted(rule, scene):
         return None
     best: Finding | None = None
     for event in seen.all:
-        finding = _weigh_event(rule, event, seen, scene)
+        finding = _weigh_event(rule, event, seen, scene, proofs)
         # The first event stays unless a later one is better: the same error repeats, its first place is the cause.
         if finding and (best is None or _worth(finding) > _worth(best)):
             best = finding
@@ -150,8 +142,10 @@ def _worth(finding: Finding) -> tuple[float, int]:
     return finding.rank, len(finding.event.values)
 
 
-def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene) -> Finding | None:
-    confidence, rank, noise = rule.confidence, float(rule.rank), False
+def _weigh_event(
+    rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]
+) -> Finding | None:
+    confidence, rank, noise = capped(rule.id, event.way, rule.confidence, proofs), float(rule.rank), False
     for name in rule.when:
         answer = CONDITIONS[name](event, scene)
         if answer is False:

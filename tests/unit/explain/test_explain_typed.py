@@ -137,10 +137,10 @@ def test_the_first_error_of_a_build_is_the_one_to_help_with() -> None:
 
 
 def test_nobody_is_certain_without_proof() -> None:
-    assert capped("x", "high", {}) == "medium" and capped("x", "low", {}) == "low"
-    assert capped("x", "high", {"x": Proof(right=1)}) == "high"
-    assert capped("x", "high", {"x": Proof(right=9, wrong=1)}) == "medium"
-    assert capped("x", "high", {"x": Proof(right=10, wrong=1)}) == "high"
+    assert capped("x", "w", "high", {}) == "medium" and capped("x", "w", "low", {}) == "low"
+    assert capped("x", "w", "high", {"x": Proof(right=1, ways=("w",))}) == "high"
+    assert capped("x", "w", "high", {"x": Proof(right=9, wrong=1, ways=("w",))}) == "medium"
+    assert capped("x", "w", "high", {"x": Proof(right=10, wrong=1, ways=("w",))}) == "high"
     text = b"c++: fatal error: Killed signal terminated program cc1plus\n"
     assert diagnose([text], proofs={}).matches[0].confidence == "medium"
 
