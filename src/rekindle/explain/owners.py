@@ -1,7 +1,7 @@
 """Whose is the name an event speaks of? The look-ups of :mod:`rekindle.facts.names`, as fills and as conditions.
 
 For each table there is a fill ``header-owner`` and a condition ``header-known``. A fill gives ``owner``, ``install``,
-``owner_note``, ``since_sentence`` and ``submodule_step``; what a row does not say is left out of the answer.
+``owner_note``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not say is left out.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "package": ("packages", lambda event: event.values.get("package")),
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
     "api": ("apis", api_name),
+    "message": ("messages", lambda event: event.values.get("message", "")[:380]),
 }
 
 
@@ -122,6 +123,8 @@ def _values(what: str, event: Event) -> dict[str, str]:
         values["owner_note"] = owner.note
     if since := _since(owner):
         values["since_sentence"] = since
+    if owner.remedy:
+        values["remedy"] = owner.remedy
     if owner.submodule:
         values["submodule_step"] = (
             "If the project keeps it as a git submodule: git submodule update --init --recursive"

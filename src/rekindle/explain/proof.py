@@ -2,8 +2,9 @@
 
 A rule may be certain only if it answered at least one case of other people's first and rightly *by the same words* (or
 by the same kind of typed event), and was never first and wrong more than once in so many. What nobody confirmed is
-probable at most: a rule with ten ways to fire is not proven in all of them by one. ``benchmarks/explain_score.py --write``
-counts again; it also says, on cases that were not counted, how often a certain answer is right.
+probable at most: a rule with ten ways to fire is not proven in all of them by one. Where the installed torch itself was
+read and answers what the rule asks, the words need no proof. ``benchmarks/explain_score.py --write`` counts again; it
+also says, on cases that were not counted, how often a certain answer is right.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ def load_proofs() -> dict[str, Proof]:
     return msgspec.convert(parse_toml(PROVEN.read_bytes(), "explain-proven"), ProvenFile).rule
 
 
-def capped(rule: str, way: str, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
-    """The confidence a rule claims, no higher than its proof allows for the way it fired."""
+def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:
+    """The confidence a rule claims, no higher than its proof allows for the way it fired (None: any way will do)."""
     proof = proofs.get(rule)
-    is_proven = proof is not None and proof.is_enough and way in proof.ways
+    is_proven = proof is not None and proof.is_enough and (way is None or way in proof.ways)
     return "medium" if confidence == "high" and not is_proven else confidence

@@ -142,10 +142,9 @@ def _worth(finding: Finding) -> tuple[float, int]:
     return finding.rank, len(finding.event.values)
 
 
-def _weigh_event(
-    rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]
-) -> Finding | None:
-    confidence, rank, noise = capped(rule.id, event.way, rule.confidence, proofs), float(rule.rank), False
+def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
+    way = None if rule.when and scene.wheel is not None else event.way
+    confidence, rank, noise = capped(rule.id, way, rule.confidence, proofs), float(rule.rank), False
     for name in rule.when:
         answer = CONDITIONS[name](event, scene)
         if answer is False:

@@ -226,3 +226,17 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
         values["supported_sentence"] = f"torch {wanted[1]} has wheels for {span} there."
         values["python_hint"] = f"Use {span} for torch {wanted[1]}, e.g. uv venv --python {pythons[-1]}."
     return values
+
+
+@fill
+def raised_in(event: Event, scene: Scene) -> dict[str, str]:
+    """The installed package whose line raised the exception: the last frame before the message."""
+    frames = re.findall(r"(?:site|dist)-packages[\\/]+([A-Za-z_]\w*)", event.around)
+    if not frames:
+        return {}
+    name = frames[-1]
+    return {
+        "raised_sentence": f"It was raised inside the package {name}.",
+        "raised_hint": f"See which versions go together (pip show {name}, pip check) and try another release: "
+        f"pip install -U {name}, or the one of the program's own requirements.",
+    }

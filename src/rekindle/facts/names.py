@@ -1,4 +1,4 @@
-"""Who owns a name: a header, a library, a Python module, a program, a CMake package, a symbol, a Python name.
+"""Who owns a name: a header, a library, a Python module, a program, a CMake package, a symbol, a message.
 
 Each table ``names/<kind>.toml`` is a list of rows tried from the top; ``match`` is a regular expression over the whole
 name. A row says whose it is, which package brings it per package manager, and what is special about it. The file's
@@ -20,7 +20,8 @@ _HERE = Path(__file__).parent / "names"
 
 
 class Owner(Part, frozen=True, kw_only=True):
-    """``gone`` and ``came`` say since which version of the owner the name is away or there; ``instead`` what to use."""
+    """``gone`` and ``came`` say since which version of the owner the name is away or there; ``instead`` what to use;
+    ``remedy`` what to do where the answer is no package."""
 
     match: str
     owner: str
@@ -34,6 +35,7 @@ class Owner(Part, frozen=True, kw_only=True):
     gone: str | None = None
     instead: str | None = None
     note: str | None = None
+    remedy: str | None = None
     source: str | None = None
 
     @property

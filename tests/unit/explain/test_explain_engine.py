@@ -52,7 +52,7 @@ def test_a_line_without_end_is_bounded() -> None:
     assert ids(b"z" * 5_000_000 + b" " + WARNING.replace("\n", " ").encode())
 
 
-@pytest.mark.parametrize("text", ["", "\n", "all went well\n" * 1000, "error: something nobody has seen\n", "\xff\xfe"])
+@pytest.mark.parametrize("text", ["", "\n", "all went well\n" * 1000, "\xff\xfe"])
 def test_unknown_input_yields_nothing(text: str) -> None:
     assert ids(text) == []
 

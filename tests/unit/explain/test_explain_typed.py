@@ -83,8 +83,13 @@ def test_every_kind_is_answered() -> None:
     from rekindle.explain.rule import load_rules
 
     answered = {kind for rule in load_rules() for kind in rule.on}
-    # A full disk has a rule by words; a plain error says nothing of its kind, so it is only quoted.
-    assert set(load_kinds()) - answered == {"disk-full", "plain-error"}
+    assert set(load_kinds()) - answered == {"disk-full"}  # a full disk has a rule by words
+
+
+def test_an_error_nobody_has_seen_is_quoted_and_never_more_than_a_guess() -> None:
+    found = api.explain("error: something nobody has seen\n")
+    assert [(match.id, match.confidence) for match in found.matches] == [("plain-error", "low")]
+    assert "something nobody has seen" in found.matches[0].cause and found.unexplained is not None
 
 
 @pytest.mark.parametrize("kind", kinds())
@@ -139,6 +144,8 @@ def test_the_first_error_of_a_build_is_the_one_to_help_with() -> None:
 def test_nobody_is_certain_without_proof() -> None:
     assert capped("x", "w", "high", {}) == "medium" and capped("x", "w", "low", {}) == "low"
     assert capped("x", "w", "high", {"x": Proof(right=1, ways=("w",))}) == "high"
+    assert capped("x", "other words", "high", {"x": Proof(right=1, ways=("w",))}) == "medium"
+    assert capped("x", None, "high", {"x": Proof(right=1, ways=("w",))}) == "high"
     assert capped("x", "w", "high", {"x": Proof(right=9, wrong=1, ways=("w",))}) == "medium"
     assert capped("x", "w", "high", {"x": Proof(right=10, wrong=1, ways=("w",))}) == "high"
     text = b"c++: fatal error: Killed signal terminated program cc1plus\n"
