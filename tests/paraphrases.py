@@ -73,11 +73,55 @@ def preceded_by_progress(text: str) -> str:
     return f"{lines}\n{text}"
 
 
+def _each(text: str, framing: str) -> str:
+    """Every line in a framing that holds the second and the line."""
+    lines = enumerate(text.split("\n"))
+    return "\n".join(framing.format(second=f"{number % 60:02d}", line=line) for number, line in lines)
+
+
+def in_the_journal(text: str) -> str:
+    return _each(text, "Nov 16 12:00:{second} node7 trainer[4711]: {line}")
+
+
+def in_a_pod(text: str) -> str:
+    return _each(text, "2026-11-16T12:00:{second}.123456789Z stderr F {line}")
+
+
+def in_ci(text: str) -> str:
+    return _each(text, "2026-11-16T12:00:{second}.1234567Z {line}")
+
+
+def in_a_build_of_several(text: str) -> str:
+    """``make -j`` puts another job's lines in between."""
+    other = "\n[ 41%] Building CXX object b/other.cpp.o"
+    return "\n".join(line + other if line.endswith(".") else line for line in text.split("\n"))
+
+
+def begins_in_the_middle(text: str) -> str:
+    """A terminal's scrollback ends somewhere: the first line has lost its beginning."""
+    return "…ached output of the step before, cut here\n" + text
+
+
+def cut_behind(text: str) -> str:
+    """The log stops while the next line is being written."""
+    return text.rstrip("\n") + "\n[1402/31"
+
+
+def quoted_in_a_mail(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.split("\n"))
+
+
+def as_information(text: str) -> str:
+    """Not the same any more: somebody's notes, in a run that went well."""
+    return "\n".join(f"INFO: noted: {line}" for line in text.split("\n")) + "\nINFO: all 12 tests passed\n"
+
+
 # Framings and names: the words that carry the meaning stay as they are, so the answer must stay too.
 CHANGES: dict[str, Change] = {
     change.__name__: change
     for change in (
         without_exception_names, other_exception_names, other_paths, plain_quotes, curly_quotes, in_docker, in_a_logger,
-        in_a_worker, indented, coloured, dos, followed_by_outer_failures, preceded_by_progress,
+        in_a_worker, indented, coloured, dos, followed_by_outer_failures, preceded_by_progress, in_the_journal,
+        in_a_pod, in_ci, in_a_build_of_several, begins_in_the_middle, cut_behind, quoted_in_a_mail,
     )
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The diagnoses inside other verbs: a failed build, a failed verification, a torch the doctor finds broken."""
+"""The diagnoses inside other verbs: a failed build, command or verification, a torch the doctor finds broken."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rekindle.api.explain import explain
 
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure
-    from rekindle.model.diagnosis import Diagnosis
+    from rekindle.model.diagnosis import Diagnosis, Match
     from rekindle.model.machine import Check, Examination, Machine
     from rekindle.model.plan import Plan
     from rekindle.model.verify import VerifyReport
@@ -24,6 +24,19 @@ def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
         whole = explain(Path(failure.log), plan=plan)
         found = whole if whole.matches else found
     return replace(failure, diagnosis=found)
+
+
+def advice_on(said: str) -> Match | None:
+    """The known cause of what a command said; None where it is only a guess, or no cause is known."""
+    found = explain(said)
+    first = found.matches[0] if found.matches else None
+    return None if first is None or first.confidence == "low" or found.unexplained is not None else first
+
+
+def remedy_for(said: str) -> str | None:
+    """The known cause and its first step, in one line."""
+    known = advice_on(said)
+    return f"{known.title}: {known.fix[0]}" if known and known.fix else None
 
 
 def proof_with_causes(report: VerifyReport) -> VerifyReport:

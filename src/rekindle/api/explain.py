@@ -32,10 +32,22 @@ def explain(
 
     if isinstance(source, Path):
         with open_log(source) as file:
-            return diagnose(read_chunks(file), machine=machine, plan=plan, wheel=wheel)
+            return _postable(diagnose(read_chunks(file), machine=machine, plan=plan, wheel=wheel))
     if hasattr(source, "read"):
-        return diagnose(read_chunks(cast(BinaryIO, source)), machine=machine, plan=plan, wheel=wheel)
-    return diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel)
+        return _postable(diagnose(read_chunks(cast(BinaryIO, source)), machine=machine, plan=plan, wheel=wheel))
+    return _postable(diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel))
+
+
+def _postable(diagnosis: Diagnosis) -> Diagnosis:
+    """The text to post goes out of the house: without names and secrets."""
+    if diagnosis.unexplained is None:
+        return diagnosis
+    from msgspec.structs import replace
+
+    from rekindle.host.redact import redactor_here
+
+    said = diagnosis.unexplained
+    return replace(diagnosis, unexplained=replace(said, post=redactor_here().text(said.post)))
 
 
 def explain_command(
@@ -65,7 +77,7 @@ def explain_command(
             return Diagnosis(exit_code=0)
         copy.seek(0)
         found = diagnose(read_chunks(copy), machine=machine, plan=plan)
-    return replace(found, exit_code=code)
+    return _postable(replace(found, exit_code=code))
 
 
 def explain_watch(
@@ -90,7 +102,8 @@ def explain_watch(
         if size and rested >= quiet and judged != size:
             judged = size
             found = explain(path, machine=machine, plan=plan)
-            if found.matches:
+            # A line that only says "error" may stand in a build that goes on.
+            if any(match.id != "plain-error" for match in found.matches):
                 return found
         if until is not None and until():
             return explain(path, machine=machine, plan=plan)

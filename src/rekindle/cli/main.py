@@ -16,7 +16,7 @@ from typing import Any
 
 from rekindle import __version__
 from rekindle.cli.verb import Answer, Session, add_common
-from rekindle.errors import BadInput, Exit, RekindleError
+from rekindle.errors import BadInput, CommandFailed, Exit, RekindleError
 
 # verb -> what it does, in the words of --help. Each has a file of the same name in this room.
 VERBS = {
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.YES
     except RekindleError as error:
-        _complain(error.message, error.remedy)
+        _complain(error.message, error.remedy or _cause_of(error))
         return error.exit_code
     except MemoryError:
         _complain("there was not enough memory for this", "free some, or raise the limit (ulimit -v, the container's)")
@@ -205,6 +205,15 @@ def _print(answer: Answer, session: Session) -> None:
 
     answer.view(answer.document, Screen(sys.stdout, color=session.color, verbosity=session.verbosity))
     sys.stdout.flush()
+
+
+def _cause_of(error: RekindleError) -> str | None:
+    """What a failed command said, as ``explain`` understands it."""
+    if not isinstance(error, CommandFailed):
+        return None
+    from rekindle.api.causes import remedy_for
+
+    return remedy_for("\n".join(error.last_lines))
 
 
 def _complain(message: str, remedy: str | None = None) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle.explain.files import read_file
 from rekindle.explain.rule import Pattern
-from rekindle.facts.cache import parse_toml
 from rekindle.model.document import Part
 
 _DIALECTS = Path(__file__).parent / "dialects"
@@ -52,7 +52,7 @@ class KindsFile(Part, frozen=True, kw_only=True):
 def load_kinds() -> dict[str, Kind]:
     """Every kind of event."""
     path = Path(__file__).parent / "kinds.toml"
-    return msgspec.convert(parse_toml(path.read_bytes(), "explain-kinds"), KindsFile).kind
+    return read_file(path, "explain-kinds", KindsFile).kind
 
 
 @functools.cache
@@ -60,7 +60,7 @@ def load_dialects() -> dict[str, DialectFile]:
     """Every dialect with its forms, in a stable order."""
     files = {}
     for path in sorted(_DIALECTS.glob("*.toml")):
-        file = msgspec.convert(parse_toml(path.read_bytes(), f"dialect-{path.stem}"), DialectFile)
+        file = read_file(path, f"dialect-{path.stem}", DialectFile)
         forms = tuple(
             msgspec.structs.replace(form, dialect=path.stem, number=number) for number, form in enumerate(file.form)
         )

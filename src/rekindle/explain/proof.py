@@ -12,9 +12,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import msgspec
-
-from rekindle.facts.cache import parse_toml
+from rekindle.explain.files import read_file
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 
@@ -43,7 +41,7 @@ class ProvenFile(Part, frozen=True, kw_only=True):
 def load_proofs() -> dict[str, Proof]:
     if not PROVEN.is_file():
         return {}
-    return msgspec.convert(parse_toml(PROVEN.read_bytes(), "explain-proven"), ProvenFile).rule
+    return read_file(PROVEN, "explain-proven", ProvenFile).rule
 
 
 def capped(rule: str, way: str | None, confidence: Confidence, proofs: dict[str, Proof]) -> Confidence:

@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 from typing import Literal
 
-import msgspec
-
-from rekindle.facts.cache import parse_toml
+from rekindle.errors import BadInput
+from rekindle.explain.files import read_file
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 
@@ -111,8 +110,7 @@ def load_files() -> dict[str, RuleFile]:
     files = {}
     for entry in sorted(_RULES.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".toml"):
-            table = parse_toml(entry.read_bytes(), f"rules-{entry.stem}")
-            files[entry.name.removesuffix(".toml")] = msgspec.convert(table, RuleFile)
+            files[entry.stem] = read_file(entry, f"rules-{entry.stem}", RuleFile)
     return files
 
 
@@ -129,4 +127,7 @@ def load_signals() -> tuple[Signal, ...]:
 @functools.cache
 def compiled(regex: str) -> re.Pattern[str]:
     """Compiled on first use: most runs need a handful of several hundred."""
-    return re.compile(regex)
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise BadInput(f"a rule's regular expression {regex!r} is wrong: {error}") from error

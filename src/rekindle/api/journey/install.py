@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from rekindle.api.causes import remedy_for
 from rekindle.api.journey.installed import disagreements, look_into
 from rekindle.api.journey.installer import Installer
 from rekindle.api.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
@@ -190,4 +191,6 @@ def _run(argv: list[str], log: Path, progress: Progress | None) -> None:
         ended = run_long(argv, cwd=log.parent, env=dict(os.environ), on_line=keep)
     if not ended.ok:
         errors = [line for line in last if "error" in line.lower()] or last
-        raise CommandFailed(argv, ended.code, errors[:1] or last, remedy=f"the whole log: {log}")
+        known = remedy_for("\n".join(last))
+        remedy = f"{known}; the whole log: {log}" if known else f"the whole log: {log}"
+        raise CommandFailed(argv, ended.code, errors[:1] or last, remedy=remedy)

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from packaging.utils import canonicalize_name
 
+from rekindle.api.causes import advice_on, remedy_for
 from rekindle.api.journey.installer import Installer, pip_of
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.protocol import Completed, Host
@@ -27,6 +28,8 @@ from rekindle.model.spoken import spoken_bytes
 
 RESOLVE_SECONDS = 3600.0
 HEAD_SECONDS = 10.0
+# What a refusal is about when the index was reached and lacks something.
+_ABOUT_VERSIONS = ("python-unsupported", "index-lacks-version", "dependency-conflict", "wrong-package-name")
 _CANNOT_TELL = ("no such option: --report", "no such option: --dry-run", "No module named pip")
 
 
@@ -121,6 +124,11 @@ def _package(row: dict[str, Any]) -> Package:
 def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
     where = group[0].index or group[0].links or "pip's own index"
     lines = [line.strip() for line in said.splitlines() if line.strip()]
+    # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
+    known = advice_on(said)
+    if known and known.id not in _ABOUT_VERSIONS:
+        remedy = f"{known.title}: {known.fix[0]}" if known.fix else known.title
+        return CommandFailed([f"{python} -m pip"], 1, [*lines, known.evidence], remedy=remedy)
     for request in group:
         wanted = exact(request)
         if any(wanted in line and "No matching distribution" in line for line in lines):
@@ -133,7 +141,7 @@ def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
                 "this index has with --torch and --variant",
             )
     errors = [line for line in lines if "error" in line.lower()] or lines
-    return CommandFailed([f"{python} -m pip"], 1, errors[:1])
+    return CommandFailed([f"{python} -m pip"], 1, errors[:1], remedy=remedy_for(said))
 
 
 def size_of(url: str) -> int | None:
