@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from rekindle.explain.form import Form, kind_of
 from rekindle.explain.rule import Pattern, Rule, Signal, compiled
 from rekindle.explain.scan import Words
-from rekindle.explain.window import evidence, line_bounds, window
+from rekindle.explain.window import evidence, head, line_bounds, window
 
 LOOK_BYTES = 16 * 1024
 BLOCK_BYTES = 1 << 20
@@ -38,7 +38,7 @@ _TROUBLE = tuple(
 class Event:
     """One firing: line number (from 1), the captured values, the line itself, and the flat text of the match, of
     the lines around it and of those from it on. ``way`` says what fired: the words of a rule, or ``@`` and the kind of
-    a typed event."""
+    a typed event; ``head`` how the line begins."""
 
     line: int
     values: dict[str, str]
@@ -47,6 +47,7 @@ class Event:
     around: str
     after: str
     way: str = ""
+    head: str = ""
 
 
 @dataclass(kw_only=True)
@@ -140,6 +141,7 @@ class Watcher:
                 line=line,
                 values=values,
                 evidence=evidence(page.block, position),
+                head=head(page.block, position),
                 text=text,
                 around=around(6, 3) if shelf != "signals" else "",
                 after=around(0, 3) if shelf != "signals" else "",

@@ -162,7 +162,7 @@ def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dic
         confidence = confidence if _ABOUT_GPU.search(event.evidence) else _LOWER[confidence]
         if _failed_later(rule, event, scene):
             confidence, rank = _LOWER[confidence], rank - 30
-    if _INFORMATION.search(event.evidence):
+    if _is_information(event):
         confidence, rank = _LOWER[confidence], rank - 25
     if rule.stage in ("import", "runtime") and _is_handled(event):
         confidence, rank = _LOWER[confidence], rank - 25
@@ -189,7 +189,11 @@ def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
 
 def is_harmless(event: Event) -> bool:
     """A warning, information, or something the program says it goes on without."""
-    return bool(_PYTHON_WARNING.search(event.evidence) or _INFORMATION.search(event.evidence) or _is_handled(event))
+    return bool(_PYTHON_WARNING.search(event.evidence) or _is_information(event) or _is_handled(event))
+
+
+def _is_information(event: Event) -> bool:
+    return bool(_INFORMATION.search(event.evidence) or _INFORMATION.search(event.head))
 
 
 def _is_handled(event: Event) -> bool:

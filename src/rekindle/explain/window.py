@@ -78,6 +78,12 @@ def flatten(text: str) -> str:
     return " ".join(" ".join(parts).split())
 
 
+def head(block: bytes, position: int) -> str:
+    """How the line begins: what a logger puts there, which the evidence of a long line leaves out."""
+    begin, _ = line_bounds(block, position)
+    return block[begin : begin + 60].decode("utf-8", "replace").strip()
+
+
 def evidence(block: bytes, position: int) -> str:
     """The line itself, for people: trimmed, at most 300 characters around the word."""
     begin, end = line_bounds(block, position)
