@@ -26,7 +26,7 @@ from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.guard_torch import guard
 from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
-from rekindle.api.inspect import inspect, inspect_diff, inspect_machine, inspect_page
+from rekindle.api.inspect import holds_wheels, inspect, inspect_diff, inspect_machine, inspect_page, inspect_shelf
 from rekindle.api.keepings import clean, holdings
 from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
 from rekindle.api.matrix import (
@@ -91,6 +91,7 @@ __all__ = [
     "find_tree",
     "guard",
     "holdings",
+    "holds_wheels",
     "index_add",
     "index_build",
     "index_check",
@@ -102,6 +103,7 @@ __all__ = [
     "inspect_diff",
     "inspect_machine",
     "inspect_page",
+    "inspect_shelf",
     "installed_torch",
     "key_list",
     "key_new",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rekindle.model.machine import Machine
     from rekindle.model.operator import KeptTrials
     from rekindle.model.progress import Progress
-    from rekindle.model.wheel import Finding, WheelDiff, WheelReport
+    from rekindle.model.wheel import Finding, WheelDiff, WheelReport, WheelShelf
 
 
 def inspect(
@@ -67,6 +67,63 @@ def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
     features = features_of(machine.cpu, load_facts())
     place = suspects.place_of(user_cache(), report.cpu.evidence, features) if features else None
     return suspects.recall(place) if place else None
+
+
+def inspect_shelf(
+    target: str,
+    *,
+    quick: bool = False,
+    cpu: bool = True,
+    machine: Machine | None = None,
+    machine_name: str = "the machine",
+    progress: Progress | None = None,
+) -> WheelShelf:
+    """Every wheel of a directory or of an archive, one after the other; what cannot be read is told and passed over.
+
+    >>> shelf = inspect_shelf(str(wheel.parent), cpu=False)
+    >>> [report.name for report in shelf.wheels]
+    ['torch']
+    """
+    from pathlib import Path
+
+    import msgspec
+
+    from rekindle.errors import BadInput
+    from rekindle.inspect.shelf import wheels_in
+    from rekindle.inspect.survey import inspect_source
+    from rekindle.inspect.verdict import verdict_for
+    from rekindle.model.progress import Silent
+    from rekindle.model.wheel import Finding, WheelShelf
+
+    listener = progress or Silent()
+    wheels: list[WheelReport] = []
+    unread: list[Finding] = []
+    for name, source in wheels_in(Path(target)):
+        listener.stage("reading", name)
+        try:
+            if isinstance(source, BadInput):
+                raise source
+            report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
+        except BadInput as error:
+            unread.append(Finding(code="unreadable-wheel", text=f"{name}: {error.message}", severity="error"))
+            continue
+        if machine is not None:
+            report = msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name))
+        wheels.append(report)
+    return WheelShelf(place=target, wheels=tuple(wheels), findings=tuple(unread))
+
+
+def holds_wheels(target: str) -> bool:
+    """Is this a directory or an archive (zip, tar) of wheels, rather than one wheel, library or package?
+
+    >>> holds_wheels(str(wheel.parent)), holds_wheels(str(wheel))
+    (True, False)
+    """
+    from pathlib import Path
+
+    from rekindle.inspect.shelf import holds_wheels as ask
+
+    return ask(Path(target))
 
 
 def inspect_diff(

@@ -1,7 +1,8 @@
 """What a wheel or library really contains, read from its bytes.
 
 TARGET is a wheel, a .so, .dll or .pyd, a directory, an installed package (torch) or a name on the index
-such as torch==2.6.0. Nothing is imported and no vendor's tool is needed.
+such as torch==2.6.0. A directory or an archive (zip, tar) of wheels gives one line per wheel.
+Nothing is imported and no vendor's tool is needed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   rekindle inspect torch --python .venv/bin/python          what is installed there
   rekindle inspect torch==1.13.1 --for "Tesla K40c"         does it run there? per axis, worst first
   rekindle inspect torch.whl --for this --html torch.html
+  rekindle inspect wheels/ --no-cpu --for this              every wheel of a directory or archive, a line each
   rekindle inspect --diff torch==2.6.0 torch==2.7.1 --quick
 """
 
@@ -58,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.wheel import render_diff, render_wheel
+    from rekindle.render.wheel import render_diff, render_shelf, render_wheel
 
     reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": args.platform}
     if args.diff:
@@ -68,6 +70,13 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     machine, name = _machine(args)
+    if api.holds_wheels(args.target):
+        if args.html:
+            raise BadInput("--html shows one wheel", remedy=f"name one of the wheels in {args.target}")
+        one_by_one = {"quick": args.quick, "cpu": not args.no_cpu, "progress": session.progress}
+        shelf = api.inspect_shelf(args.target, machine=machine, machine_name=name, **one_by_one)
+        refused = bool(shelf.findings) or any(one.verdict and one.verdict.runs is False for one in shelf.wheels)
+        return Answer(document=shelf, view=render_shelf, exit_code=Exit.NO if refused else Exit.YES)
     report = api.inspect(args.target, machine=machine, machine_name=name, **reading, progress=session.progress)
     if args.html:
         from pathlib import Path

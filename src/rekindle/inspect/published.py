@@ -40,20 +40,26 @@ class Places:
 def find_wheels(
     name: str, places: Places, *, python: str | None = None, platform: str | None = None
 ) -> list[IndexWheel]:
-    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty."""
+    """Wheels for a requirement such as ``torch==2.6.0``, best first; never empty.
+
+    What the indexes have comes first. A folder of wheels counts only where they have nothing that fits: it often holds
+    another flavour of the same version (+cpu), which nobody asked for.
+    """
     try:
         wish = Requirement(name)
     except InvalidRequirement as error:
         raise BadInput(
             f"{name!r} is neither a file here nor a package name", remedy="write e.g. torch==2.6.0"
         ) from error
-    files = _files(canonicalize_name(wish.name), places)
-    wheels = wheels_of(files, wish.name)
+    indexed, linked = _files(canonicalize_name(wish.name), places)
+    groups = [wheels_of(files, wish.name) for files in (indexed, linked)]
+    wheels = [*groups[0], *groups[1]]
     if not wheels:
         raise BadInput(f"no index that pip is set up for has wheels of {wish.name}", remedy="python -m pip config list")
     python = python or f"{sys.version_info.major}.{sys.version_info.minor}"
     platform = platform or _this_platform()
-    chosen = choose(wheels, str(wish.specifier), python=python, platform=platform)
+    fitting = (choose(group, str(wish.specifier), python=python, platform=platform) for group in groups)
+    chosen = next((group for group in fitting if group), [])
     if not chosen:
         versions = choose(wheels, str(wish.specifier), python=None, platform=None)
         if not versions:
@@ -74,8 +80,20 @@ def find_wheels(
     return chosen
 
 
-def _files(project: str, places: Places) -> list[IndexFile]:
+def is_linked(wheel: IndexWheel, places: Places) -> bool:
+    """Does this wheel come from a folder rather than from an index?"""
+    folders = [_folder(link).resolve().as_uri() for link in places.links if _folder(link).is_dir()]
+    return wheel.file.url.startswith("file:") and any(wheel.file.url.startswith(folder + "/") for folder in folders)
+
+
+def _folder(link: str) -> Path:
+    return Path(urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link)
+
+
+def _files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
+    """What the indexes list, and what folders and pages of links hold."""
     files: list[IndexFile] = []
+    linked: list[IndexFile] = []
     problems: list[BadInput] = []
     context = tls_context(places.certificates)
     for index in places.indexes:
@@ -85,19 +103,16 @@ def _files(project: str, places: Places) -> list[IndexFile]:
         except BadInput as error:
             problems.append(error)
     for link in places.links:
-        folder = Path(
-            urllib.request.url2pathname(urllib.parse.urlsplit(link).path) if link.startswith("file:") else link
-        )
-        if folder.is_dir():
-            files += files_in_folder(folder)
+        if _folder(link).is_dir():
+            linked += files_in_folder(_folder(link))
         elif link.startswith(("http:", "https:")):
             try:
-                files += read_project_page(read_page(link, accept=ACCEPT, context=context), link)
+                linked += read_project_page(read_page(link, accept=ACCEPT, context=context), link)
             except BadInput as error:
                 problems.append(error)
-    if not files and problems:
+    if not files and not linked and problems:
         raise problems[0]
-    return files
+    return files, linked
 
 
 def _page_files(page: str, context: ssl.SSLContext) -> list[IndexFile]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.inspect.published import Places, find_wheels, open_wheel
+from rekindle.inspect.published import Places, find_wheels, is_linked, open_wheel
 from rekindle.inspect.reader import DirectorySource, Source, open_local
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding
@@ -60,6 +60,10 @@ def open_target(
         )
         progress.note(text)
         tell(Finding(code="read-from-index", text=text, severity="note"))
+    if is_linked(wheel, where):
+        text = f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
+        progress.note(text)
+        tell(Finding(code="read-from-folder", text=text, severity="note"))
     with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:
         yield open_wheel(wheel, where, progress=progress, folder=Path(temporary))
 

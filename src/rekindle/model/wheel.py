@@ -225,6 +225,14 @@ class Difference(Part, frozen=True, kw_only=True):
     come: tuple[str, ...] = ()
 
 
+class WheelShelf(Document, frozen=True, kw_only=True):
+    """The wheels of one directory or archive; ``findings`` are those that could not be read."""
+
+    place: str
+    wheels: tuple[WheelReport, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
 class WheelDiff(Document, frozen=True, kw_only=True):
     """What changed from one wheel to another."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rekindle.model.arch import parse_gfx_code, parse_sm
-from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport
+from rekindle.model.wheel import LibraryGpu, WheelCpu, WheelDiff, WheelGpu, WheelReport, WheelShelf
 from rekindle.render.screen import Screen
 
 
@@ -177,6 +177,22 @@ def _links(report: WheelReport, screen: Screen) -> None:
             groups.setdefault(source.package or "unknown", []).append(source.library)
     for package, names in groups.items():
         screen.bullet(f"from {package}: {' '.join(names)}")
+
+
+def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
+    """A line per wheel."""
+    good = bool(shelf.wheels) and not shelf.findings
+    screen.verdict("ok" if good else "warn", f"{shelf.place}: {len(shelf.wheels)} wheels")
+    for report in shelf.wheels:
+        name = " ".join(part for part in (report.name or report.target, report.version) if part)
+        runs = report.verdict.runs if report.verdict else True
+        told = [judged_headline(report), headline(report)]
+        if report.cpu.runs_from:
+            told.append(f"CPU from {report.cpu.runs_from}")
+        status = {True: "ok", False: "fail", None: "warn"}[runs]
+        screen.bullet(f"{name}: " + "; ".join(part for part in told if part), status=status)
+    for finding in shelf.findings:
+        screen.bullet(finding.text, status="fail")
 
 
 def render_diff(diff: WheelDiff, screen: Screen) -> None:

@@ -1,0 +1,107 @@
+"""Many wheels at one place: a directory of them, or an archive (zip, tar) that holds them. Read one after the other.
+
+Nothing is unpacked under a name of the archive's choosing: each wheel is copied to one temporary file and read there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from rekindle.errors import BadInput
+from rekindle.inspect.reader import WheelSource
+
+MOST_WHEELS = 5000
+MOST_MEMBERS = 200_000
+MOST_BYTES = 16 << 30
+
+
+def holds_wheels(path: Path) -> bool:
+    """A directory with wheels in it, or an archive with wheels in it; a wheel itself is neither."""
+    if path.is_dir():
+        return any(path.glob("*.whl"))
+    if not path.is_file() or path.suffix.lower() == ".whl":
+        return False
+    try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return any(_is_wheel(name) for name in archive.namelist())
+        if tarfile.is_tarfile(path):
+            with tarfile.open(path) as tar:
+                return any(member.isfile() and _is_wheel(member.name) for member in _members(tar))
+    except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, RuntimeError, NotImplementedError):
+        return False
+    return False
+
+
+def _is_wheel(name: str) -> bool:
+    return name.lower().endswith(".whl")
+
+
+def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    for number, member in enumerate(tar):
+        if number > MOST_MEMBERS:
+            return
+        yield member
+
+
+def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
+    """(name, source or why not) of each wheel, in the order of names for a directory, as stored for an archive."""
+    if path.is_dir():
+        for one in sorted(path.glob("*.whl"))[:MOST_WHEELS]:
+            yield one.name, _open(one, one.name)
+        return
+    with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
+        place = Path(folder) / "wheel.whl"
+        for number, (name, stream) in enumerate(_stored(path)):
+            if number >= MOST_WHEELS:
+                return
+            label = name.replace("\\", "/").rsplit("/", 1)[-1]
+            try:
+                with stream, place.open("wb") as file:
+                    _copy(stream, file, label)
+            except BadInput as error:
+                yield label, error
+                continue
+            except (OSError, EOFError, zipfile.BadZipFile, tarfile.TarError, ValueError, RuntimeError) as error:
+                yield label, BadInput(f"{label} cannot be taken out of {path.name}: {error}")
+                continue
+            yield label, _open(place, label)
+
+
+def _stored(path: Path) -> Iterator[tuple[str, BinaryIO]]:
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for info in archive.infolist():
+                if _is_wheel(info.filename):
+                    yield info.filename, archive.open(info)  # type: ignore[misc]
+        return
+    with tarfile.open(path) as tar:
+        for member in _members(tar):
+            stream = tar.extractfile(member) if member.isfile() and _is_wheel(member.name) else None
+            if stream is not None:
+                yield member.name, stream  # type: ignore[misc]
+
+
+def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:
+    done = 0
+    room = shutil.disk_usage(tempfile.gettempdir()).free
+    while piece := stream.read(1 << 20):
+        done += len(piece)
+        if done > min(MOST_BYTES, room // 2):
+            raise BadInput(f"{label} is larger than what fits into {tempfile.gettempdir()}", remedy="set TMPDIR")
+        file.write(piece)
+
+
+def _open(path: Path, label: str) -> WheelSource | BadInput:
+    try:
+        return WheelSource(lambda: path.open("rb"), label, path.stat().st_size)
+    except BadInput as error:
+        return error
+    except OSError as error:
+        return BadInput(f"cannot read {label}: {error.strerror or error}")
