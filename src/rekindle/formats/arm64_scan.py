@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, Ints, Scan, matching, owners, summed
+from rekindle.formats.code_scan import NOWHERE, Bytes, Ints, Scan, Variables, matching, owners, pack, summed
 
 CLASSES = (
     "base", "lse", "rdm", "crc32", "fp16", "dotprod", "fcma", "jscvt", "rcpc", "fp16fml", "i8mm", "bf16",
@@ -42,6 +42,9 @@ _PATTERNS = (
 )  # fmt: skip
 
 
+Pairs = tuple[Ints, Ints, Ints]
+
+
 def classify(words: npt.NDArray[np.uint32]) -> Bytes:
     out = np.zeros(len(words), np.uint8)
     for name, mask, value in _PATTERNS:
@@ -49,7 +52,11 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
     return out
 
 
-def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, *, first: int = 0) -> Scan:
+def scan(
+    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints,
+    variables: Variables = NOWHERE, *,
+    first: int = 0,
+) -> Scan:  # fmt: skip
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
     # A stretch that begins off the four-byte grid is data; the words start at the next multiple.
     skip = -address % 4
@@ -64,14 +71,27 @@ def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, wat
     )
     calls = _branches(words, base, starts, ends, targets)
     taken, loaded = _addresses(words)
-    calls = np.concatenate([calls, matching(taken[0] * 4 + base, _page(taken, base), starts, ends, targets)])
+    takes = matching(taken[0] * 4 + base, _page(taken, base), starts, ends, targets)
     reads = matching(loaded[0] * 4 + base, _page(loaded, base), starts, ends, watched)
+    touches = np.unique(
+        np.concatenate(
+            [_touches(pairs, base, starts, ends, variables, first, write) for pairs, write in ((taken, 1), (loaded, 0))]
+        )
+    )
     asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
     asking, inside = owners(asks, starts, ends)
     asks = np.unique(asking[inside])
-    for rows in (uses, calls, reads):
+    for rows in (uses, calls, takes, reads):
         rows[:, 0] += first
-    return Scan(uses, calls, reads, asks + first)
+    return Scan(uses, calls, takes, reads, touches, asks + first, np.zeros(0, np.int64))
+
+
+def _touches(pairs: Pairs, base: int, starts: Ints, ends: Ints, variables: Variables, first: int, write: int) -> Ints:
+    """Variables whose address is taken (perhaps to write there) or that are loaded."""
+    address = _page(pairs, base)
+    owner, held = owners(pairs[0] * 4 + base, starts, ends)
+    held &= (address >= variables.low) & (address < variables.high)
+    return pack(owner[held] + first, address[held], np.full(int(held.sum()), bool(write)), variables)
 
 
 def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints) -> Ints:
@@ -90,9 +110,6 @@ def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints
     step = (words[at] & np.uint32(0x3FFFFFF)).astype(np.int64)
     step = np.where(step >= 1 << 25, step - (1 << 26), step)
     return matching(at * 4 + base, at * 4 + base + step * 4, starts, ends, targets)
-
-
-Pairs = tuple[Ints, Ints, Ints]
 
 
 def _addresses(words: npt.NDArray[np.uint32]) -> tuple[Pairs, Pairs]:

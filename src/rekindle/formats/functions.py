@@ -72,6 +72,11 @@ class Functions:
         at = int(self.files[symbol])
         return self._string(int(self.table["name"][at])) if at else ""
 
+    def all_files(self) -> list[str]:
+        """The translation units that are named at all."""
+        found = np.unique(self.files)
+        return [self._string(int(self.table["name"][at])) for at in found.tolist() if at]
+
     def binding(self, index: int) -> int:
         symbol = int(self.symbol[index])
         return LOCAL if symbol < 0 else int(self.table["info"][symbol]) >> 4

@@ -10,24 +10,40 @@ import numpy.typing as npt
 
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
-from rekindle.formats.code_scan import Bytes, Ints, Scan, displacements, matching, owners, summed
+from rekindle.formats.code_scan import (
+    NOWHERE,
+    Bytes,
+    Ints,
+    Scan,
+    Variables,
+    displacements,
+    matching,
+    owners,
+    pack,
+    summed,
+)
 
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
 RARE_BYTES = 200
 
 
-def scan(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints, *, first: int = 0) -> Scan:
+def scan(
+    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints,
+    variables: Variables = NOWHERE, *,
+    first: int = 0,
+) -> Scan:  # fmt: skip
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
     uses = _uses(code, address, starts, ends)
-    # The three look a few bytes ahead: without room behind them the last instruction would be lost.
+    # These look a few bytes ahead: without room behind them the last instruction would be lost.
     padded = np.concatenate([code, np.zeros(8, np.uint8)])
     calls = _branches(padded, address, starts, ends, targets)
-    reads = _reads(padded, address, starts, ends, watched)
+    takes = _takes(padded, address, starts, ends, targets)
+    reads, touches = _reads(padded, address, starts, ends, watched, variables, first)
     asks = _asks(padded, address, starts, ends)
-    for rows in (uses, calls, reads):
+    for rows in (uses, calls, takes, reads):
         rows[:, 0] += first
-    return Scan(uses, calls, reads, asks + first)
+    return Scan(uses, calls, takes, reads, touches, asks + first, _legacy(padded, address, starts, ends) + first)
 
 
 def may_have_classes(code: Bytes) -> npt.NDArray[np.bool_]:
@@ -135,22 +151,56 @@ def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints
     near = np.flatnonzero((head & 0xFE) == 0xE8)
     escape = np.flatnonzero(head == 0x0F)
     jcc = escape[(code[escape + 1] & 0xF0) == 0x80]
-    lea = np.flatnonzero(head == 0x8D)
-    lea = lea[(code[lea + 1] & 0xC7) == 0x05]
-    at = np.concatenate([near + 1, jcc + 2, lea + 2])
+    at = np.concatenate([near + 1, jcc + 2])
     return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
 
 
-def _reads(code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints) -> Ints:
-    if not len(watched):
-        return np.zeros((0, 2), np.int64)
+def _takes(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
+    """lea register, [rip + function]."""
+    head = code[: max(len(code) - 8, 0)]
+    lea = np.flatnonzero(head == 0x8D)
+    at = lea[(code[lea + 1] & 0xC7) == 0x05] + 2
+    return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
+
+
+def _reads(
+    code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints, variables: Variables, first: int
+) -> tuple[Ints, Ints]:
+    """Operands relative to the next instruction: those that hit a watched address, and those in variables."""
     at = np.flatnonzero((code[: max(len(code) - 8, 0)] & 0xC7) == 0x05) + 1
+    at = at[at >= 2]
     target = displacements(code, at) + at + 4 + address
+    inside = (target >= variables.low - 4) & (target < variables.high)
+    here, aim = at[inside], target[inside]
+    opcode, field = code[here - 2], code[here - 1] >> 3 & 7
+    # An immediate after the displacement moves the base by its size.
+    aim = aim + np.where((opcode == 0xF6) & (field > 1), 0, _IMMEDIATE[opcode])
+    write = _STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (_TESTS[opcode] & (field > 1))
+    owner, held = owners(here + address, starts, ends)
+    held &= (aim >= variables.low) & (aim < variables.high)
+    touches = pack(owner[held] + first, aim[held], write[held], variables)
+    if not len(watched):
+        return np.zeros((0, 2), np.int64), touches
     near = (target >= watched[0] - 4) & (target <= watched[-1])
     at, target = at[near], target[near]
-    # An immediate after the displacement moves the base by its size.
     rows = [matching(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 4)]
-    return np.concatenate(rows)
+    return np.concatenate(rows), touches
+
+
+def _opcodes(*values: int) -> npt.NDArray[np.bool_]:
+    return np.isin(np.arange(256), values)
+
+
+_IMMEDIATE = np.zeros(256, np.int64)
+_IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6, 0xBA]] = 1
+_IMMEDIATE[[0x81, 0xC7, 0x69]] = 4
+# What stores to its operand, or takes its address to let another do so; the last byte of an opcode tells.
+_STORES = _opcodes(
+    0x88, 0x89, 0xC6, 0xC7, 0x86, 0x87, 0x8D, 0x01, 0x09, 0x11, 0x13, 0x17, 0x21, 0x29, 0x31, 0x7F, 0xD6, 0xE7,
+    0x00, 0x08, 0x20, 0x30, 0xB0, 0xB1, 0xC0, 0xC1, *range(0x90, 0xA0),
+)  # fmt: skip
+_GROUP = _opcodes(0x80, 0x81, 0x83)
+_TESTS = _opcodes(0xF6, 0xF7)
 
 
 def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
@@ -160,3 +210,17 @@ def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     at = at[(code[at + 1] == 0xA2) | ((code[at + 1] == 0x01) & (code[at + 2] == 0xD0))] + address
     index, inside = owners(at, starts, ends)
     return np.unique(index[inside])
+
+
+def _legacy(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
+    """Functions with common SSE2 instructions in their old encoding: 66, F2 or F3, then 0F and the opcode."""
+    at = np.flatnonzero(code[: max(len(code) - 3, 0)] == 0x0F)
+    at = at[at > 0]
+    at = at[_MANDATORY[code[at - 1]] & _SSE2[code[at + 1]]] + address
+    index, inside = owners(at, starts, ends)
+    return np.unique(index[inside])
+
+
+_SSE2 = _opcodes(
+    0x10, 0x11, 0x28, 0x29, 0x2A, 0x2E, 0x51, 0x57, 0x58, 0x59, 0x5C, 0x5E, 0x6C, 0x6F, 0x7E, 0x7F, 0xD6, 0xEF
+)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import bisect
 import functools
-import re
 from collections import defaultdict
 
 import numpy as np
@@ -18,6 +17,7 @@ from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints
 from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
+from rekindle.inspect.guards import Check
 from rekindle.inspect.isa_scan import LibraryScan
 
 # A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
@@ -39,7 +39,7 @@ class _Rows:
 
 
 class CodeGraph:
-    def __init__(self, library: LibraryScan, check_function: re.Pattern[str]) -> None:
+    def __init__(self, library: LibraryScan, check_function: Check) -> None:
         self.library = library
         self.functions = library.functions
         self._check = check_function
@@ -48,16 +48,19 @@ class CodeGraph:
         references = library.references
         self._pointer_at, self._pointer_to = references.pointers[:, 0], references.pointers[:, 1]
         self._state = set(library.state.tolist())
-        self._imports_of: dict[int, list[str]] = defaultdict(list)
-        caller, callee = self._edges(library.scan.calls)
+        self.import_askers: dict[int, list[str]] = defaultdict(list)
+        self.edges = self._edges(library.scan.calls)
+        taken = self._edges(library.scan.takes)
+        caller, callee = (np.concatenate(both) for both in zip(self.edges, taken, strict=True))
         self._by_callee = _Rows(callee, caller)
         self._by_caller = _Rows(caller, callee)
         self._slots_read = _Rows(library.scan.reads[:, 0], library.scan.reads[:, 1])
-        self.started = set(self._numbers(references.started).tolist()) - {-1}
-        self._taken = set(self._numbers(np.unique(self._pointer_to)).tolist()) - {-1}
-        self._asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
+        self.started = set(self.numbers(references.started).tolist()) - {-1}
+        self.resolvers = set(self.numbers(references.resolvers).tolist()) - {-1}
+        self._taken = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
+        self.asking = {number for number in library.scan.asks.tolist() if self._really_asks(number)}
 
-    def _numbers(self, addresses: Ints) -> Ints:
+    def numbers(self, addresses: Ints) -> Ints:
         """The function that starts at each address, or -1."""
         start = self.functions.start
         if not len(start):
@@ -71,9 +74,9 @@ class CodeGraph:
         return int(self._pointer_to[place]) if found else None
 
     def _edges(self, calls: Ints) -> tuple[Ints, Ints]:
-        """(caller, callee) numbers; calls to imported functions that ask the CPU go to ``_imports_of``."""
+        """(caller, callee) numbers; calls to imported functions that ask the CPU go to ``import_askers``."""
         caller, target = calls[:, 0], calls[:, 1]
-        number = self._numbers(target)
+        number = self.numbers(target)
         stubs, imports = self.library.references.stubs, self.library.references.imports
         indirect = np.flatnonzero(number < 0)
         places, which = np.unique(target[indirect], return_inverse=True)
@@ -83,12 +86,47 @@ class CodeGraph:
             if slot in imports:
                 if self._check.search(imports[slot]):
                     for one in caller[indirect[which == row]].tolist():
-                        self._imports_of[one].append(imports[slot])
+                        self.import_askers[one].append(imports[slot])
             elif (value := self._pointer(slot)) is not None:
                 behind[row] = value
-        number[indirect] = self._numbers(behind[which]) if len(places) else -1
+        number[indirect] = self.numbers(behind[which]) if len(places) else -1
         real = (number >= 0) & (number != caller)
         return caller[real], number[real]
+
+    @property
+    def has_names(self) -> bool:
+        return bool((self.functions.symbol >= 0).any())
+
+    def state_readers(self) -> set[int]:
+        """Functions that read a variable, or an imported function's slot, known by name to tell of the CPU."""
+        reads = self.library.scan.reads
+        imports = self.library.references.imports
+        known = self._state | {slot for slot, name in imports.items() if self._check.search(name)}
+        return set(reads[np.isin(reads[:, 1], np.fromiter(known, np.int64, len(known))), 0].tolist())
+
+    @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
+    def is_question(self, number: int) -> bool:
+        """Is this a function that asks the CPU, by what it does or by its name?"""
+        return number in self.asking or bool(self._check.search(self.functions.name(number)[:240]))
+
+    def number_at(self, address: int) -> int | None:
+        """The function that is called by jumping to this address: one that starts there, or behind a call stub."""
+        found = int(self.numbers(np.array([self._resolve(address)], np.int64))[0])
+        return found if found >= 0 else None
+
+    @functools.cached_property
+    def _stub_of(self) -> dict[int, list[int]]:
+        out: dict[int, list[int]] = defaultdict(list)
+        for stub, slot in self.library.references.stubs.items():
+            value = self._pointer(slot)
+            if value is not None:
+                out[value].append(stub)
+        return out
+
+    def stubs_to(self, number: int) -> list[int]:
+        """Where a call of this function may go: its start, or a call stub that leads there."""
+        start = int(self.functions.start[number])
+        return [start, *self._stub_of.get(start, ())]
 
     def takers(self, slot: int) -> list[int]:
         """Functions that call an imported function, or read its address, through this slot."""
@@ -107,22 +145,30 @@ class CodeGraph:
     def taken(self, number: int) -> bool:
         return number in self._taken
 
-    @property
+    @functools.cached_property
     def asks_at_all(self) -> bool:
         """Does anything in this library ask the CPU what it can do?"""
         imports = self.library.references.imports.values()
-        return bool(self._asking or self._state or any(self._check.search(name) for name in imports))
+        return bool(self.asking or self._state or any(self._check.search(name) for name in imports))
 
-    def callers(self, number: int) -> list[int]:
+    @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
+    def callers(self, number: int) -> tuple[int, ...]:
         """Functions that really call or jump to this one."""
         start = int(self.functions.start[number])
-        return [caller for caller in self._by_callee.of(number) if self._calls(caller, start)]
+        return tuple(caller for caller in self._by_callee.of(number) if self._calls(caller, start))
+
+    def calls(self, caller: int, number: int) -> bool:
+        """Does it really call or jump there?"""
+        return self._calls(caller, int(self.functions.start[number]))
 
     def _calls(self, caller: int, start: int) -> bool:
         if self.library.binary.machine != "x86_64":
             return True
-        direct = self._facts(caller)[0]
-        return any(self._resolve(target) == start for target in direct)
+        return start in self._callees(caller)
+
+    @functools.cache  # noqa: B019
+    def _callees(self, caller: int) -> frozenset[int]:
+        return frozenset(self._resolve(target) for target in self._facts(caller)[0])
 
     def _resolve(self, target: int) -> int:
         slot = self.library.references.stubs.get(target)
@@ -136,27 +182,27 @@ class CodeGraph:
             return True
         for callee in self._by_caller.of(number):
             small = self.functions.end[callee] - self.functions.start[callee] <= SMALL
-            if small and any(far in self._asking for far in self._by_caller.of(callee)):
+            if small and any(far in self.asking for far in self._by_caller.of(callee)):
                 return True
         return False
 
     def _asks_here(self, number: int) -> bool:
-        if number in self._asking or any(slot in self._state for slot in self._slots_read.of(number)):
+        if number in self.asking or any(slot in self._state for slot in self._slots_read.of(number)):
             return True
-        if self._imports_of.get(number):
+        if self.import_askers.get(number):
             return True
         for slot in self._slots_read.of(number):
             name = self.library.references.imports.get(slot)
             if name and self._check.search(name):
                 return True
         for callee in self._by_caller.of(number):
-            if callee in self._asking or self._check.search(self.functions.name(callee)):
+            if callee in self.asking or self._check.search(self.functions.name(callee)):
                 return True
         return self._reads_what_askers_wrote(number)
 
     def _reads_what_askers_wrote(self, number: int) -> bool:
         """For libraries without symbols: there the variables have no names to know them by."""
-        if self.named or self.library.binary.machine != "x86_64" or not self._asking:
+        if self.named or self.library.binary.machine != "x86_64" or not self.asking:
             return False
         for address in self._facts(number)[1]:
             place = bisect.bisect_right(self._kept, address) - 1
@@ -167,7 +213,7 @@ class CodeGraph:
     @functools.cached_property
     def _kept(self) -> list[int]:
         """Variables that the asking functions touch: what they found out is kept there."""
-        touched = {address for number in self._asking for address in self._facts(number)[1]}
+        touched = {address for number in self.asking for address in self._facts(number)[1]}
         return sorted(address for address in touched if self._may_keep(address))
 
     def _may_keep(self, address: int) -> bool:
@@ -186,28 +232,41 @@ class CodeGraph:
     def _really_asks(self, number: int) -> bool:
         if self.library.binary.machine != "x86_64":
             return True
-        code, at = self._decoded(number)
+        code, at = self.decoded(number)
         pair = code[at].astype(np.int64) << 16 | code[at + 1].astype(np.int64) << 8 | code[at + 2]
         return bool((((pair >> 8) == 0x0FA2) | (pair == 0x0F01D0)).any())
 
-    def _decoded(self, number: int) -> tuple[Bytes, Ints]:
+    def decoded(self, number: int) -> tuple[Bytes, Ints]:
         """A function's bytes (with zeros after them) and the offsets of its instructions."""
+        return self.decode_many([number])[0]
+
+    def decode_many(self, numbers: list[int]) -> list[tuple[Bytes, Ints]]:
+        """The same for several functions at once, which costs less than one after the other."""
+        raws = [self._raw(number) for number in numbers]
+        # Zeros between them keep one's last instruction from reading the next one.
+        gap = np.zeros(32, np.uint8)
+        length, _ = x86.decode(np.concatenate([piece for raw in raws for piece in (raw, gap)]))
+        out, begin = [], 0
+        for raw in raws:
+            sizes, at, places = length[begin : begin + len(raw)].tobytes(), 0, []
+            while at < len(sizes):
+                places.append(at)
+                at += sizes[at]
+            out.append((np.concatenate([raw, gap]), np.array(places, np.int64)))
+            begin += len(raw) + 32
+        return out
+
+    def _raw(self, number: int) -> Bytes:
         start, end = int(self.functions.start[number]), int(self.functions.end[number])
         part = next(p for p in self.library.code if p.address <= start < p.address + p.size)
-        raw = np.frombuffer(
+        return np.frombuffer(
             self.library.binary.view.data, np.uint8, count=end - start, offset=part.offset + start - part.address
         )
-        length, _ = x86.decode(raw)
-        sizes, at, out = length.tobytes(), 0, []
-        while at < len(sizes):
-            out.append(at)
-            at += sizes[at]
-        return np.concatenate([raw, np.zeros(32, np.uint8)]), np.array(out, np.int64)
 
     @functools.lru_cache(maxsize=20_000)  # noqa: B019
     def _facts(self, number: int) -> tuple[frozenset[int], frozenset[int]]:
         """(targets of real calls and jumps, addresses of real memory operands) of a function."""
-        code, at = self._decoded(number)
+        code, at = self.decoded(number)
         start = int(self.functions.start[number])
         following = np.append(at[1:], int(self.functions.end[number]) - start)
         direct: set[int] = set()

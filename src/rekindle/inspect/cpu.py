@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.cpus import oldest, runs_from
+from rekindle.inspect.cpus import beyond, oldest, runs_from
 from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
@@ -17,10 +18,12 @@ from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
+_COPY = re.compile(r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|haswell|skylake\w*?|x86_64_v[234])(?=[._-])")
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
 _NAMELESS = (
     "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
 )
+_UNTOLD = "whether an old CPU meets some of this code cannot be told from the file: 'rekindle verify --cpu' proves it"
 _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, where the operand is not zero"
 
 
@@ -33,7 +36,7 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
         return None
     guards = load_guards()
     watch = functools.cache(lambda name: guards.check_variable.search(name) is not None)
-    library = scan_code(binary, watch, step)
+    library = scan_code(binary, watch, step, guards.marks_copies)
     return CpuSurvey(file, binary.machine, classify(library, guards))
 
 
@@ -42,10 +45,11 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     if not surveys:
         return WheelCpu(arch=machine)
     follow_calls(surveys)
+    _set_aside_copies(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)
     needed: set[str] = set()
     for survey in surveys:
-        for kind in ("unconditional", "suspects", "silent"):
+        for kind in ("unconditional", "untold", "suspects", "silent"):
             for exposed in getattr(survey.exposure, kind):
                 lists[kind].append(
                     Evidence(
@@ -69,20 +73,50 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     notes = [_JIT, _TZCNT] if machine != "aarch64" else [_JIT]
     if any(not survey.exposure.named for survey in surveys):
         notes.append(_NAMELESS)
+    # SSE3 alone leaves out no more than the first 64-bit CPUs of 2003: a doubt about it is taken for a need.
+    if {isa for one in lists["untold"] for isa in one.isa} & {"sse3"}:
+        needed.add("sse3")
+    level = runs_from(needed, machine) if machine else None
+    doubt = beyond({isa for one in lists["untold"] for isa in one.isa}, level, machine) if machine else frozenset()
+    if doubt:
+        notes.append(_UNTOLD)
     return WheelCpu(
         arch=machine,
         unconditional=_uses(lists["unconditional"]),
         dispatched=tuple(IsaUse(isa=isa, functions=count) for isa, count in dispatched.most_common() if count > 0),
         suspects=_uses(lists["suspects"]),
         silent=_uses(lists["silent"]),
+        untold=tuple(use for use in _uses(lists["untold"]) if use.isa in doubt),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common() if count > 0),
-        evidence=_shared_out(_distinct(lists["unconditional"] + lists["suspects"] + lists["silent"])),
+        evidence=_shared_out(
+            _distinct(lists["unconditional"] + _doubtful(lists["untold"], doubt) + lists["suspects"] + lists["silent"])
+        ),
         required=tuple(sorted(needed)),
-        runs_from=runs_from(needed, machine) if machine else None,
+        runs_from=None if doubt else level,
+        at_least=level,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
         notes=tuple(notes),
     )
+
+
+def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
+    """``fuzz_cpp_avx2.so`` beside ``fuzz_cpp.so``: a whole library that is loaded by name on CPUs that have it."""
+    names = {survey.file.rsplit("/", 1)[-1] for survey in surveys}
+    for survey in surveys:
+        base = survey.file.rsplit("/", 1)[-1]
+        match = _COPY.search(base)
+        if match is None or base[: match.start()] + base[match.end() :] not in names:
+            continue
+        found = survey.exposure
+        for one in (*found.unconditional, *found.untold):
+            found.dispatched.update(one.isa)
+            found.guards["a copy of a library for newer CPUs, chosen by name"] += 1
+        found.unconditional, found.untold = [], []
+
+
+def _doubtful(evidence: Sequence[Evidence], doubt: frozenset[str]) -> list[Evidence]:
+    return [one for one in evidence if doubt.intersection(one.isa)]
 
 
 def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -50,9 +50,20 @@ def runs_from(isa: Iterable[str], machine: str) -> str | None:
         first = [
             name for name in oldest(_isa_of(level), machine) if archspec.cpu.TARGETS[name].vendor == "GenuineIntel"
         ]
-        if not intel or intel == first or level in ("x86_64", "x86_64_v2"):
+        if not intel or intel == first or level == "x86_64":
             return level.replace("_v", "-v").replace("x86_64", "x86-64")
     return intel[0] if intel else None
+
+
+def beyond(isa: Iterable[str], level: str | None, machine: str) -> frozenset[str]:
+    """What a CPU of this level need not have."""
+    import archspec.cpu
+
+    wanted = set(isa)
+    if machine == "aarch64" or level is None:
+        return frozenset(wanted - set((level or "").split("+")))
+    target = archspec.cpu.TARGETS[level.replace("x86-64", "x86_64").replace("-v", "_v")]
+    return frozenset(missing(wanted, _features(target)))
 
 
 def _isa_of(level: str) -> list[str]:

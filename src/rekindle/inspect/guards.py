@@ -18,21 +18,49 @@ class Guard:
     file: re.Pattern[str] | None
     library: re.Pattern[str] | None = None
     needs: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
 
     def covers(self, name: str, file: str) -> bool:
+        # One of the words is in whatever the patterns match; to look for them first is a hundred times as fast.
+        if self.words:
+            text = (name + file).lower()
+            if not any(word in text for word in self.words):
+                return False
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
+
+
+@dataclass(frozen=True)
+class Check:
+    """The names of functions through which code asks the CPU; ``words`` as in :class:`Guard`."""
+
+    pattern: re.Pattern[str]
+    words: tuple[str, ...]
+
+    def search(self, name: str) -> bool:
+        text = name.lower()
+        return any(word in text for word in self.words) and self.pattern.search(name) is not None
 
 
 @dataclass(frozen=True)
 class Guards:
     rows: tuple[Guard, ...]
-    check_function: re.Pattern[str]
+    check_function: Check
     check_variable: re.Pattern[str]
+
+    def marks_copies(self, file: str) -> bool:
+        """Is this source file named for the CPU its code is for?"""
+        return any(guard.id == "capability-copy" and guard.file and guard.file.search(file) for guard in self.rows)
 
     def find(self, name: str, file: str, library: str = "") -> Guard | None:
         """The first guard that covers a function; the table's order is the order of trust."""
+        name = short(name)
         found = next((guard for guard in self.rows if guard.covers(name, file)), None)
         return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
+
+
+def short(name: str) -> str:
+    """What tells a copy apart stands early in a name or is its suffix; C++ names may be thousands of bytes long."""
+    return name if len(name) <= 320 else name[:240] + name[-80:]
 
 
 @functools.cache
@@ -51,7 +79,9 @@ def load_guards() -> Guards:
             pattern(row.get("file")),
             pattern(row.get("library")),
             frozenset(row.get("needs", ())),
+            tuple(row.get("words", ())),
         )
         for row in raw["guard"]
     )
-    return Guards(rows, re.compile(raw["checks"]["function"]), re.compile(raw["checks"]["variable"]))
+    check = Check(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
+    return Guards(rows, check, re.compile(raw["checks"]["variable"]))

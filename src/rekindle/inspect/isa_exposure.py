@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -15,6 +16,8 @@ from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Guard, Guards
 from rekindle.inspect.isa_scan import LibraryScan
+from rekindle.inspect.judge import Judge
+from rekindle.inspect.reach import UNREACHED, chain_to
 
 IGNORED = {"base", "bad", "exclusive", "tzcnt"}
 SILENT = {"lzcnt", "tzcnt"}
@@ -68,6 +71,7 @@ class Exposure:
     unconditional: list[Exposed] = field(default_factory=list)
     suspects: list[Exposed] = field(default_factory=list)
     silent: list[Exposed] = field(default_factory=list)
+    untold: list[Exposed] = field(default_factory=list)
     dispatched: Counter[str] = field(default_factory=Counter)
     guards: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -115,6 +119,9 @@ class _Classifier:
             guard = self.guard(number)
             if guard is not None and set(isa) <= guard.needs:
                 guard = None
+            if guard is None and self.judge is not None:
+                self._judge(out, number, isa, min(used.values()))
+                continue
             found = None if guard is not None and guard.trust == "whole" else self._exposed(number, guard)
             if found is None:
                 out.dispatched.update(isa)
@@ -138,14 +145,45 @@ class _Classifier:
         out.takings = self._takings()
         return out
 
+    @functools.cached_property
+    def judge(self) -> Judge | None:
+        """Three answers, by what calls what. Where source files are named for the copies they hold (torch), names tell
+        more; of PE and ARM code the pointers are not read."""
+        elf = self.library.binary.machine == "x86_64" and not isinstance(self.library.binary, Pe)
+        if not elf or self.library.marked:
+            return None
+        return Judge(self.library, self.graph, self.uses, lambda number: self.guard(number) is not None)
+
+    def _judge(self, out: Exposure, number: int, isa: tuple[str, ...], address: int) -> None:
+        assert self.judge is not None
+        found = self.judge.answer(number, isa)
+        name, file = self.functions.name(number), self.functions.file(number)
+        loud = False
+        for names, kind in ((found.sure, out.unconditional), (found.untold, out.untold)):
+            audible = tuple(one for one in names if one not in SILENT)
+            if names and not audible:
+                kind = out.silent
+            if names:
+                loud = True
+                kind.append(Exposed(number, name, file, address, audible or names, found.chain, found.why))
+        if not loud:
+            out.dispatched.update(isa)
+            out.guards["reached through guarded code or a pointer only"] += 1
+            for one in isa:
+                if len(out.examples[one]) < 3:
+                    out.examples[one].append(name)
+
     def _offers(self, number: int, isa: tuple[str, ...], address: int, guard: Guard) -> list[Offer]:
         """The exported functions that lead here without asking the CPU: who calls those decides."""
+        if self.judge is not None and self.judge.extension:
+            return []
+        callers = self.graph.callers if self.judge is None else self.judge.by_callee.of
         if self.graph.checks(number):
             return []
         out, seen = [], {number}
         queue = [number]
         for current in queue:
-            if current != number and self._blocks(current):
+            if current != number and self._closed(current):
                 continue
             if bool(self.functions.exported[current]):
                 chain = () if current == number else (self.functions.name(current),)
@@ -154,11 +192,14 @@ class _Classifier:
                 out.append(Offer(self.functions.name(current), exposed, guard.id == "named"))
             if len(seen) > MOST_VISITED:
                 break
-            for caller in self.graph.callers(current):
+            for caller in callers(current):
                 if caller not in seen:
                     seen.add(caller)
                     queue.append(caller)
         return out
+
+    def _closed(self, number: int) -> bool:
+        return self._blocks(number) if self.judge is None else bool(self.judge.blocked[number])
 
     def _takings(self) -> list[Taking]:
         """Calls into other libraries' functions of the kind whose callers must ask the CPU, by those who do not."""
@@ -168,13 +209,21 @@ class _Classifier:
             guard = self.guards.find(symbol, "", references.libraries.get(slot, "").lower())
             if guard is None or guard.trust != "callers":
                 continue
-            open_ = [caller for caller in self.graph.takers(slot) if not self._blocks(caller)]
-            chain = next((chain for caller in open_ if (chain := self._unguarded_path(caller)) is not None), None)
+            open_ = [caller for caller in self.graph.takers(slot) if not self._closed(caller)]
+            chain = next((chain for caller in open_ if (chain := self._way_to(caller)) is not None), None)
             if chain is not None:
                 out.append(Taking(symbol, chain, True))
             elif open_ and not self.named:
                 out.append(Taking(symbol, (self.functions.name(open_[0]),), False))
         return out
+
+    def _way_to(self, number: int) -> tuple[str, ...] | None:
+        """This function and its callers up to where outside code enters; None where there is no such way."""
+        if self.judge is None:
+            return self._unguarded_path(number)
+        if self.judge.called[number] == UNREACHED:
+            return None
+        return tuple(map(self.functions.name, [number, *chain_to(number, self.judge.called)][:12]))
 
     def _leaked(self, number: int) -> bool:
         """Inline code of which the linker kept the copy made for a newer CPU, for everybody.
@@ -209,12 +258,27 @@ class _Classifier:
         return None
 
     def _called(self, number: int, guard: Guard | None) -> tuple[tuple[str, ...], str, bool] | None:
+        if self.judge is not None:
+            return self._called_by_name(number, guard)
         for caller in self.graph.callers(number):
             chain = self._unguarded_path(caller)
             if chain is not None:
                 outside = guard is None or (guard.id != "named" and self.guard(caller) is None)
                 return chain, f"called by {chain[0]}, which asks nothing of the CPU", outside
         return None
+
+    def _called_by_name(self, number: int, guard: Guard | None) -> tuple[tuple[str, ...], str, bool] | None:
+        """A copy by its name: does code call it that outside code gets to without a question?"""
+        judge = self.judge
+        assert judge is not None
+        if judge.called[number] == UNREACHED:
+            return None
+        chain = chain_to(number, judge.called)
+        if not chain or not self.graph.calls(chain[0], number):
+            return None
+        names = tuple(map(self.functions.name, chain[:12]))
+        outside = guard is None or (guard.id != "named" and self.guard(chain[0]) is None)
+        return names, f"called by {names[0]}, which asks nothing of the CPU", outside
 
     def _unguarded_path(self, number: int) -> tuple[str, ...] | None:
         """From a caller up to an entry point without meeting a guard: the names on the way, or None."""

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rekindle.formats import arm64_scan, x86_scan, x86_tables
-from rekindle.formats.code_scan import Ints, Scan
-from rekindle.formats.elf import Elf
+from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Variables
+from rekindle.formats.elf import SHF_WRITE, Elf
 from rekindle.formats.functions import Code, Functions, code_of, find_functions
-from rekindle.formats.pe import Pe
+from rekindle.formats.pe import WRITE, Pe
 from rekindle.formats.references import References, read_pe_references, read_references
 from rekindle.formats.view import release
 
 STRETCH = 2 << 20
+TLS = 0x400
 MAX_NAME = 4096
 WORKERS = 2
 CLASSES = {"x86_64": x86_tables.CLASSES, "aarch64": arm64_scan.CLASSES}
@@ -32,14 +33,19 @@ class LibraryScan:
     scan: Scan
     state: Ints
     code: list[Code]
+    variables: Variables
+    marked: bool = False
 
 
 def can_scan(binary: Elf | Pe) -> bool:
     return binary.machine in _SCANNERS
 
 
-def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[int, int], None]) -> LibraryScan:
-    """``watch`` says which data symbols hold what is known of the CPU; ``step`` hears (bytes done, total)."""
+def scan_code(
+    binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[int, int], None], copies: Callable[[str], bool]
+) -> LibraryScan:
+    """``watch`` says which data symbols hold what is known of the CPU; ``step`` hears (bytes done, total); ``copies``
+    says which source files hold copies for a CPU by their names: then who touches which variable is not noted."""
     functions = find_functions(binary)
     references = read_references(binary) if isinstance(binary, Elf) else read_pe_references(binary)
     state = _state(binary, references, watch) if isinstance(binary, Elf) else np.zeros(0, np.int64)
@@ -49,6 +55,8 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
     slots = _slots(references, functions)
     watched = np.unique(np.concatenate([slots, state]))
     code = code_of(binary)
+    marked = any(map(copies, functions.all_files()))
+    variables = NOWHERE if marked or isinstance(binary, Pe) or binary.machine != "x86_64" else _variables(binary)
     scanner = _SCANNERS[binary.machine]
     pieces = _pieces(code, functions)
     total, done = sum(size for _, _, _, size, _ in pieces), 0
@@ -57,7 +65,7 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
         low, high, address, size, offset = piece
         raw = np.frombuffer(binary.view.data, np.uint8, count=size, offset=offset)
         starts, ends = functions.start[low:high], functions.end[low:high]
-        found = scanner(raw, address, starts, ends, targets, watched, first=low)
+        found = scanner(raw, address, starts, ends, targets, watched, variables, first=low)
         release(binary.view.data, offset, size)
         return found
 
@@ -68,7 +76,9 @@ def scan_code(binary: Elf | Pe, watch: Callable[[str], bool], step: Callable[[in
             done += piece[3]
             step(done, total)
     release(binary.view.data, 0, binary.view.size)
-    return LibraryScan(binary, functions, references, CLASSES[binary.machine], _join(parts), state, code)
+    return LibraryScan(
+        binary, functions, references, CLASSES[binary.machine], _join(parts), state, code, variables, marked
+    )
 
 
 def _pieces(code: list[Code], functions: Functions) -> list[tuple[int, int, int, int, int]]:
@@ -90,9 +100,24 @@ def _join(parts: list[Scan]) -> Scan:
     return Scan(
         np.concatenate([none4, *(part.uses for part in parts)]),
         np.concatenate([none2, *(part.calls for part in parts)]),
+        np.concatenate([none2, *(part.takes for part in parts)]),
         np.concatenate([none2, *(part.reads for part in parts)]),
+        np.concatenate([none, *(part.touches for part in parts)]),
         np.concatenate([none, *(part.asks for part in parts)]),
+        np.concatenate([none, *(part.legacy for part in parts)]),
     )
+
+
+def _variables(binary: Elf | Pe) -> Variables:
+    """The span of what the library may write, or the loader writes into; at most 4 GB of it."""
+    if isinstance(binary, Pe):
+        spans = [(s.address, s.address + s.virtual_size) for s in binary.sections if s.flags & WRITE]
+    else:
+        spans = [(s.address, s.address + s.size) for s in binary.sections if s.flags & SHF_WRITE and not s.flags & TLS]
+    if not spans:
+        return Variables(0, 0)
+    low = min(low for low, _ in spans)
+    return Variables(low, min(max(high for _, high in spans), low + (1 << 32)))
 
 
 def _slots(references: References, functions: Functions) -> Ints:

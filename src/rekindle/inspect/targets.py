@@ -60,7 +60,7 @@ def open_target(
         )
         progress.note(text)
         tell(Finding(code="read-from-index", text=text, severity="note"))
-    if is_linked(wheel, where):
+    if where.indexes and is_linked(wheel, where):
         text = f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
         progress.note(text)
         tell(Finding(code="read-from-folder", text=text, severity="note"))

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 from rekindle.compat.libc import Libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.operators import say, suspicions
-from rekindle.compat.processor import Corner, code_starts, features_of, wheel_starts
+from rekindle.compat.processor import Corner, code_starts, features_of, missing, wheel_starts
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.machine import Machine
 from rekindle.model.operator import KeptTrials, OperatorTrial
 from rekindle.model.plan import Reason
-from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelReport
+from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelCpu, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 
@@ -129,10 +129,16 @@ def _cpu(
     features = features_of(machine.cpu, facts)
     corners = [Corner(use.isa, use.examples) for use in (*cpu.unconditional, *cpu.suspects)]
     found = code_starts(cpu.required, corners, features, who)
+    doubtful = missing([use.isa for use in cpu.untold], features) if features is not None else []
+    tried = kept is not None and (kept.crash or kept.verdict == "proven")
+    if doubtful and found.kind != "no" and not tried:
+        text = f"{who} lacks {', '.join(doubtful)}; whether the code uses it there cannot be told from the file"
+        remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
+        return [verdict("cpu", "unknown", "cpu-cannot-tell", text, remedy)]
     if found.kind == "unknown":
-        return [verdict("cpu", "unknown", found.code, f"the code runs from {cpu.runs_from}; {found.text}")]
+        return [verdict("cpu", "unknown", found.code, f"the code runs from {_from(cpu)}; {found.text}")]
     if found.kind == "yes":
-        return [verdict("cpu", "yes", found.code, f"{found.text} ({cpu.runs_from})")]
+        return [verdict("cpu", "yes", found.code, f"{found.text} ({_from(cpu)})")]
     short = f"{who} lacks {found.want}: {say(operators)}" if say(operators) else found.text
     if kept is not None and kept.crash:
         text = f"{who} lacks {found.want}: {kept.crash} (tried by verify on {kept.date})"
@@ -155,6 +161,10 @@ def _cpu(
         if seen.kind != "no":
             return [verdict("cpu", "partly", "cpu-places", f"{short}; as a whole: {seen.text}", remedy)]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
+
+
+def _from(cpu: WheelCpu) -> str:
+    return cpu.runs_from or f"{cpu.at_least} or newer, which cannot be told"
 
 
 def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:

@@ -112,17 +112,20 @@ class WheelCpu(Part, frozen=True, kw_only=True):
     """``required`` is what every CPU must have: the unconditional uses, less those in one corner of a library that
     dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, but whether that
     path is ever taken on an old CPU cannot be told statically; ``silent`` instructions (lzcnt) give wrong numbers on
-    an old CPU instead of stopping."""
+    an old CPU instead of stopping. ``untold`` is what may or may not be needed by everybody: where it asks more than
+    ``required`` does, ``runs_from`` is None and ``at_least`` says what is certain."""
 
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()
     dispatched: tuple[IsaUse, ...] = ()
     suspects: tuple[IsaUse, ...] = ()
     silent: tuple[IsaUse, ...] = ()
+    untold: tuple[IsaUse, ...] = ()
     guards: tuple[GuardUse, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     required: tuple[str, ...] = ()
     runs_from: str | None = None
+    at_least: str | None = None
     oldest: tuple[str, ...] = ()
     functions: int | None = None
     notes: tuple[str, ...] = ()

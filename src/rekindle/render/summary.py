@@ -73,6 +73,7 @@ def summarise_inspection(report: WheelReport) -> str:
     parts = [
         f"GPU code for {' '.join(gpu)}" if gpu else "no GPU code",
         f"CPU code from {report.cpu.runs_from}" if report.cpu.runs_from else "",
+        f"CPU code from {report.cpu.at_least} or newer (cannot be told)" if report.cpu.untold else "",
         f"dispatched at run time: {' '.join(dispatched)}" if dispatched else "",
         f"glibc {report.links.glibc}" if report.links.glibc else "",
     ]

@@ -137,8 +137,12 @@ def _cpu(cpu: WheelCpu, screen: Screen) -> None:
         return
     screen.section("CPU")
     first = f" (oldest: {', '.join(cpu.oldest)})" if cpu.oldest else ""
-    screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
+    if cpu.runs_from or not cpu.untold:
+        screen.bullet(f"runs from {cpu.runs_from}{first}", status="ok")
+    else:
+        screen.bullet(f"needs at least {cpu.at_least}{first}; whether it needs more cannot be told", status="warn")
     for title, uses, status in (
+        ("perhaps needed by everybody; 'rekindle verify --cpu' proves it", cpu.untold, "warn"),
         ("reached without asking the CPU", cpu.unconditional, "fail"),
         ("perhaps reached without asking the CPU; 'rekindle verify --cpu' proves it", cpu.suspects, "warn"),
         ("would silently compute wrong numbers on an older CPU", cpu.silent, "warn"),
@@ -189,6 +193,8 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
         told = [judged_headline(report), headline(report)]
         if report.cpu.runs_from:
             told.append(f"CPU from {report.cpu.runs_from}")
+        elif report.cpu.untold:
+            told.append(f"CPU from {report.cpu.at_least} or newer, which cannot be told")
         status = {True: "ok", False: "fail", None: "warn"}[runs]
         screen.bullet(f"{name}: " + "; ".join(part for part in told if part), status=status)
     for finding in shelf.findings:

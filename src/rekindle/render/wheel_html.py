@@ -110,11 +110,11 @@ def _cpu(report: WheelReport) -> str:
     if cpu.functions is None:
         return ""
     first = f", for example {_e(', '.join(cpu.oldest[:3]))}" if cpu.oldest else ""
-    out = [
-        f"<h2>Which CPUs it runs on</h2><p>Starts on any CPU from <b>{_e(cpu.runs_from or 'unknown')}</b> on{first} "
-        f"({cpu.functions:,} functions read).</p>"
-    ]
-    kinds = (("would crash", cpu.unconditional), ("may crash", cpu.suspects))
+    starts = f"Starts on any CPU from <b>{_e(cpu.runs_from or '')}</b> on{first}"
+    if cpu.runs_from is None:
+        starts = f"Needs at least <b>{_e(cpu.at_least or 'unknown')}</b>{first}; whether it needs more cannot be told"
+    out = [f"<h2>Which CPUs it runs on</h2><p>{starts} ({cpu.functions:,} functions read).</p>"]
+    kinds = (("would crash", cpu.unconditional), ("may crash", (*cpu.untold, *cpu.suspects)))
     bad = [e for e in cpu.evidence if not set(e.isa) <= {"lzcnt"}]
     if any(uses for _, uses in kinds):
         out.append("<p>On a CPU that lacks the instruction set, these functions "

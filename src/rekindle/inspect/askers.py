@@ -1,0 +1,100 @@
+"""Who asks the CPU what it can do, and where the answer is kept.
+
+A function asks if it executes CPUID (or reads HWCAP), reads a variable that such a function fills, or calls a small
+function that does one of these. Without symbols the variables have no names to know them by, so what the asking
+functions write, or hand on to be written, tells which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from rekindle.formats.code_scan import Ints, unpack
+from rekindle.formats.elf import Elf
+from rekindle.inspect.isa_scan import LibraryScan
+
+# A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
+SMALL = 1024
+# An asker that takes a variable's address fills it as a whole: cpuinfo_isa has 50 bytes, OpenCV's table 512.
+FIELDS = 64
+WIDE = 512
+# Whoever calls the asking function and keeps what it found out is a small function too, and keeps little.
+MOST_KEPT = 24
+
+
+def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], list[int]]) -> Ints:
+    """Sorted addresses of variables that hold what is known of the CPU, as (low, high) rows."""
+    function, address, write = unpack(library.scan.touches, library.variables)
+    slots = set(library.references.imports)
+    cookie = getattr(library.binary, "cookie", None)
+    size = library.functions.end - library.functions.start
+    rows: list[tuple[int, int]] = []
+
+    data = _data(library)
+    pointer_at, pointer_to = library.references.pointers[:, 0], library.references.pointers[:, 1]
+
+    def written(number: int) -> list[int]:
+        low, high = np.searchsorted(function, [number, number + 1])
+        found = address[low:high][write[low:high]].tolist()
+        # A variable that others may replace is written through its slot in the offset table.
+        place = np.searchsorted(pointer_at, address[low:high])
+        held = place < len(pointer_at)
+        held[held] = pointer_at[place[held]] == address[low:high][held]
+        through = pointer_to[place[held]].tolist()
+        found += [one for one in through if any(begin <= one < end for begin, end in data)]
+        return [one for one in found if one not in slots and one != cookie]
+
+    for number in asking:
+        rows += [(one, one + FIELDS) for one in written(number)]
+        for caller in callers(number):
+            if caller in asking or (size[caller] > SMALL and not _initial(library, caller)):
+                continue
+            kept = written(caller)
+            if len(kept) <= MOST_KEPT:
+                rows += [(one, one + (WIDE if _initial(library, caller) else FIELDS)) for one in kept]
+    if not rows:
+        return np.zeros((0, 2), np.int64)
+    state = _joined(np.array(sorted(rows), np.int64))
+    # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
+    slot, target = library.references.pointers[:, 0], library.references.pointers[:, 1]
+    through = slot[_hits(target, state)]
+    return np.concatenate([state, np.stack([through, through + 8], axis=1)])
+
+
+def _initial(library: LibraryScan, number: int) -> bool:
+    return bool(np.isin(library.functions.start[number], library.references.started))
+
+
+def _data(library: LibraryScan) -> list[tuple[int, int]]:
+    """Variables proper, without tables that are read-only once the loader is done."""
+    if not isinstance(library.binary, Elf):
+        return []
+    chosen = [part for part in library.binary.sections if part.name in (".data", ".bss", ".ldata", ".lbss")]
+    return [(part.address, part.address + part.size) for part in chosen]
+
+
+def _joined(state: Ints) -> Ints:
+    out: list[list[int]] = []
+    for low, high in state.tolist():
+        if out and low <= out[-1][1]:
+            out[-1][1] = max(out[-1][1], high)
+        else:
+            out.append([low, high])
+    return np.array(out, np.int64).reshape(-1, 2)
+
+
+def _hits(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    if not len(state):
+        return np.zeros(len(address), bool)
+    state = state[np.argsort(state[:, 0], kind="stable")]
+    place = np.searchsorted(state[:, 0], address, "right") - 1
+    held = np.maximum(place, 0)
+    return np.asarray((place >= 0) & (address < state[held, 1]))
+
+
+def readers_of(library: LibraryScan, state: Ints) -> set[int]:
+    """Functions with an operand in one of these variables."""
+    function, address, _ = unpack(library.scan.touches, library.variables)
+    return set(np.unique(function[_hits(address, state)]).tolist())

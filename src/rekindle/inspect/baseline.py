@@ -1,0 +1,61 @@
+"""Was a whole library compiled for an instruction set, or only a corner of it?
+
+A compiler told to use SSE4.1 does so wherever it likes, so the functions with it lie all over the code. Copies chosen
+at run time come from a few source files and lie together. So the code is cut into windows of equally many functions:
+what occurs in many of them belongs to the whole, what occurs in very few was built apart. AVX leaves a second mark:
+with it a compiler writes no SSE of the older encoding any more, so a library that has both was not all built for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rekindle.formats.code_scan import Ints
+
+# Shorter functions seldom have reason for vector code.
+LEAST_BYTES = 48
+WINDOWS, PER_WINDOW = 64, 32
+FEWEST_WINDOWS = 4
+MANY, FEW = 0.4, 0.15
+# Of the functions with vector code, so many must be AVX's for a library that was all built for it.
+MOSTLY = 0.8
+# What x86-64-v2 has. Beyond it nobody builds for bit instructions without AVX: where AVX is no more than a corner, a
+# function with them is a copy (zstd's bmi2), wherever it lies.
+SECOND = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16"})
+_AVX = frozenset({"avx", "avx2", "fma", "f16c", "avx512", "avx512_fp16", "avx_vnni", "avx_ne_convert"})
+
+
+@dataclass(frozen=True)
+class Spread:
+    everywhere: frozenset[str] = frozenset()
+    few: frozenset[str] = frozenset()
+
+
+def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints) -> Spread:
+    """``legacy`` are the functions with SSE in the older encoding. Nothing is said of very small libraries."""
+    shares = spreads(uses, size)
+    vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
+    old = set(legacy.tolist()) - vex
+    mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
+    many = {name for name, share in shares.items() if share >= MANY and (mostly or name not in _AVX)}
+    few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
+    if shares.get("avx", 0.0) <= FEW and not mostly:
+        few |= shares.keys() - SECOND - _AVX
+    return Spread(frozenset(many - few), frozenset(few))
+
+
+def spreads(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:
+    big = np.cumsum(size >= LEAST_BYTES)
+    count = int(big[-1]) if len(big) else 0
+    windows = min(WINDOWS, count // PER_WINDOW)
+    if windows < FEWEST_WINDOWS:
+        return {}
+    met: dict[str, set[int]] = {}
+    for number, names in uses.items():
+        window = min(int(big[number]) * windows // (count + 1), windows - 1)
+        for name in names:
+            met.setdefault(name, set()).add(window)
+    return {name: len(found) / windows for name, found in met.items()}

@@ -1,0 +1,128 @@
+"""The roads through one x86-64 function: is a call made on every one of them, or is it one of two that a test chooses?
+
+A function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
+hands it on as an argument). A call that no road avoids is made on every CPU.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+from collections import defaultdict
+
+import numpy as np
+
+from rekindle.formats.code_scan import Bytes, Ints
+
+MOST_INSTRUCTIONS = 20_000
+# How many bytes may lie between the test and the call.
+NEAR = 256
+# The first bytes of branches, and prefixes that may stand before one.
+_LEADS = np.isin(
+    np.arange(256), (0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F, 0xFF, 0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67, *range(0x70, 0x80))
+)
+
+
+class Roads:
+    """``code`` is the function's bytes with zeros behind, ``at`` the offsets of its instructions."""
+
+    def __init__(self, code: Bytes, at: Ints, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        following = np.append(at[1:], end - start)
+        may = _LEADS[code[at]]
+        if len(at) > MOST_INSTRUCTIONS:
+            may[MOST_INSTRUCTIONS:] = False
+        raw = code.tobytes()
+        self._at, self._following = at, following
+        self._kind: dict[int, tuple[str, int]] = {}
+        self._after: dict[int, int] = {}
+        for offset, behind in zip(at[may].tolist(), following[may].tolist(), strict=True):
+            found = _branch(raw, offset, behind)
+            if found is not None:
+                self._kind[offset] = (found[0], found[1] + start)
+                self._after[offset] = behind
+        self._branches = sorted(self._kind)
+
+    @functools.cached_property
+    def _next(self) -> dict[int, int]:
+        return dict(zip(self._at.tolist(), self._following.tolist(), strict=True))
+
+    def _inside(self, address: int) -> bool:
+        return self.start < address < self.end
+
+    def unavoidable(self, target: int) -> bool:
+        """Does every road from the entrance to a return pass a call of ``target``?"""
+        seen: set[int] = set()
+        queue = [0]
+        while queue:
+            offset = queue.pop()
+            while offset in self._next and offset not in seen:
+                seen.add(offset)
+                kind, aim = self._kind.get(offset, ("plain", 0))
+                if kind in ("call", "jump", "test") and aim == target:
+                    break
+                if kind == "return" or (kind == "jump" and not self._inside(aim)):
+                    return False
+                if kind == "jump":
+                    offset = aim - self.start
+                    continue
+                if kind == "test":
+                    if not self._inside(aim):
+                        return False
+                    queue.append(aim - self.start)
+                offset = self._next[offset]
+        return True
+
+    @functools.cached_property
+    def rivals(self) -> dict[int, set[int]]:
+        """For what is called after a test: what is called instead on the other side of it."""
+        out: dict[int, set[int]] = defaultdict(set)
+        for offset, (kind, aim) in self._kind.items():
+            if kind != "test":
+                continue
+            one = self._first(self._after[offset])
+            other = aim if not self._inside(aim) else self._first(aim - self.start)
+            if one is not None and other is not None and one != other:
+                out[one].add(other)
+                out[other].add(one)
+        return out
+
+    def _first(self, offset: int) -> int | None:
+        """The first call on the straight road from here, before any further test."""
+        for _ in range(4):
+            place = bisect.bisect_left(self._branches, offset)
+            if place == len(self._branches) or self._branches[place] - offset > NEAR:
+                return None
+            kind, aim = self._kind[self._branches[place]]
+            if kind in ("return", "test"):
+                return None
+            if kind == "call" or not self._inside(aim):
+                return aim
+            offset = aim - self.start
+        return None
+
+
+def _branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
+    """(call | jump | test | return, target offset) of a branch; None for other instructions."""
+    place = at
+    while place < following and raw[place] in (0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67):
+        place += 1
+    head = raw[place]
+    if head in (0xC3, 0xC2):
+        return "return", 0
+    if head in (0xE8, 0xE9):
+        return ("call" if head == 0xE8 else "jump"), following + _signed(raw, place + 1, 4)
+    if head == 0xEB:
+        return "jump", following + _signed(raw, place + 1, 1)
+    if head & 0xF0 == 0x70:
+        return "test", following + _signed(raw, place + 1, 1)
+    if head == 0x0F and raw[place + 1] & 0xF0 == 0x80:
+        return "test", following + _signed(raw, place + 2, 4)
+    # A jump through memory or a register may go anywhere: it ends what can be followed.
+    if head == 0xFF and raw[place + 1] >> 3 & 7 == 4:
+        return "return", 0
+    return None
+
+
+def _signed(raw: bytes, at: int, size: int) -> int:
+    return int.from_bytes(raw[at : at + size], "little", signed=True)

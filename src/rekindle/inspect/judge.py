@@ -1,0 +1,270 @@
+"""Three answers for code that needs more than the baseline: *dispatched*, *unconditional*, or *cannot be told*.
+
+*dispatched*     outside code gets there only through functions that ask the CPU, or through a test between two copies
+*unconditional*  nothing in the library asks; or the instruction set is used all over it; or a function that others can
+                 call has it, or calls it on every road through it
+*untold*         a way without a question leads there, but whether it is taken on an old CPU is not seen in the file
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from rekindle.formats.code_scan import Ints
+from rekindle.formats.functions import WEAK
+from rekindle.inspect.askers import SMALL, find_state, readers_of
+from rekindle.inspect.baseline import SECOND, Spread, spread_of
+from rekindle.inspect.branches import Roads
+from rekindle.inspect.code_graph import CodeGraph
+from rekindle.inspect.isa_scan import LibraryScan
+from rekindle.inspect.reach import UNREACHED, Edges, Flags, chain_to, pointer_edges
+
+SILENT = {"lzcnt", "tzcnt"}
+# Copies of one function have about the same size.
+MOST_RATIO = 8
+MOST_EDGES = 20_000
+MOST_CHAIN = 12
+MANY_OFFERED = 16
+BATCH = 64
+# Instruction sets and numbers in a name, which is where copies of one function differ.
+_MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\d+")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``sure`` is needed by everybody, ``untold`` perhaps; what is in neither is dispatched."""
+
+    sure: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
+    chain: tuple[str, ...] = ()
+    why: str = ""
+
+
+class Judge:
+    """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name."""
+
+    def __init__(
+        self, library: LibraryScan, graph: CodeGraph, uses: Mapping[int, Mapping[str, int]], copy: Callable[[int], bool]
+    ) -> None:
+        self.library, self.graph, self.functions = library, graph, library.functions
+        self.count = len(self.functions)
+        self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
+        self.copy = copy
+        self.asks = graph.asks_at_all or bool(graph.resolvers)
+        self._caller, self._callee = graph.edges
+        self.by_caller = Edges(self._caller, self._callee)
+        self.by_callee = Edges(self._callee, self._caller)
+
+    def answer(self, number: int, isa: tuple[str, ...]) -> Answer:
+        if not self.asks:
+            return Answer(isa, why="nothing in this library asks the CPU")
+        if bool(self.blocked[number]) and number not in self.first:
+            return Answer()
+        sure = tuple(name for name in isa if name in self.spread.everywhere)
+        rest = tuple(name for name in isa if name not in sure)
+        if not rest:
+            return Answer(
+                sure, chain=self._names(chain_to(number, self.called)), why="used all over a library that asks"
+            )
+        if self._twin_by_name(number, frozenset(rest)):
+            return Answer(sure, why="used all over the library")
+        if number in self.roots:
+            why = (
+                "runs when the library is loaded"
+                if number in self.graph.started
+                else "exported, and asks nothing of the CPU"
+            )
+            return Answer(isa, why=why)
+        chain = self._certain_way(number)
+        if chain:
+            names = self._names(chain)
+            return Answer(isa, chain=names, why=f"called by {names[0]}, which asks nothing of the CPU")
+        if self.called[number] != UNREACHED:
+            names = self._names(chain_to(number, self.called))
+            return Answer(sure, rest, names, f"called by {names[0]}, but not on every road through it")
+        if self.pointed[number] != UNREACHED:
+            names = self._names([node for node in chain_to(number, self.pointed) if node < self.count])
+            # A corner of a library that asks, to which only pointers lead, is what choosing at run time looks like.
+            untold = tuple(name for name in rest if name not in self.spread.few)
+            return Answer(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
+        return Answer(sure, why="used all over the library")
+
+    def _names(self, chain: list[int]) -> tuple[str, ...]:
+        return tuple(map(self.functions.name, chain[:MOST_CHAIN]))
+
+    @functools.cached_property
+    def extension(self) -> bool:
+        """A Python extension: the interpreter knows only its PyInit function."""
+        return any(self.functions.name(number).startswith("PyInit_") for number in self._exported)
+
+    @functools.cached_property
+    def _exported(self) -> list[int]:
+        return [int(number) for number in np.flatnonzero(self.functions.exported)]
+
+    @functools.cached_property
+    def first(self) -> frozenset[int]:
+        """What runs at loading: it calls what fills the tables, which makes it no guard of all else it calls."""
+        inits = [number for number in self._exported if self.functions.name(number).startswith("PyInit_")]
+        return frozenset(self.graph.started) | frozenset(inits)
+
+    @functools.cached_property
+    def roots(self) -> frozenset[int]:
+        if self.extension:
+            return self.first
+        # A weak symbol is inline code that the linker kept one copy of: others bring their own.
+        strong = [
+            number
+            for number in self._exported
+            if not (self.functions.named(number) and self.functions.binding(number) == WEAK) and not self.copy(number)
+        ]
+        return self.first | frozenset(strong)
+
+    @functools.cached_property
+    def blocked(self) -> Flags:
+        """Functions that ask the CPU, themselves or through a small one they call; copies by name; ifunc resolvers."""
+        asking = np.zeros(self.count, bool)
+        asking[sorted(self.graph.asking | set(self.graph.import_askers))] = True
+        state = find_state(self.library, set(np.flatnonzero(asking).tolist()), self.by_callee.of)
+        knowing = np.zeros(self.count, bool)
+        knowing[sorted(readers_of(self.library, state))] = True
+        knowing[sorted(self.graph.state_readers())] = True
+        knowing[sorted(self.graph.resolvers)] = True
+        question = asking.copy()
+        question[sorted(number for number in set(self._callee.tolist()) if self.graph.is_question(number))] = True
+        first = np.zeros(self.count, bool)
+        first[sorted(self.first)] = True
+        out = asking | knowing
+        out[self._caller[question[self._callee]]] = True
+        small = (self.functions.end - self.functions.start) <= SMALL
+        far = np.zeros(self.count, bool)
+        far[self._caller[asking[self._callee]]] = True
+        out[self._caller[(small & (knowing | far))[self._callee]]] = True
+        out[first] = False
+        # A copy uses what it is a copy for, or calls what does.
+        near = {*self.uses, *self._caller[np.isin(self._callee, sorted(self.uses))].tolist()}
+        out[[number for number in sorted(near) if self.copy(number)]] = True
+        self._silent = (asking | knowing) & first
+        return out
+
+    @functools.cached_property
+    def edges(self) -> tuple[Ints, Ints]:
+        """The calls, without those that a test chooses between two copies."""
+        rest = np.zeros(self.count, bool)
+        rest[[n for n, used in self.uses.items() if not used <= self.spread.everywhere]] = True
+        chosen = np.zeros(len(self._caller), bool)
+        if self.library.binary.machine != "x86_64" or not rest.any():
+            return self._caller, self._callee
+        reached = self._walk(self._caller, self._callee)[: self.count] != UNREACHED
+        likely = np.flatnonzero(rest[self._callee] & ~self.blocked[self._caller] & reached[self._caller])[:MOST_EDGES]
+        likely = likely[np.argsort(self._caller[likely], kind="stable")]
+        callers, first = np.unique(self._caller[likely], return_index=True)
+        rows = np.split(likely, first[1:])
+        for begin in range(0, len(callers), BATCH):
+            numbers = callers[begin : begin + BATCH].tolist()
+            for number, mine, (code, at) in zip(
+                numbers, rows[begin : begin + BATCH], self.graph.decode_many(numbers), strict=True
+            ):
+                roads = Roads(code, at, int(self.functions.start[number]), int(self.functions.end[number]))
+                if roads.rivals:
+                    chosen[mine] = [self._either_or(roads, int(self._callee[row])) for row in mine.tolist()]
+        return self._caller[~chosen], self._callee[~chosen]
+
+    def _either_or(self, roads: Roads, callee: int) -> bool:
+        """Is the callee one of two copies between which the caller chooses? The other lacks its instruction set."""
+        size = self._size(callee)
+        for address in self.graph.stubs_to(callee):
+            for rival in roads.rivals.get(address, ()):
+                other = self.graph.number_at(rival)
+                if other is None or other == callee or self.uses[callee] <= self.uses.get(other, frozenset()):
+                    continue
+                if size <= MOST_RATIO * self._size(other) and self._size(other) <= MOST_RATIO * size:
+                    return True
+        return False
+
+    def _walk(self, caller: Ints, callee: Ints) -> Ints:
+        """What outside code gets to by calls and pointers; nodes after the functions are places in data."""
+        blocked = self.blocked
+        graph, nodes = pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
+        wide = np.zeros(nodes, bool)
+        wide[: self.count] = blocked
+        return graph.walk(np.array(sorted(self.roots), np.int64), wide)
+
+    def _size(self, number: int) -> int:
+        return int(self.functions.end[number] - self.functions.start[number])
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 (lives as long as one library's audit)
+    def _roads(self, number: int) -> Roads | None:
+        if self.library.binary.machine != "x86_64" or self._size(number) > 1 << 18:
+            return None
+        code, at = self.graph.decoded(number)
+        return Roads(code, at, int(self.functions.start[number]), int(self.functions.end[number]))
+
+    @functools.cached_property
+    def called(self) -> Ints:
+        caller, callee = self.edges
+        return Edges(caller, callee).walk(np.array(sorted(self.roots), np.int64), self.blocked)
+
+    @functools.cached_property
+    def pointed(self) -> Ints:
+        return self._walk(*self.edges)
+
+    def _certain_way(self, number: int) -> list[int]:
+        """Callers up to where outside code enters, each of which calls the one below on every road through it."""
+        parents: dict[int, int] = {number: -1}
+        queue = [number]
+        for current in queue:
+            if len(parents) > 64:
+                break
+            for caller in self.by_callee.of(current):
+                if caller in parents or bool(self.blocked[caller]) or not self._always(caller, current):
+                    continue
+                parents[caller] = current
+                if caller in self.roots:
+                    out = [caller]
+                    while parents[out[-1]] not in (-1, number):
+                        out.append(parents[out[-1]])
+                    return out[::-1]
+                queue.append(caller)
+        return []
+
+    def _always(self, caller: int, callee: int) -> bool:
+        roads = self._roads(caller)
+        return roads is not None and any(roads.unavoidable(address) for address in self.graph.stubs_to(callee))
+
+    @functools.cached_property
+    def spread(self) -> Spread:
+        plain = {n: used for n, used in self.uses.items() if not self.copy(n) and not self._asks_itself(n)}
+        found = spread_of(plain, self.functions.end - self.functions.start, self.library.scan.legacy)
+        # Up to x86-64-v2, many functions that others call by name and that ask nothing say the same.
+        open_: Counter[str] = Counter()
+        for number in self.roots & plain.keys():
+            if not self._twin_by_name(number, plain[number]):
+                open_.update(plain[number] & SECOND)
+        offered = frozenset(name for name, times in open_.items() if times >= MANY_OFFERED)
+        return Spread(found.everywhere | offered, found.few - offered)
+
+    def _asks_itself(self, number: int) -> bool:
+        return number in self.graph.asking
+
+    @functools.cached_property
+    def _families(self) -> dict[str, list[int]]:
+        out: dict[str, list[int]] = defaultdict(list)
+        for number in range(self.count):
+            if self.functions.named(number):
+                out[_MARK.sub("#", self.functions.name(number)[:400])].append(number)
+        return out
+
+    def _twin_by_name(self, number: int, isa: frozenset[str]) -> bool:
+        """Is there a function whose name differs in numbers or instruction sets only, and that lacks these?"""
+        if not self.functions.named(number):
+            return False
+        name = self.functions.name(number)[:400]
+        # A hash at the end (Rust) or a file's number tells copies of nothing apart; C++ templates by a level do.
+        family = self._families.get(_MARK.sub("#", name), ())
+        return "ILNS" in name and any(isa.isdisjoint(self.uses.get(other, ())) for other in family)

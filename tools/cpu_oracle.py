@@ -1,0 +1,113 @@
+"""Run wheels on emulated CPUs, oldest first, until one runs: the truth that `rekindle inspect` is held against.
+
+    python tools/cpu_oracle.py --work DIR [--only NAME ...] [--write tests/truth/cpu_wheels.toml]
+
+Reads `tests/truth/cpu_smokes.toml`. Needs qemu-user (qemu-x86_64) and an x86-64 Python. A wheel is installed with pip
+into a folder of its own, imported and called in the emulator; a CPU that runs it ends the search, as each CPU in the
+list has all that the one before it has. `--keep` leaves the folders; without it each is deleted after its runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent.parent
+SMOKES = HERE / "tests" / "truth" / "cpu_smokes.toml"
+CPUS = ("core2duo", "Nehalem", "SandyBridge", "IvyBridge", "Haswell")
+_ILLEGAL = (-4, 132)
+
+
+def emulate(cpu: str, where: Path, smoke: str, *, timeout: float = 900) -> tuple[str, str]:
+    """(ok | crash | error, last line) of the smoke call on this CPU."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(where), "PYTHONNOUSERSITE": "1", "HOME": str(where)}
+    environment |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")}
+    emulator = shutil.which("qemu-x86_64")
+    if emulator is None:
+        raise SystemExit("qemu-x86_64 is not here: install qemu-user")
+    command = [emulator, "-cpu", cpu, os.path.realpath(sys.executable), "-c", smoke]
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=where, capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return "timeout", ""
+    lines = (done.stdout + done.stderr).strip().splitlines()
+    last = lines[-1][:160] if lines else ""
+    if done.returncode == 0:
+        return "ok", last
+    return ("crash" if done.returncode in _ILLEGAL else "error"), last
+
+
+def install(row: dict[str, Any], where: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--only-binary", ":all:"]
+    pip += ["--root-user-action=ignore", "--target", str(where)]
+    packages = [row["spec"], *row.get("needs", ())]
+    subprocess.run([*pip, *([] if row.get("deps") else ["--no-deps"]), *packages], check=True)
+
+
+def version_of(spec: str, where: Path) -> str:
+    name = spec.split("==")[0].lower().replace("-", "_").replace(".", "_")
+    for info in where.glob("*.dist-info"):
+        found = info.name.removesuffix(".dist-info").rsplit("-", 1)
+        if found[0].lower().replace("-", "_").replace(".", "_") == name:
+            return found[1]
+    return "?"
+
+
+def measure(row: dict[str, Any], where: Path) -> dict[str, Any]:
+    install(row, where)
+    out: dict[str, Any] = {"spec": row["spec"].split("==")[0] + "==" + version_of(row["spec"], where), "tried": {}}
+    for cpu in CPUS:
+        found, last = emulate(cpu, where, row["smoke"])
+        out["tried"][cpu] = found
+        out["says"] = last
+        if found == "ok":
+            break
+    return out
+
+
+def as_toml(row: dict[str, Any]) -> str:
+    tried = ", ".join(f'{cpu} = "{found}"' for cpu, found in row["tried"].items())
+    return f'\n[[wheel]]\nspec = "{row["spec"]}"\ntried = {{ {tried} }}\n'
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, required=True, help="a folder for what is installed")
+    parser.add_argument("--only", nargs="*", help="names of wheels")
+    parser.add_argument("--write", type=Path, help="add the rows to this file")
+    parser.add_argument("--keep", action="store_true", help="keep what was installed")
+    arguments = parser.parse_args()
+    rows = tomllib.loads(SMOKES.read_text("utf-8"))["wheel"]
+    for row in rows:
+        name = row["spec"].split("==")[0]
+        if arguments.only and name not in arguments.only and row["spec"] not in arguments.only:
+            continue
+        where = arguments.work / row["spec"].replace("==", "-")
+        try:
+            found = measure(row, where)
+        except subprocess.CalledProcessError as error:
+            print(f"# {row['spec']}: {error}", flush=True)
+            continue
+        finally:
+            if not arguments.keep:
+                shutil.rmtree(where, ignore_errors=True)
+        print(f"{found['spec']}: {found['tried']} {found['says']}", flush=True)
+        if arguments.write:
+            head = f"# Seen with qemu-user on {platform.machine()}, {datetime.date.today()}.\n"
+            text = arguments.write.read_text("utf-8") if arguments.write.exists() else head + "schema = 1\n"
+            arguments.write.write_text(text + as_toml(found), "utf-8", newline="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
