@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.cpus import beyond, oldest, runs_from
 from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
@@ -44,6 +43,8 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     machine = machines[0] if len(machines) == 1 else None
     if not surveys:
         return WheelCpu(arch=machine)
+    from rekindle.inspect.cpus import beyond, oldest, runs_from
+
     follow_calls(surveys)
     _set_aside_copies(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)

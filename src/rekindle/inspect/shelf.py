@@ -5,16 +5,18 @@ Nothing is unpacked under a name of the archive's choosing: each wheel is copied
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-import tarfile
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from rekindle.errors import BadInput
 from rekindle.inspect.reader import WheelSource
+
+if TYPE_CHECKING:
+    import tarfile
 
 MOST_WHEELS = 5000
 MOST_MEMBERS = 200_000
@@ -27,6 +29,12 @@ def holds_wheels(path: Path) -> bool:
         return any(path.glob("*.whl"))
     if not path.is_file() or path.suffix.lower() == ".whl":
         return False
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        if file.read(4)[:2] in (b"\x7fE", b"MZ"):
+            return False
+    import tarfile
+    import zipfile
+
     try:
         if zipfile.is_zipfile(path):
             with zipfile.ZipFile(path) as archive:
@@ -56,6 +64,9 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
         for one in sorted(path.glob("*.whl"))[:MOST_WHEELS]:
             yield one.name, _open(one, one.name)
         return
+    import tarfile
+    import zipfile
+
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
         place = Path(folder) / "wheel.whl"
         for number, (name, stream) in enumerate(_stored(path)):
@@ -75,6 +86,9 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
 
 
 def _stored(path: Path) -> Iterator[tuple[str, BinaryIO]]:
+    import tarfile
+    import zipfile
+
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             for info in archive.infolist():

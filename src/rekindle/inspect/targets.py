@@ -7,12 +7,15 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rekindle.errors import BadInput
-from rekindle.inspect.published import Places, find_wheels, is_linked, open_wheel
 from rekindle.inspect.reader import DirectorySource, Source, open_local
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding
+
+if TYPE_CHECKING:
+    from rekindle.inspect.published import Places
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -49,6 +52,9 @@ def open_target(
             return
         if interpreter:
             raise BadInput(f"{target} is not installed in {interpreter}", remedy=f"{interpreter} -m pip list")
+    # What reads an index takes longer to load than a library takes to read.
+    from rekindle.inspect.published import find_wheels, is_linked, open_wheel
+
     where = places()
     progress.stage("looking up", target)
     wheel = find_wheels(target, where, python=python, platform=platform)[0]

@@ -1,0 +1,150 @@
+"""Dispatched, unconditional or cannot be told: the statistics, the walk and the sums behind the three answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rekindle.formats import x86
+from rekindle.inspect.baseline import FEW, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
+from rekindle.inspect.branches import Roads
+from rekindle.inspect.cpu import join_cpu
+from rekindle.inspect.cpu_survey import CpuSurvey
+from rekindle.inspect.cpus import beyond, runs_from
+from rekindle.inspect.isa_exposure import Exposed, Exposure
+from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to
+
+COUNT = WINDOWS * PER_WINDOW
+SIZE = np.full(COUNT, LEAST_BYTES, np.int64)
+NONE = np.zeros(0, np.int64)
+
+
+def in_windows(count: int, *isa: str) -> dict[int, list[str]]:
+    """One function with these sets in each of the first ``count`` windows."""
+    return {window * PER_WINDOW + 1: list(isa) for window in range(count)}
+
+
+@pytest.mark.parametrize(
+    ("windows", "everywhere", "few"),
+    [
+        (int(WINDOWS * MANY) + 1, True, False),
+        (int(WINDOWS * MANY), False, False),
+        (int(WINDOWS * FEW), False, True),
+        (int(WINDOWS * FEW) + 1, False, False),
+    ],
+)
+def test_how_far_it_is_spread(windows: int, everywhere: bool, few: bool) -> None:
+    found = spread_of(in_windows(windows, "sse4.1"), SIZE, NONE)
+    assert ("sse4.1" in found.everywhere, "sse4.1" in found.few) == (everywhere, few)
+
+
+def test_avx_beside_the_older_encoding_is_not_everywhere() -> None:
+    uses = in_windows(WINDOWS, "avx", "avx2")
+    assert spread_of(uses, SIZE, NONE).everywhere == {"avx", "avx2"}
+    plain = np.array([number + 1 for number in uses], np.int64)
+    assert not spread_of(uses, SIZE, plain).everywhere
+    # The same function may have both encodings: that is no sign of other files.
+    assert spread_of(uses, SIZE, np.array(sorted(uses), np.int64)).everywhere == {"avx", "avx2"}
+
+
+def test_bit_instructions_without_avx_are_copies_wherever_they_lie() -> None:
+    uses = in_windows(WINDOWS // 2, "bmi2")
+    assert spread_of(uses, SIZE, NONE).few == {"bmi2"}
+    more = {number + 2: ["avx"] for number in in_windows(int(WINDOWS * FEW) + 1, "avx")}
+    assert "bmi2" not in spread_of(uses | more, SIZE, NONE).few
+
+
+def test_little_code_says_nothing() -> None:
+    found = spread_of({1: ["sse4.1"]}, SIZE[: PER_WINDOW * 4 - 1], NONE)
+    assert not found.everywhere
+    assert not found.few
+    assert spread_of({}, SIZE[:0], NONE).few == frozenset()
+
+
+def edges(*pairs: tuple[int, int]) -> Edges:
+    rows = np.array(pairs, np.int64).reshape(-1, 2)
+    return Edges(rows[:, 0], rows[:, 1])
+
+
+def test_a_question_on_the_way_stops_the_walk() -> None:
+    graph = edges((0, 1), (1, 2), (0, 3), (3, 4), (4, 0))
+    blocked = np.array([False, True, False, False, False])
+    parent = graph.walk(np.array([0]), blocked)
+    assert parent.tolist() == [ROOT, 0, UNREACHED, 0, 3]
+    assert chain_to(4, parent) == [3, 0]
+    assert chain_to(2, parent) == []
+    assert graph.of(0) == [1, 3]
+
+
+def roads(code: str) -> Roads:
+    """A function at 0x1000 from its bytes in hexadecimal."""
+    raw = np.frombuffer(bytes.fromhex(code), np.uint8)
+    length, _ = x86.decode(raw)
+    at, out = 0, []
+    while at < len(raw):
+        out.append(at)
+        at += int(length[at])
+    return Roads(np.concatenate([raw, np.zeros(32, np.uint8)]), np.array(out, np.int64), 0x1000, 0x1000 + len(raw))
+
+
+# test edi, edi; je +5; call 0x2000; ret | call 0x3000; ret
+CHOICE = "85ff 7406 e8f70f0000 c3 e8f11f0000 c3"
+
+
+def test_a_test_between_two_calls() -> None:
+    found = roads(CHOICE)
+    [(one, [other]), (_, [back])] = found.rivals.items()
+    assert {one, other} == {0x2000, 0x3000}
+    assert back == one
+    assert not found.unavoidable(0x2000)
+    assert not found.unavoidable(0x3000)
+
+
+def test_a_call_on_every_road() -> None:
+    # test edi, edi; je over a nop; call 0x2000; ret
+    found = roads("85ff 7401 90 e8f60f0000 c3")
+    assert found.unavoidable(0x2000)
+    assert not found.rivals
+    # The same with a return before the call.
+    assert not roads("85ff 7401 c3 e8f60f0000 c3").unavoidable(0x2000)
+    # A jump out of the function is a call as well.
+    assert roads("e9fb0f0000").unavoidable(0x2000)
+    assert not roads("ffe0").unavoidable(0x2000)
+
+
+def survey(**lists: list[Exposed]) -> CpuSurvey:
+    return CpuSurvey("a.so", "x86_64", Exposure(functions=9, **lists))  # type: ignore[arg-type]
+
+
+def exposed(*isa: str) -> Exposed:
+    return Exposed(1, "f", "", 0x10, isa, (), "called")
+
+
+def test_what_cannot_be_told_takes_the_verdict_away() -> None:
+    cpu = join_cpu([survey(unconditional=[exposed("sse4.1")], untold=[exposed("avx2")])], ["x86_64"])
+    assert cpu.runs_from is None
+    assert cpu.at_least == "x86-64-v2"
+    assert [use.isa for use in cpu.untold] == ["avx2"]
+
+
+def test_a_doubt_below_what_is_required_anyway_is_none() -> None:
+    cpu = join_cpu([survey(unconditional=[exposed("sse4.1")], untold=[exposed("popcnt", "ssse3")])], ["x86_64"])
+    assert cpu.runs_from == "x86-64-v2"
+    assert not cpu.untold
+
+
+def test_less_than_a_level_is_named_by_its_first_processor() -> None:
+    assert runs_from(["sse3"], "x86_64") == "nocona"
+    assert runs_from(["ssse3"], "x86_64") == "core2"
+    assert runs_from(["sse4.1"], "x86_64") == "x86-64-v2"
+    assert runs_from([], "x86_64") == "x86-64"
+    assert beyond(["ssse3", "avx"], "core2", "x86_64") == {"avx"}
+    assert beyond(["lse"], "armv8-a+lse", "aarch64") == frozenset()
+
+
+@pytest.mark.parametrize(("beside", "level"), [("fuzz.cpython-311.so", "x86-64"), ("other.so", "x86-64-v3")])
+def test_a_library_chosen_by_its_name(beside: str, level: str) -> None:
+    copy = CpuSurvey("a/fuzz_avx2.cpython-311.so", "x86_64", Exposure(unconditional=[exposed("avx2")]))
+    cpu = join_cpu([copy, CpuSurvey("a/" + beside, "x86_64", Exposure())], ["x86_64"])
+    assert cpu.runs_from == level
+    assert bool(cpu.dispatched) == (level == "x86-64")
