@@ -160,6 +160,8 @@ def _cpu(
         seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if seen.kind != "no":
             return [verdict("cpu", "partly", "cpu-places", f"{short}; as a whole: {seen.text}", remedy)]
+    if report.name not in (None, "torch"):
+        return [verdict("cpu", "no", found.code, text, "take an older release, or build it on this machine")]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]
 
 
@@ -182,7 +184,8 @@ def _libc(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         return []
     remedy = None
     if found.kind == "no":
-        remedy = "take an older torch, a container, or build on this machine"
+        what = "torch" if report.name in (None, "torch") else "release"
+        remedy = f"take an older {what}, a container, or build on this machine"
         if found.code == "libc-musl":
             remedy = "use a container or a distribution with glibc (Debian, Ubuntu, Fedora)"
     return [verdict("libc", found.kind, found.code, found.text, remedy)]
