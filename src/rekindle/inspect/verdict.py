@@ -133,8 +133,8 @@ def _cpu(
     tried = kept is not None and (kept.crash or kept.verdict == "proven")
     if doubtful and found.kind != "no" and not tried:
         text = f"{who} lacks {', '.join(doubtful)}; whether the code uses it there cannot be told from the file"
-        remedy = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
-        return [verdict("cpu", "unknown", "cpu-cannot-tell", text, remedy)]
+        proof = f"rekindle verify --cpu {machine.cpu.microarchitecture or 'NAME'}"
+        return [verdict("cpu", "unknown", "cpu-cannot-tell", text, proof)]
     if found.kind == "unknown":
         return [verdict("cpu", "unknown", found.code, f"the code runs from {_from(cpu)}; {found.text}")]
     if found.kind == "yes":
