@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,19 @@ def in_process(*args: str) -> tuple[int, str]:
         code = main(args)
     said.flush()
     return code, said.buffer.getvalue().decode("utf-8", "replace")
+
+
+def limited(*argv: str, cpu_seconds: int = 5, address_space: int = 1100 << 20) -> subprocess.CompletedProcess[str]:
+    """Under hard limits of processor time and address space: what passes them is killed, and that is a failure.
+
+    The interpreter, our imports and numpy map about 500 MB of address space before anything is read.
+    """
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
+        resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+
+    return subprocess.run(
+        [sys.executable, "-m", "rekindle", *argv], preexec_fn=limit, capture_output=True, text=True, errors="replace",
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip

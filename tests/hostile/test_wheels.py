@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import wheels
-from canary import in_process
+from canary import in_process, limited
 
-# The interpreter, our imports and numpy map about 500 MB of address space before anything is read.
-ADDRESS_SPACE = 1100 << 20
-CPU_SECONDS = 15
 FAST = ("inspect", "index add")
 
 
@@ -26,19 +20,6 @@ def verbs(wheel: Path, tmp_path: Path) -> dict[str, tuple[str, ...]]:
         "index add": ("index", "add", str(wheel), "--root", str(tmp_path / "house"), "-q"),
         "verify": ("verify", "--wheel", str(wheel), "-q"),
     }
-
-
-def limited(*argv: str) -> subprocess.CompletedProcess[str]:
-    """Under hard limits of processor time and address space: what passes them is killed, and that is a failure."""
-
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
-
-    return subprocess.run(
-        [sys.executable, "-m", "rekindle", *argv], preexec_fn=limit, capture_output=True, text=True, errors="replace",
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", wheels.COSTLY)

@@ -150,9 +150,10 @@ set(CMAKE_USER_MAKE_RULES_OVERRIDE_CUDA "${CMAKE_BINARY_DIR}/rekindle-cuda-names
 def prefix_map(root: Path) -> str | None:
     """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
 
-    None where the path has spaces: gcc's driver cuts the flag there, quoted or not.
+    None where the place has letters that CMake, its lists or the flag itself give a meaning to. Spaces are none of them
+    (gcc 12 and clang 15 take the flag whole).
     """
-    if any(char.isspace() or char in "'\"\\$;" for char in str(root)):
+    if any(not char.isprintable() or char in '"\\$;<>=' for char in str(root)):
         return None
     return f"-ffile-prefix-map={root}=."
 
@@ -171,7 +172,8 @@ def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *,
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
     if flag:
         lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
-    if flag and steady_cuda:
+    # nvcc hands on what stands after -Xcompiler in pieces: at commas by its manual, at spaces by its shell.
+    if flag and steady_cuda and not any(char in " ,'" for char in flag):
         lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler={flag}>")')
         lines.append(_STEADY_NAMES)
     return "\n".join(lines) + "\n"

@@ -64,6 +64,21 @@ def refuse_unready(checks: Sequence[Check]) -> None:
     raise NotReady(f"this machine is not ready for the build: {said}", remedy="\n".join(fixes) or None)
 
 
+# CMake expands $ and ends lists at ;, ninja expands $, and PATH ends at :. Quotes and backslashes end strings in both.
+MEANINGFUL = '$;:"\\'
+
+
+def _place(host: Host, asked: Asked) -> Iterator[Check]:
+    """A path that some tool on the way reads otherwise than it is written ends in an error nobody understands."""
+    letters = [letter for letter in MEANINGFUL if letter in str(asked.place)]
+    if letters and host.system != "windows":
+        raise BadInput(
+            f"the path {asked.place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else",
+            remedy="use a workspace and a source folder without such letters (spaces and umlauts are fine)",
+        )
+    yield from ()
+
+
 def _compilers(host: Host, asked: Asked) -> Iterator[Check]:
     plan = asked.plan
     assert plan.build is not None
@@ -175,6 +190,7 @@ def _check(name: str, status: str, found: str, *, want: str | None = None, fix: 
 
 Question = Callable[[Host, Asked], Iterator[Check]]
 _QUESTIONS: tuple[tuple[str, Question], ...] = (
+    ("place", _place),
     ("compiler", _compilers),
     ("cmake", _cmake),
     ("ninja", _ninja),

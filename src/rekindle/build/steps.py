@@ -53,7 +53,8 @@ def environment(
         work.note(f"this tree takes no CMake settings: {', '.join(sorted(env.cache_settings))} left out")
     if flag and work.front.kind != "scikit":
         # For what setuptools compiles itself; CMake is configured without it.
-        env.after_configure["CFLAGS"] = f"{env.chosen.get('CFLAGS', '')} {flag}".strip()
+        quoted = f'"{flag}"' if any(char in " '" for char in flag) else flag
+        env.after_configure["CFLAGS"] = f"{env.chosen.get('CFLAGS', '')} {quoted}".strip()
     return env
 
 

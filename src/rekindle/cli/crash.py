@@ -28,7 +28,7 @@ def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
     # It is meant to be posted: nobody's name, no token that stood on the command line.
     text = redacted(text)
     with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", prefix="rekindle-crash-", suffix=".md", delete=False
+        "w", encoding="utf-8", errors="backslashreplace", prefix="rekindle-crash-", suffix=".md", delete=False
     ) as file:
         file.write(text)
     return Path(file.name)

@@ -16,8 +16,10 @@ MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64", 0x14C: "x86", 0xA641: "arm64ec"
 EXPORT, IMPORT, EXCEPTION, LOAD_CONFIG, DELAY_IMPORT = 0, 1, 3, 10, 13
 EXECUTE, WRITE = 0x20000000, 0x80000000
 MAX_IMPORTS = 4096
-MAX_EXPORTS = 1 << 20
+MAX_EXPORTS = 1 << 18
 MAX_IMPORTED = 1 << 18
+# Windows itself loads no image with more than 96 sections.
+MAX_SECTIONS = 96
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,21 @@ class PeSection:
     offset: int
     size: int
     flags: int
+
+
+class _Names:
+    """The names of one table. Together they cannot be longer than the file, unless one is named over and over."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._left = view.size
+
+    def text(self, offset: int) -> str:
+        name = self._view.text(offset)
+        self._left -= len(name)
+        if self._left < 0:
+            raise Malformed(f"{self._view.what} repeats its names until they are longer than the file")
+        return name
 
 
 def is_pe(head: bytes) -> bool:
@@ -45,6 +62,8 @@ class Pe:
             raise Malformed(f"{what} is a DOS program or damaged: no PE header at offset {start}")
         machine, count, _, _, _, optional, _ = view.unpack("<HHIIIHH", start + 4)
         self.machine = MACHINES.get(machine, f"machine {machine:#x}")
+        if count > MAX_SECTIONS:
+            raise Malformed(f"{what} has {count} sections; Windows loads at most {MAX_SECTIONS}")
         header = start + 24
         if view.number("<H", header) != 0x20B:
             raise Malformed(f"{what} is a 32-bit Windows library; only 64-bit ones are read")
@@ -87,6 +106,7 @@ class Pe:
         if found is None:
             return ()
         out: list[str] = []
+        names = _Names(self.view)
         for i in range(MAX_IMPORTS):
             row = self.view.unpack(f"<{step // 4}I", found[0] + i * step)
             if not row[field] or not any(row[:blank]):
@@ -96,7 +116,7 @@ class Pe:
             offset = self.offset_of(address)
             if offset is None:
                 raise Malformed(f"{self.view.what}: the name of import {i} lies outside the file")
-            out.append(self.view.text(offset))
+            out.append(names.text(offset))
         raise Malformed(f"{self.view.what} imports from more than {MAX_IMPORTS} libraries")
 
     @functools.cached_property
@@ -124,21 +144,24 @@ class Pe:
         listed where the file has no bytes (packers do that)."""
         found = self.directory(IMPORT)
         out: dict[int, tuple[str, str]] = {}
+        # Of all libraries together: several may point at one and the same list.
+        left, names = MAX_IMPORTED + 1, _Names(self.view)
         for i, library in enumerate(self.needed):
             assert found is not None
             lookup, _, _, _, slots = self.view.unpack("<5I", found[0] + 20 * i)
             at = self.offset_of(lookup or slots)
             if at is None:
                 continue
-            for row in range(MAX_IMPORTED):
+            for row in range(MAX_IMPORTED + 1):
                 value = self.view.number("<Q", at + 8 * row)
                 if not value:
                     break
+                left -= 1
+                if not left:
+                    raise Malformed(f"{self.view.what} imports more than {MAX_IMPORTED} functions")
                 name = None if value >> 63 else self.offset_of((value & 0x7FFFFFFF) + 2)
                 if name is not None:
-                    out[slots + 8 * row] = (library, self.view.text(name))
-            if len(out) > MAX_IMPORTED:
-                raise Malformed(f"{self.view.what} imports more than {MAX_IMPORTED} functions")
+                    out[slots + 8 * row] = (library, names.text(name))
         return out
 
     @functools.cached_property
@@ -155,9 +178,10 @@ class Pe:
         if names > MAX_EXPORTS or None in at:
             raise Malformed(f"{self.view.what}: its export table cannot be")
         out = []
+        table = _Names(self.view)
         for i in range(names):
             ordinal = self.view.number("<H", at[2] + 2 * i)  # type: ignore[operator]
             name = self.offset_of(self.view.number("<I", at[1] + 4 * i))  # type: ignore[operator]
             if ordinal < count and name is not None:
-                out.append((self.view.number("<I", at[0] + 4 * ordinal), self.view.text(name)))  # type: ignore[operator]
+                out.append((self.view.number("<I", at[0] + 4 * ordinal), table.text(name)))  # type: ignore[operator]
         return tuple(out)

@@ -23,6 +23,18 @@ from rekindle.host.places import note_made
 class Workspace:
     root: Path
 
+    def __post_init__(self) -> None:
+        """Its name stands in documents, logs and commands: it must be text, on one line."""
+        name = str(self.root)
+        if any(
+            not char.isprintable() and (ord(char) < 0x20 or 0xD800 <= ord(char) < 0xE000 or char == "\x7f")
+            for char in name
+        ):
+            raise BadInput(
+                f"{name!r} cannot be a workspace: its name holds letters that are no text",
+                remedy="give a directory with a plain name with --workspace DIR",
+            )
+
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"

@@ -63,8 +63,20 @@ def _from_json(kind: type, value: Any) -> Any:
 
 def encode(document: Any, *, indent: int = 2) -> bytes:
     """The JSON form of a document, ending in a newline."""
-    raw = msgspec.json.encode(document, enc_hook=_to_json)
+    try:
+        raw = msgspec.json.encode(document, enc_hook=_to_json)
+    except UnicodeEncodeError:
+        # A file name that is no text in this locale: shown by its bytes, as everywhere else.
+        raw = msgspec.json.encode(_as_text(msgspec.to_builtins(document, enc_hook=_to_json)))
     return msgspec.json.format(raw, indent=indent) + b"\n"
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_as_text(name): _as_text(one) for name, one in value.items()}
+    return [_as_text(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def decode(raw: bytes, kind: type[D], *, origin: str = "input") -> D:
