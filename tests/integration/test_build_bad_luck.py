@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +83,9 @@ def test_spaces_and_other_letters_all_the_way_to_the_wheel(tmp_path: Path) -> No
     assert done.returncode == 0, done.stderr[-3000:]
     (wheel,) = (root.parent / "mein Platz/wheels").glob("*.whl")
     assert f"--wheel '{wheel}'" in done.stdout, "a command to copy must survive the shell"
+    with zipfile.ZipFile(wheel) as archive:
+        told = [name for name in archive.namelist() if "Söhne".encode() in archive.read(name)]
+    assert told == [], "where it was built is nobody's business, and the same source gives the same bytes"
 
 
 @needs.tool("mount", "umount")

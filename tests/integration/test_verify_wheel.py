@@ -52,7 +52,7 @@ def test_a_wheel_is_installed_tried_and_thrown_away(
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
     monkeypatch.setattr("tempfile.tempdir", None)
-    report = api.verify(wheel=wheel(tmp_path / "räder hier"), dependencies=False)
+    report = api.verify(wheel=wheel(tmp_path / "räder #1 @hier, 100% & so"), dependencies=False)
     assert report.good and report.environment["spark"] == "0.3.0"
     assert list(place.iterdir()) == [], "the environment is gone"
 

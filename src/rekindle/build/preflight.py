@@ -64,8 +64,8 @@ def refuse_unready(checks: Sequence[Check]) -> None:
     raise NotReady(f"this machine is not ready for the build: {said}", remedy="\n".join(fixes) or None)
 
 
-# CMake expands $ and ends lists at ;, ninja expands $, and PATH ends at :. Quotes and backslashes end strings in both.
-MEANINGFUL = '$;:"\\'
+# CMake expands $ and <>, and ends lists at ;, ninja expands $, and PATH ends at :. Quotes and backslashes end strings.
+MEANINGFUL = '$;:"\\<>'
 
 
 def _place(host: Host, asked: Asked) -> Iterator[Check]:

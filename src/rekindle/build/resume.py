@@ -6,6 +6,7 @@ empty though the log says it is done; and files from the future (a clock that ju
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import time
@@ -18,6 +19,9 @@ from rekindle.host.files import write_atomically
 FUTURE_SECONDS = 120.0
 MIN_FREE_BYTES = 1 << 30
 START_FREE_BYTES = 2 << 30
+# A torch build makes some 30,000 files, a companion's a few hundred.
+MIN_FREE_FILES = 50
+START_FREE_FILES = 300
 _OF_PYTHON = re.compile(
     r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
 )
@@ -87,6 +91,14 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
+def free_files(path: Path) -> int | None:
+    """How many more files fit, whatever their size; None where the file system sets no number."""
+    if not hasattr(os, "statvfs"):
+        return None
+    state = os.statvfs(path)
+    return state.f_favail if state.f_files else None
+
+
 def refuse_full_disk(build_tree: Path, wanted_gib: float | None, *, fresh: bool) -> str | None:
     """Stop before anything starts where it cannot end; otherwise a note where it may be close."""
     free = free_bytes(build_tree.parent)
@@ -94,6 +106,12 @@ def refuse_full_disk(build_tree: Path, wanted_gib: float | None, *, fresh: bool)
         raise BadInput(
             f"only {free / 2**30:.1f} GiB are free where {build_tree} lies",
             remedy="free some space, or build on another disk",
+        )
+    files = free_files(build_tree.parent)
+    if files is not None and files < START_FREE_FILES:
+        raise BadInput(
+            f"only {files} more files fit on the disk of {build_tree}, however small (inodes)",
+            remedy="'df -i' shows it; delete many small files, or build on another disk",
         )
     if fresh and wanted_gib and free < wanted_gib * 2**30:
         return f"the plan expects {wanted_gib:.0f} GiB of disk and {free / 2**30:.0f} GiB are free"
@@ -107,4 +125,10 @@ def stop_before_full(build_tree: Path) -> None:
         raise Interrupted(
             f"stopped: only {free / 2**20:.0f} MiB are left on the disk of {build_tree}",
             remedy="free some space; the same command continues",
+        )
+    files = free_files(build_tree)
+    if files is not None and files < MIN_FREE_FILES:
+        raise Interrupted(
+            f"stopped: only {files} more files fit on the disk of {build_tree}, however small (inodes)",
+            remedy="delete many small files ('df -i'); the same command continues",
         )

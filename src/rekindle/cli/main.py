@@ -112,6 +112,9 @@ def _of_the_system(error: OSError) -> int | None:
     import errno
 
     words = error.strerror or str(error)
+    if "No usable temporary directory" in words:
+        _complain("there is no place for temporary files: none of the usual ones can be written", "set TMPDIR to one")
+        return Exit.USAGE
     where = f" ({error.filename})" if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         _complain(f"the disk is full{where}: {words}", "make room; the same command continues")

@@ -66,7 +66,7 @@ def make_environment(
     _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
     python = python_of(folder)
     progress.stage("installing", subject.path.name)
-    wanted = [str(subject.path), *(extra if dependencies else ())]
+    wanted = [subject.path.as_uri(), *(extra if dependencies else ())]
     options = [option for place in find_links for option in ("--find-links", place)]
     if not dependencies:
         options.append("--no-deps")
