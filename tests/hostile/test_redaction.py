@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ KINDS = [
     ("GET /x?token=abcdef123&y=1", "abcdef123"),
     ("https://s3/x?X-Amz-Signature=fe5f80f77d5fa3beca038a248ff027d0", "fe5f80"),
     ("password: hunter2", "hunter2"),
+    (r"{\"msg\": \"token=abc987xyz\"}", "abc987xyz"),
     ("PIP_PASSWORD='hunter2'", "hunter2"),
     ('{"api_key": "abc123def"}', "abc123def"),
     ("tool --password hunter2 --x", "hunter2"),
@@ -105,3 +107,47 @@ def test_a_crash_report_tells_no_token_of_the_command_line() -> None:
 def test_an_endless_line_comes_out_as_it_was(line: str) -> None:
     # Anything worse than linear would take minutes here.
     assert len(ME.text(line)) <= len(line)
+
+
+# What a page leaves in: paths and names, since it holds commands to copy.
+PERSONAL = ("mathilde", "Mathilde", "nebula7")
+
+
+def test_no_secret_comes_onto_a_page(tmp_path: Path) -> None:
+    from rekindle.build.report import write_report
+    from rekindle.model.build import BuildFailure, BuildResult
+    from rekindle.model.journey import Journey, Leg
+    from rekindle.model.matrix import Attempt, CellRow, CellState, MatrixStatus
+    from rekindle.model.plan import Plan
+    from rekindle.render.journey_html import render_journey_html
+    from rekindle.render.matrix_html import render_matrix_html
+
+    kinds = [(text, secret) for text, secret in KINDS if secret not in PERSONAL]
+    texts = tuple(text for text, _ in kinds)
+    named = dict(text.split("=", 1) for text in texts if text.partition("=")[0].isupper())
+    text, plan = "\n".join(texts), Plan(answer="build")
+    failure = BuildFailure(project="torch", phase="compile", message=text, command=text, error=texts)
+    legs = (Leg(name="build", status="failed", detail=text),)
+    journey = Journey(
+        goal="x", arrived=False, verdict=text, workspace="/w", legs=legs, machine=text, plan=plan, failure=failure
+    )
+    pages = [render_journey_html(journey)]
+    tries = (Attempt(number=1, started=0.0, host="h", failure="compile", message=text),)
+    state = CellState(id="c", stage="failed", attempts=tries, diagnosis=text)
+    row = CellRow(cell="c", name="torch-2.6.0-py3.11", state=state, rebuild=True, because=text)
+    pages.append(render_matrix_html(MatrixStatus(root="/m", rows=(row,))))
+    settings = {name: value.strip("'") for name, value in named.items()}
+    result = BuildResult(
+        project="torch", wheel="", wheel_sha256="", plan_digest="", plan=plan, environment=settings, notes=texts
+    )
+    write_report(tmp_path / "r.html", result, tmp_path, [], None)
+    pages.append((tmp_path / "r.html").read_text(encoding="utf-8"))
+    for page in map(html.unescape, pages):
+        assert [secret for _, secret in kinds if secret in page] == []
+
+
+def test_a_page_keeps_what_is_compared_and_copied() -> None:
+    from rekindle.host.redact import without_secrets
+
+    for text in ("a" * 64, "source /home/mathilde/env/bin/activate", *KEPT):
+        assert without_secrets(text) == text

@@ -13,6 +13,7 @@ from rekindle.build.governor import Sample
 from rekindle.build.history import Learnt, kind_of
 from rekindle.formats.ninja_log import Edge, read_ninja_log
 from rekindle.host.files import write_atomically
+from rekindle.host.redact import without_secrets
 from rekindle.model.build import BuildResult
 
 WIDTH = 1100
@@ -51,6 +52,7 @@ def write_report(
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=without_secrets,
     )
     text = template.render(
         result=result,
@@ -66,7 +68,11 @@ def write_report(
         seconds=sum(phase.seconds for phase in result.phases),
         duration=duration,
         gib=lambda count: f"{(count or 0) / 2**30:.2f} GiB",
-        settings=sorted(result.environment.items()),
+        # By its name too: a token alone looks like nothing.
+        settings=[
+            (name, without_secrets(f"{name}={value}").partition("=")[2])
+            for name, value in sorted(result.environment.items())
+        ],
     )
     write_atomically(path, text)
 

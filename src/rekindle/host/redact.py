@@ -40,6 +40,33 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
+# A page keeps digests and paths: it holds what to compare and the commands to copy. The rest must not be on it either.
+_ON_PAGES = _RULES[3:-1]
+
+
+def without_secrets(value: Any) -> Any:
+    """What a page shows of a value: text without tokens, passwords, addresses, serial numbers; the rest as it is.
+
+    Made to be the ``finalize`` of a template's environment, so that nothing comes onto a page past it.
+    """
+    if type(value) is not str:
+        return value
+    for pattern, new in (*SECRETS, *_ON_PAGES):
+        value = pattern.sub(new, value)
+    return value
+
+
+def all_without_secrets(value: Any) -> Any:
+    """The same for all text in lists and mappings; what a mapping calls a token is one, whatever it looks like."""
+    if isinstance(value, Mapping):
+        named = {name: f"{name}={one}" if isinstance(one, str) else one for name, one in value.items()}
+        clean = {name: all_without_secrets(one) for name, one in named.items()}
+        return {name: one.removeprefix(f"{name}=") if isinstance(one, str) else one for name, one in clean.items()}
+    if isinstance(value, list | tuple):
+        return [all_without_secrets(one) for one in value]
+    return without_secrets(value)
+
+
 class Redactor:
     """Knows who must not be named: the user, the home directory, the host."""
 

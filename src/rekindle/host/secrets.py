@@ -31,7 +31,11 @@ SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}"), r"\1 redacted"),
     (re.compile(r"(?i)\b((?:set-)?cookie\s*:\s*)\S.*"), r"\1redacted"),
-    (re.compile(rf"(?i)((?<![\w-]){_NAMED}['\"]?\s{{0,8}}(?:=|:(?!:))\s{{0,8}}['\"]?)[^\s'\",;]+"), r"\1redacted"),
+    # Quotes may be escaped: JSON inside JSON, a shell line inside a log.
+    (
+        re.compile(rf"(?i)((?<![\w-]){_NAMED}\\?['\"]?\s{{0,8}}(?:=|:(?!:))\s{{0,8}}\\?['\"]?)[^\s'\",;\\]+"),
+        r"\1redacted",
+    ),
     (re.compile(rf"(?i)(?<![\w-])(--?{_NAMED}\s+)[^\s-]\S*"), r"\1redacted"),
     (re.compile(r"(?i)\b(machine\s+\S+\s+login\s+)\S+(\s+password\s+)\S+"), r"\1redacted\2redacted"),
     (re.compile(rf"\b(?:{_PREFIXES})[-_][A-Za-z0-9_-]{{12,}}"), _TOKEN),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from rekindle.host.redact import all_without_secrets, without_secrets
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 
@@ -14,12 +16,17 @@ def render_journey_html(journey: Journey) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=without_secrets,
     )
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
     return environment.get_template("journey.html.j2").render(
         journey=journey,
         longest=longest,
         total=sum(leg.seconds for leg in journey.legs),
-        document=encode(journey).decode("utf-8"),
+        # Before it is written as JSON: behind escapes nothing is recognised.
+        document=encode(all_without_secrets(json.loads(encode(journey)))).decode("utf-8"),
     )

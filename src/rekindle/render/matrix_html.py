@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rekindle.host.redact import without_secrets
 from rekindle.model.matrix import CellRow, MatrixStatus
 from rekindle.render.build import duration, size
 
@@ -14,7 +15,11 @@ def render_matrix_html(status: MatrixStatus) -> str:
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=without_secrets,
     )
     return environment.get_template("matrix.html.j2").render(
         status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size
