@@ -17,16 +17,18 @@ from rekindle.model.machine import Machine, Os
 from rekindle.render.html import find_view, render_html
 
 ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
+MODEL = ROOM.with_name("model")
 
 
 def views_in_the_room() -> dict[str, list[str]]:
     """Document class -> the public functions of this room that show it."""
     found: dict[str, list[str]] = {}
+    parts = re.findall(r"^class (\w+)\(Part\b", "\n".join(map(Path.read_text, MODEL.glob("*.py"))), re.M)
     for path in ROOM.glob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and len(node.args.args) == 2:
                 first, second = (ast.unparse(arg.annotation) if arg.annotation else "" for arg in node.args.args)
-                if second == "Screen" and first != "object":
+                if second == "Screen" and first != "object" and first not in parts:
                     found.setdefault(first, []).append(f"{path.stem}.{node.name}")
     return found
 
