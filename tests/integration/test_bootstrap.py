@@ -123,3 +123,19 @@ def test_the_lists_fit_the_project() -> None:
         lines = (ROOT / "tools" / "locked" / name).read_text().replace("\\\n", " ").splitlines()
         unpinned = [line for line in lines[1:] if "==" not in line or "--hash=sha256:" not in line]
         assert unpinned == []
+
+
+def test_the_audit_says_what_is_known_and_what_was_not_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = importlib.util.spec_from_file_location("audit_under_test", ROOT / "tools" / "audit.py")
+    assert spec is not None and spec.loader is not None
+    audit = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(audit)
+    hole = {"name": "jinja2", "version": "3.1.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3.1.6"]}]}
+    clean = {"name": "rich", "version": "14", "vulns": []}
+    unknown = {"name": "x", "skip_reason": "not found"}
+    assert audit.judge({"dependencies": [hole, clean, unknown]}) == 1
+    assert "jinja2 3.1.0: PYSEC-1, fixed in 3.1.6" in capsys.readouterr().out
+    assert audit.judge({"dependencies": [clean, unknown]}) == 0
+    assert "1 of 2 packages asked about, 0 known holes" in capsys.readouterr().out
+    assert audit.judge({"dependencies": [unknown]}) == 0
+    assert "skipped" in capsys.readouterr().out
