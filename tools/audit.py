@@ -2,8 +2,8 @@
 
     python3 tools/audit.py             exit 0: none known, or not asked (and why); 1: some are known
 
-The database is PyPI's own (``/pypi/NAME/VERSION/json``), which mirrors of the package index rarely carry. Where it does not
-answer, nothing is installed and nothing is asked.
+The database is PyPI's own (``/pypi/NAME/VERSION/json``), which mirrors of the package index rarely carry. Where
+it does not answer, nothing is installed and nothing is asked.
 """
 
 from __future__ import annotations

@@ -276,13 +276,21 @@ class WheelZip:
             raise BadInput(f"{self.what}: RECORD gives {bare[0][:200]!r} no hash that can be read")
 
 
-def check_wheel(path: Path, *, listed: bool = True) -> WheelZip:
-    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it."""
+def check_wheel(path: Path, *, listed: bool = True, what: str | None = None) -> WheelZip:
+    """A wheel's file with everything but its contents checked: in seconds, whatever somebody put into it.
+
+    ``what``: its name for messages, where it lies under another one.
+    """
     try:
-        wheel = WheelZip(lambda: path.open("rb"), path.name)
+        wheel = WheelZip(lambda: path.open("rb"), what or path.name)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
     wheel.check_installable()
+    for name, limit in (("RECORD", MAX_RECORD), ("METADATA", MAX_HEADERS), ("WHEEL", MAX_HEADERS)):
+        # Installers read these whole.
+        for member in wheel.members.values():
+            if member.size > limit and member.name.endswith(f".dist-info/{name}"):
+                raise BadInput(f"{wheel.what}: {member.name!r} is {member.size} bytes, larger than such a file ever is")
     if listed:
         wheel.check_listed()
     return wheel

@@ -47,7 +47,7 @@ def read_wheel(path: Path, *, file: str | None = None, progress: Progress | None
     """Check a wheel whole; any fault is a :class:`BadInput` that says which member or field is wrong."""
     name = parse_name(file or path.name)
     try:
-        check_wheel(path)
+        check_wheel(path, what=file)
         with zipfile.ZipFile(path) as archive:
             return _check(archive, name, progress or Silent())
     # OSError too: offsets in a damaged directory make zipfile seek to where no file goes.
