@@ -41,7 +41,15 @@ def audit(lists: list[Path]) -> dict[str, Any]:
         venv.create(folder, with_pip=True)
         bin = Path(folder) / ("Scripts" if os.name == "nt" else "bin")
         subprocess.run([bin / "python", "-m", "pip", "install", "-q", "pip-audit"], check=True, capture_output=True)
-        argv = [bin / "pip-audit", "--format", "json", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
+        argv = [
+            str(bin / "pip-audit"),
+            "--format",
+            "json",
+            "--require-hashes",
+            "--disable-pip",
+            "--progress-spinner",
+            "off",
+        ]
         words = [word for path in lists for word in ("-r", str(path))]
         done = subprocess.run([*argv, *words], capture_output=True, text=True)
     try:
