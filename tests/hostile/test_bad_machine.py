@@ -27,19 +27,19 @@ from tiny_wheels import make_wheel
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 
 
-def spark_in(folder: Path) -> Path:
+def spark_in(folder: Path, **more: str) -> Path:
     root = folder / "spark"
     shutil.copytree(Path(rekindle.spark.__file__).parent / "tree", root)
-    settings = {"USE_HEAVY": "0", "CMAKE_POLICY_VERSION_MINIMUM": "3.5", "SPARK_OPS": "1"}
+    settings = {"USE_HEAVY": "0", "CMAKE_POLICY_VERSION_MINIMUM": "3.5", "SPARK_OPS": "1", **more}
     recipe = BuildRecipe(source="spark", env=settings, pins={"setuptools": "<74"})
     (folder / "plan.json").write_bytes(encode(Plan(answer="build", project="spark", variant="cpu", build=recipe)))
     return root
 
 
-def build(root: Path, workspace: Path, *before: str, **options: object) -> subprocess.CompletedProcess[str]:
+def build(root: Path, workspace: Path, *before: str) -> subprocess.CompletedProcess[str]:
     argv = [*before, sys.executable, "-m", "rekindle", "build", "--trust", "--plan", str(root.parent / "plan.json"),
             "--source", str(root), "--workspace", str(workspace), "--python", sys.executable]  # fmt: skip
-    return subprocess.run(argv, capture_output=True, text=True, errors="replace", **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(argv, capture_output=True, text=True, errors="replace")
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -134,7 +134,7 @@ def tight_group() -> Iterator[Path]:
 @LONG
 @needs.tool("g++")
 def test_a_control_group_at_its_limit(tight_group: Path, tmp_path: Path) -> None:
-    root = spark_in(tmp_path)
+    root = spark_in(tmp_path, USE_HEAVY="1", SPARK_HEAVY_SIZE="2000")
     join = ["sh", "-c", f'echo $$ > "{tight_group}/cgroup.procs"; exec "$@"', "sh"]
     said = one_line(build(root, tmp_path / "ws", *join))
     assert "memory" in said.lower(), said[-2000:]

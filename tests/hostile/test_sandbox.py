@@ -103,8 +103,10 @@ def _got(report: object) -> dict[str, object]:
     return dict(json.loads(found[1]))
 
 
-def _said(wheel: Path, **wishes: object) -> tuple[dict[str, object], dict[str, str]]:
-    report = api.verify(wheel=wheel, dependencies=False, **wishes)  # type: ignore[arg-type]
+def _said(
+    wheel: Path, *, gpu: bool | None = None, box: sandbox.Wish = "auto"
+) -> tuple[dict[str, object], dict[str, str]]:
+    report = api.verify(wheel=wheel, dependencies=False, gpu=gpu, sandbox=box)
     assert not report.good
     detail = next(check.detail for check in report.checks if check.id.startswith("import."))
     return _got(detail), report.environment
@@ -128,7 +130,7 @@ def test_the_same_wheel_reaches_all_of_it_where_it_is_trusted(
     """Without this the test above might pass because the spy is blind."""
     wheel = _spy(data_home, listener, monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(data_home))
-    got, about = _said(wheel, sandbox="no")
+    got, about = _said(wheel, box="no")
     assert about["sandbox"] == "none: switched off"
     assert (got["home"], got["network"], got["token"], got["parent"]) == ("s3cret", True, "hf_abc", "seen")
     assert (data_home / "canary").exists() and (data_home / "pth").exists()
