@@ -201,7 +201,25 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
 def _order(choices: BuildChoices) -> Order:
     from rekindle.build import BuildRequest, make_order
 
-    return _with_parts(make_order(BuildRequest(**choices)))
+    return _with_parts(make_order(BuildRequest(**_with_own_plan(choices))))
+
+
+def _with_own_plan(choices: BuildChoices) -> BuildChoices:
+    """An extension needs no plan by hand: the one for this machine, and for the torch it is compiled against."""
+    from pathlib import Path
+
+    from rekindle.api.plan import plan, this_machine
+    from rekindle.build.extension import find_extension, torch_in
+    from rekindle.host.workspace import workspace_at
+    from rekindle.model.plan import Wish
+
+    source = choices.get("source")
+    if choices.get("plan") is not None or not isinstance(source, Path) or find_extension(source) is None:
+        return choices
+    if workspace_at(choices.get("workspace")).plan.is_file():
+        return choices
+    torch, flavour = torch_in(choices.get("against"))
+    return {**choices, "plan": plan(this_machine(), Wish(build=True, torch=torch, variant=flavour), wheelhouses=[])}
 
 
 def _with_parts(order: Order) -> Order:

@@ -27,6 +27,7 @@ def verify(
     only: Sequence[str] = (),
     plan: Path | None = None,
     gpu: bool | None = None,
+    beside: Sequence[str] = (),
     dependencies: bool = True,
     find_links: Sequence[str] = (),
     sandbox: Wish = "auto",
@@ -37,6 +38,7 @@ def verify(
     """Prove that a wheel, or the package an interpreter has, works.
 
     ``gpu`` False claims nothing about a GPU; None asks for a kernel on one wherever the package was built for one.
+    ``beside`` are companions of an installed torch: each is imported, and one operation held against its reference.
     ``sandbox``: "auto" tries a wheel that was not built here without network and home, where bubblewrap can do that.
     """
     from rekindle.errors import BadInput
@@ -105,6 +107,7 @@ def verify(
             env=env,
             gpu=gpu,
             suspects=audit.suspects,
+            beside=beside,
             progress=listener,
         )
     if audit.place is not None and not only:

@@ -1,4 +1,4 @@
-"""torchvision and torchaudio: extensions compiled against one torch, which must be the planned one.
+"""torchvision, torchaudio and other extensions, compiled against one torch, which must be the planned one.
 
 A plan for torch is also a plan for them: the same compiler, toolkit and architectures, in the words of their own
 setup.py. The torch they are compiled against is the wheel that the workspace holds, or what the plan pins; any
@@ -8,11 +8,14 @@ other (pip would take the newest) gives libraries that do not load.
 from __future__ import annotations
 
 import json
+import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from rekindle.build.extension import SWITCHES, own_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -22,7 +25,7 @@ from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
-COMPANIONS = ("torchvision", "torchaudio")
+_NOT_EXTENSIONS = ("torch", "spark")
 # What a plan for torch says that also counts for its companions; the rest are switches of torch's own CMake.
 _KEPT = (
     "CC", "CXX", "CUDAHOSTCXX", "CUDA_HOME", "CUDA_PATH", "CUDACXX", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "PATH",
@@ -57,15 +60,24 @@ _PROBE = (
 )
 
 
+def compiles_against_torch(project: str) -> bool:
+    """torchvision, torchaudio and every other extension; not torch itself."""
+    return project not in _NOT_EXTENSIONS
+
+
 def plan_for(plan: Plan, tree: SourceTree) -> Plan:
-    """The same plan, said for a companion's tree; other plans as they are."""
-    if tree.project not in COMPANIONS or plan.project != "torch" or plan.build is None:
+    """The same plan, said for the tree of a companion or of any extension; other plans as they are."""
+    if not compiles_against_torch(tree.project) or plan.project != "torch" or plan.build is None:
         return plan
     _refuse_other_release(plan, tree)
     kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
-    own = _OWN[tree.project]
+    own = _OWN.get(tree.project, ())
     env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
-    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **_SWITCHES[tree.project][kind]}
+    switches = _SWITCHES.get(tree.project, SWITCHES)[kind]
+    known = own_settings(tree.project, tree.version, plan, _platform())
+    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **switches, **known}
+    if plan.cuda and plan.arch_list:
+        env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))
     if plan.torch:
         # Both write it into their metadata; another torch would not load them.
         env["PYTORCH_VERSION"] = plan.torch.split("+")[0]
@@ -80,6 +92,12 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         memory_gib=plan.build.memory_gib,
     )
     return msgspec.structs.replace(plan, project=tree.project, build=recipe)
+
+
+def _platform() -> str:
+    if sys.platform == "win32":
+        return "windows"
+    return "linux_aarch64" if platform.machine().lower() in ("aarch64", "arm64") else "linux_x86_64"
 
 
 def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:

@@ -13,7 +13,7 @@ import msgspec
 
 from rekindle.build import finish, state, steps, tools
 from rekindle.build.clean import clean
-from rekindle.build.companion import COMPANIONS, check_torch, plan_for, torch_requirement, with_settings
+from rekindle.build.companion import check_torch, compiles_against_torch, plan_for, torch_requirement, with_settings
 from rekindle.build.inputs import check_inputs
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
@@ -111,7 +111,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     )
     refuse_unready(preflight(work.host, asked))
     torch = None
-    if plan.project in COMPANIONS and not options.as_is:
+    if compiles_against_torch(plan.project) and not options.as_is:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
     if options.launcher:
         work.launcher = find_launcher(work.host, options.launcher, settings, work.front.root, work.workspace.logs)
@@ -128,7 +128,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         target = _target_python(work, interpreter, torch)
         if "cmake" in plan.build.pins and not (options.cmake or options.as_is):
             cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
-        if plan.project in COMPANIONS:
+        if compiles_against_torch(plan.project):
             work.facts = (check_torch(work.host, target, plan),)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.build.extension import find_extension
 from rekindle.build.foreign import check_names
 from rekindle.build.options import LAUNCHERS, BuildOptions, memory_budget
 from rekindle.errors import BadInput
@@ -103,9 +104,11 @@ def project_of(root: Path) -> str:
         # torchaudio moved its package into src/ with 2.1.
         if any((root / folder / project / "__init__.py").is_file() for folder in (".", "src")):
             return project
+    if (extension := find_extension(root)) is not None:
+        return extension.name
     raise BadInput(
-        f"{root} is no tree of torch, torchvision, torchaudio or spark",
-        remedy="give the root of the tree with --source, or say what it is with --project",
+        f"{root} is no tree of torch, torchvision, torchaudio or spark, and nothing in it compiles against torch",
+        remedy="give the root of a tree whose setup.py uses torch.utils.cpp_extension or whose CMake finds Torch",
     )
 
 
@@ -113,4 +116,5 @@ def version_of(root: Path) -> str:
     try:
         return (root / "version.txt").read_text(encoding="utf-8").strip()[:80] or "0"
     except OSError:
-        return "0"
+        extension = find_extension(root)
+        return extension.version if extension is not None else "0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from rekindle.build.companion import plan_for
+from rekindle.build.companion import compiles_against_torch, plan_for
 from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.launchers import before_each_compiler
@@ -33,6 +33,9 @@ def render_script(order: Order) -> BuildScript:
         project=tree.project,
     )
     wanted = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
+    if compiles_against_torch(plan.project):
+        torch = order.options.against or (f"torch=={plan.torch}" if plan.torch else "torch")
+        wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
     lines = [
         "#!/bin/sh",

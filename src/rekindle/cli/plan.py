@@ -56,14 +56,17 @@ def add_origin(group: argparse._ActionsContainer) -> None:
     )
 
 
-def add_beside(group: argparse._ActionsContainer) -> None:
+def add_beside(
+    group: argparse._ActionsContainer,
+    what: str = "companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
+) -> None:
     group.add_argument(
         "--with",
         action="append",
         default=[],
         dest="beside",
         metavar="PACKAGES",
-        help="companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
+        help=what,
     )
 
 

@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from rekindle.cli.plan import add_origin, add_settings, read_settings
+from rekindle.cli.plan import add_beside, add_origin, add_settings, read_beside, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
 
@@ -19,6 +19,7 @@ EXAMPLES = """examples:
   rekindle up                          plan, ask, go
   rekindle up --dry-run                only say what would be done
   rekindle up --yes --torch 2.7.1      a certain release, without asking
+  rekindle up --with bitsandbytes,torchao  with companions that cannot replace it
   rekindle up --python 3.12 --venv .venv   into an environment made for it
   rekindle up --python ~/venv/bin/python   into an environment that exists
   rekindle up --offline --find-links ./wheels   from wheels fetched elsewhere
@@ -31,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     parser.add_argument("--build", action="store_true", help="insist on a source build")
+    add_beside(parser)
     add_origin(parser)
     add_settings(parser)
     parser.add_argument(
@@ -89,7 +91,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     settings = read_settings(args.settings)
     journey = api.up(
-        Wish(torch=args.torch, variant=args.variant, build=args.build, origin=args.origin, settings=settings),
+        Wish(
+            torch=args.torch,
+            variant=args.variant,
+            build=args.build,
+            origin=args.origin,
+            settings=settings,
+            beside=read_beside(args.beside),
+        ),
         workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
         venv=Path(args.venv) if args.venv else None,

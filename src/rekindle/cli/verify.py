@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 
+from rekindle.cli.plan import add_beside, read_beside
 from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
 
@@ -17,6 +18,7 @@ EXAMPLES = """examples:
   rekindle verify --level full                      every check, in minutes
   rekindle verify --wheel torch-2.6.0-cp311-….whl   a wheel, in a fresh environment
   rekindle verify --wheel FILE --cpu ivybridge      the same on an emulated Xeon E5 v2
+  rekindle verify --with torchvision,bitsandbytes   and each of these does one real operation right
   rekindle verify --compare before.json after.json
   rekindle verify --claims FILE                     is the wheel what it claims to be? (signature, bytes)
 """
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
     parser.add_argument("--only", metavar="ID", action="append", default=[], help="only these checks (stars allowed)")
+    add_beside(parser, what="also prove these companions of an installed torch: import and one real operation each")
     parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
     parser.add_argument("--no-gpu", action="store_true", help="prove the CPU part alone, where no GPU is at hand")
     parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
@@ -67,6 +70,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return _claims(args, session)
     if args.wheel and args.package:
         raise BadInput("--package goes with an installed package, not with --wheel")
+    if args.beside and (args.wheel or args.events):
+        raise BadInput(
+            "--with proves companions of an installed torch", remedy="give its interpreter with --python EXE"
+        )
     report = api.verify(
         wheel=Path(args.wheel) if args.wheel else None,
         python=args.python,
@@ -78,6 +85,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         only=tuple(args.only),
         plan=Path(args.plan) if args.plan else None,
         gpu=False if args.no_gpu else None,
+        beside=read_beside(args.beside),
         dependencies=not args.no_deps,
         find_links=tuple(args.find_links),
         sandbox=args.sandbox,

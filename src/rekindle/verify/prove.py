@@ -95,9 +95,10 @@ def prove_installed(
     env: Mapping[str, str] | None = None,
     gpu: bool | None = None,
     suspects: Sequence[Suspicion] = (),
+    beside: Sequence[str] = (),
     progress: Progress,
 ) -> VerifyReport:
-    """Try the package that an interpreter already has."""
+    """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _known(package)
     path = python or host.which("python3") or host.which("python")
     if path is None:
@@ -113,7 +114,9 @@ def prove_installed(
             remedy="give the right interpreter with --python EXE, or a wheel with --wheel FILE",
         )
     progress.stage("verifying", target.subject)
-    return run_checks(target, level=level, expect=expect, only=only, suspects=suspects, progress=progress)
+    return run_checks(
+        target, level=level, expect=expect, only=only, suspects=suspects, beside=beside, progress=progress
+    )
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:

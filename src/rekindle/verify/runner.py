@@ -6,6 +6,7 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rekindle.compat.operators import Suspicion
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import Level, VerifyReport
+from rekindle.verify.beside import asked_beside
 from rekindle.verify.dialogue import Dialogue, Silence, dialogue
 from rekindle.verify.gather import Gathering
 from rekindle.verify.lent import lend_tools
@@ -34,6 +36,7 @@ def run_checks(
     expect: Mapping[str, Any] | None = None,
     only: Sequence[str] = (),
     suspects: Sequence[Suspicion] = (),
+    beside: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> VerifyReport:
     """Every check of ``level`` for the target's package, in the target's Python; then ``suspects``, which may crash."""
@@ -51,6 +54,7 @@ def run_checks(
         "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
         "operators": asked_for(suspects),
+        "beside": (companions := asked_beside(beside)),
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
         if level == "full":
@@ -59,6 +63,7 @@ def run_checks(
             if _session(target, request, gathered, Path(folder)):
                 break
     claim = gathered.claim(target.package, level, gpu=_owes_gpu(target, expect or {}), emulated=target.cpu is not None)
+    claim = replace(claim, beside=tuple(f"with.{one['name']}" for one in companions))
     seconds = time.monotonic() - started
     operators = outcomes(suspects, gathered.trials)
     return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(only), operators=operators)

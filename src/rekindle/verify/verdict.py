@@ -30,13 +30,15 @@ class Minimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one."""
+    """What a run sets out to prove. ``gpus`` is how many the package saw; ``gpu`` whether it owes us one; ``beside``
+    are the checks of companions that were asked for."""
 
     package: str
     level: Level
     gpu: bool
     gpus: int = 0
     emulated: bool = False
+    beside: tuple[str, ...] = ()
 
 
 @functools.cache
@@ -60,7 +62,7 @@ def required_checks(claim: Claim) -> tuple[str, ...]:
         # Without any GPU in sight the first one's checks are owed all the same.
         for id in [*minimum.gpu_smoke, *(minimum.gpu_full if full else ())]:
             ids += [id.replace("*", str(number)) for number in range(max(1, claim.gpus))] if "*" in id else [id]
-    return tuple(ids)
+    return (*ids, *claim.beside)
 
 
 def judge(checks: Sequence[VerifyCheck], claim: Claim) -> tuple[Verdict, tuple[Missing, ...]]:

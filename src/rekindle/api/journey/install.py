@@ -73,7 +73,7 @@ def make_environment(installer: Installer, python: str, folder: Path, log: Path)
     """A virtual environment, made once, with our mark in it."""
     exe = python_of(folder)
     if not exe.exists():
-        _run(installer.make_environment(python, str(folder)), log, None)
+        run_installer(installer.make_environment(python, str(folder)), log, None)
         note_made("environment", folder)
     return exe
 
@@ -110,7 +110,7 @@ def install(
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
         for words in _commands(group, packages, brought, log, installer):
-            _run(installer.install(host, python, words), log, progress)
+            run_installer(installer.install(host, python, words), log, progress)
     after = look_into(host, python)
     told = None
     if all(packages is not None for packages in foreseen):
@@ -173,7 +173,8 @@ def _commands(
     return commands
 
 
-def _run(argv: list[str], log: Path, progress: Progress | None) -> None:
+def run_installer(argv: list[str], log: Path, progress: Progress | None) -> None:
+    """One call of an installer, its words kept in ``log``; CommandFailed with its first error."""
     last: list[str] = []
     count = 0
     with log.open("a", encoding="utf-8") as file, stop_signals_as_interrupt():

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 from rekindle.api.build import build_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
 from rekindle.api.journey.after import next_steps, write_keeps
+from rekindle.api.journey.beside import add_beside
 from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless
 from rekindle.api.journey.companions import build_companions
 from rekindle.api.journey.from_source import build_from_source
@@ -43,7 +45,7 @@ from rekindle.model.build import BuildFailure
 from rekindle.model.document import encode
 from rekindle.model.journey import Card, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
-from rekindle.model.plan import Plan, Request
+from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import (
@@ -54,6 +56,7 @@ from rekindle.render.summary import (
     summarise_proof,
 )
 from rekindle.source.origins import upstream
+from rekindle.verify.beside import provable
 
 # The plan, and what makes its card: the index is asked for it, so it is made only where somebody reads it.
 Confirm = Callable[[Plan, Callable[[], Card]], bool]
@@ -96,6 +99,11 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         )
     story.hopeful_card()
     return story.go()
+
+
+def _has(one: Companion, installed: Installation) -> bool:
+    names = {str(canonicalize_name(request.name)) for request in one.requests}
+    return names <= installed.packages.keys()
 
 
 @dataclass(kw_only=True)
@@ -253,8 +261,12 @@ class _Story:
             if all(group is not None for group in foreseen):
                 self.progress.note(resolve.told([one for group in foreseen for one in group or ()]))
             try:
-                return installing.install(
+                installed = installing.install(
                     LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress),
+                    self.installer,
+                )  # fmt: skip
+                return add_beside(
+                    LiveHost(), self.python, self.plan, requests, installed, self.workspace, Within(self.progress),
                     self.installer,
                 )  # fmt: skip
             except StageFailed:
@@ -295,9 +307,11 @@ class _Story:
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
+        there = [one.name for one in self.plan.companions if one.requests and _has(one, installed)]
         proof = verify(
-            python=self.python, level=self.options.level, plan=self.workspace.plan, progress=Within(self.progress)
-        )
+            python=self.python, level=self.options.level, plan=self.workspace.plan,
+            beside=tuple(provable(there)), progress=Within(self.progress),
+        )  # fmt: skip
         return msgspec.structs.replace(
             proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint
         )

@@ -224,6 +224,35 @@ def trials(request):
             yield id, framework.Check(id, caller(one["call"]), request["package"], "smoke", "cpu", 60, ""), None
 
 
+def companions(request):
+    """What is to be proven beside the package: each imported, and one operation of it, as jobs like the checks."""
+    for one in request.get("beside") or ():
+        id = "with." + one["name"]
+        if chosen(id, request):
+            yield id, framework.Check(id, beside(one), request["package"], "smoke", "cpu", 300, one["remedy"]), None
+
+
+def beside(one):
+    def run(bench):
+        import importlib
+        import importlib.util
+
+        if importlib.util.find_spec(one["module"]) is None:
+            raise framework.Untried("%s is not installed" % one["name"])
+        bench.step("import")
+        found = importlib.import_module(one["module"])
+        torch = bench.torch()
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        version = getattr(found, "__version__", "")
+        if one["gpu"] and device == "cpu":
+            raise framework.Untried("%s %s is imported; its operations need a GPU" % (one["name"], version))
+        bench.step("operation on %s" % device)
+        exec(compile(one["call"], one["name"], "exec"), {"torch": torch, "t": bench, "device": device})
+        return "%s %s: one operation on %s" % (one["name"], version, device)
+
+    return run
+
+
 def caller(text):
     def run(bench):
         module = sys.modules[bench.request["package"]]
@@ -242,7 +271,7 @@ def any_after_import(request):
         return True
     some = [{}] * 16  # more GPUs than that sit in no machine
     rest = any(True for scope in ("cpu", "gpu", "gpus") for _ in jobs_for(scope, request, some))
-    rest = rest or any(True for _ in trials(request))
+    rest = rest or any(True for _ in trials(request)) or any(True for _ in companions(request))
     return rest or chosen("import." + request["package"], request)
 
 
@@ -288,6 +317,7 @@ def perform(request, tell):
     gpus = probe_devices(request)
     jobs = [job for scope in ("cpu", "gpu", "gpus") for job in jobs_for(scope, request, gpus)]
     jobs += trials(request)
+    jobs += companions(request)
     tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": about(package)})
     carry_out(jobs, request, tell)
 

@@ -1,0 +1,108 @@
+"""Trees that are neither torch nor its pair but compile against it: flash-attn, torch-scatter, anybody's own.
+
+One is known by what it says: a setup.py that uses ``torch.utils.cpp_extension``, or CMake that finds Torch. Its own
+switches come from the tables of companions; one that is not in them gets what every such build understands.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.utils import canonicalize_name, parse_wheel_filename
+
+from rekindle.compat.images import Code, covers
+from rekindle.facts import Facts, load_facts
+from rekindle.model.arch import parse_sm
+from rekindle.model.beside import BesideSource
+from rekindle.model.plan import Plan
+from rekindle.model.version import compare
+
+_READ = 1 << 20
+_USES_TORCH = re.compile(r"cpp_extension|CUDAExtension|CppExtension")
+_FINDS_TORCH = re.compile(r"find_package\s*\(\s*Torch\b", re.IGNORECASE)
+# What torch.utils.cpp_extension and the setup.py of most extensions understand.
+SWITCHES = {"cpu": {"FORCE_CUDA": "0"}, "cuda": {"FORCE_CUDA": "1"}, "rocm": {"FORCE_CUDA": "1"}}
+
+
+class Extension(NamedTuple):
+    """What a tree calls itself."""
+
+    name: str
+    version: str
+
+
+def find_extension(root: Path) -> Extension | None:
+    """Name and version of a tree that compiles against torch; None for any other."""
+    setup, project = _text(root / "setup.py"), _text(root / "pyproject.toml")
+    by_cmake = bool(_FINDS_TORCH.search(_text(root / "CMakeLists.txt"))) and bool(setup or project)
+    if not _USES_TORCH.search(setup) and not by_cmake:
+        return None
+    told = _text(root / "PKG-INFO")
+    name = _field(told, "Name") or _quoted(setup, "name") or _quoted(project, "name") or root.name
+    version = _field(told, "Version") or _quoted(setup, "__version__") or _quoted(setup, "version")
+    version = version or _quoted(project, "version") or "0"
+    plain = str(canonicalize_name(re.sub(r"[^A-Za-z0-9._-]", "-", name)[:80]))
+    return Extension(plain, version if version[:1].isdigit() else "0")
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_READ).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _field(text: str, name: str) -> str | None:
+    match = re.search(rf"^{name}:[ \t]*(\S+)[ \t\r]*$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _quoted(text: str, name: str) -> str | None:
+    match = re.search(rf"(?<!\w){name}\s*=\s*['\"]([A-Za-z0-9][A-Za-z0-9._+-]*)['\"]", text)
+    return match[1] if match else None
+
+
+def torch_in(against: str | None) -> tuple[str | None, str | None]:
+    """Release and flavour of what an extension is compiled against: a wheel's path, or ``torch==2.6.0+cpu``."""
+    if not against:
+        return None, None
+    try:
+        text = (
+            str(parse_wheel_filename(Path(against).name)[1]) if against.endswith(".whl") else against.partition("==")[2]
+        )
+    except ValueError:
+        return None, None
+    release, _, flavour = text.partition("+")
+    known = flavour == "cpu" or flavour.startswith(("cu", "rocm"))
+    return release or None, flavour if known else None
+
+
+def own_settings(project: str, version: str, plan: Plan, platform: str) -> dict[str, str]:
+    """The switches of a known package for this plan's cards, from the tables; nothing for a stranger's."""
+    facts = load_facts()
+    kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
+    for row in facts.beside.source:
+        if row.package != project or kind not in row.backends or platform not in row.platforms:
+            continue
+        if version != "0" and not _spans(row, version):
+            continue
+        env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
+        if row.arch_env and plan.cuda and plan.arch_list and row.arch_form == "number":
+            env[row.arch_env] = ";".join(dict.fromkeys(_number(arch, row, facts) for arch in plan.arch_list))
+        return env
+    return {}
+
+
+def _spans(row: BesideSource, version: str) -> bool:
+    return compare(version, row.since or row.version) >= 0 and compare(version, row.version) <= 0
+
+
+def _number(arch: str, row: BesideSource, facts: Facts) -> str:
+    """``8.6`` as a build that knows only a few architectures wants it: ``80``."""
+    sm = parse_sm(arch.removesuffix("+PTX"))
+    targets = row.targets.get("any", ())
+    target = covers(Code(targets), sm, None, facts).target if targets else None
+    return str((parse_sm(target) if target else sm).number)
