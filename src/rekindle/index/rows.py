@@ -22,7 +22,7 @@ from rekindle.model.document import load
 from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof, VariantRow
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 3
+_FORMAT = 4
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -35,6 +35,7 @@ class Piece(msgspec.Struct, array_like=True):
     link: str
     simple: bytes
     row: bytes
+    file: str = ""
 
 
 class _Memory(msgspec.Struct, array_like=True):
@@ -68,7 +69,14 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
 def piece_of(row: Row, stamp: tuple[int, int, int]) -> Piece:
     encoded = msgspec.json.encode(row)
     return Piece(
-        stamp, row.project, row.version, hashlib.sha256(encoded).digest()[:16], file_link(row), file_json(row), encoded
+        stamp,
+        row.project,
+        row.version,
+        hashlib.sha256(encoded).digest()[:16],
+        file_link(row),
+        file_json(row),
+        encoded,
+        row.file,
     )
 
 
@@ -90,7 +98,7 @@ def deeper(piece: Piece) -> Piece:
     """The same for a page one folder further down; links are relative."""
     link = piece.link.replace('href="../../', 'href="../../../', 1)
     entry = piece.simple.replace(b'"url":"../../', b'"url":"../../../', 1)
-    return Piece(piece.stamp, piece.project, piece.version, piece.digest, link, entry, piece.row)
+    return Piece(piece.stamp, piece.project, piece.version, piece.digest, link, entry, piece.row, piece.file)
 
 
 def row_of(entry: Entry) -> Row:

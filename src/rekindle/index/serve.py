@@ -26,7 +26,7 @@ from rekindle.index.listing import LIST_FILE
 from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
 from rekindle.index.store import Wheelhouse
 
-PUBLIC = ("simple", "wheels", "variants", "variant", "catalogue.json", "index.html", LIST_FILE)
+PUBLIC = ("simple", "wheels", "wheel", "variants", "variant", "catalogue.json", "index.html", LIST_FILE)
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"

@@ -20,18 +20,21 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
 from rekindle.index.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.store import Wheelhouse
+from rekindle.index.wheel_pages import project_page, projects_page, rows_of, style, wheel_page
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import SiteBuilt, VariantRow
 
-PUBLIC = ("simple", "catalogue.json", "variant")
+PUBLIC = ("simple", "catalogue.json", "variant", "wheel")
 _MANIFEST = "manifest.json"
+_SHOWN = "shown.json"
 
 
 def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Progress | None = None) -> SiteBuilt:
@@ -48,12 +51,14 @@ def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Pr
                 target = house.site / ("b" if current == "a" else "a")
                 hidden = _Hidden()
                 written = _bring_up_to_date(target, projects, hidden, progress)
+                show_wheels(target, projects, hidden)
                 if chosen:
                     _bring_up_to_date(target / "variant", chosen, hidden, progress)
                 hidden.flush()
                 _switch(house, target.name)
             else:
                 written = _bring_up_to_date(house.root, projects, write_atomically, progress)
+                show_wheels(house.root, projects, write_atomically)
                 if chosen:
                     _bring_up_to_date(house.root / "variant", chosen, write_atomically, progress)
     except OSError as error:
@@ -150,6 +155,39 @@ def _bring_up_to_date(
     write(target / "catalogue.json", _catalogue(projects))
     write(manifest, msgspec.json.encode(digests))
     return written
+
+
+def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[[Path, bytes], None]) -> int:
+    """``wheel/``: a page per wheel, a list per project; only what changed since this copy was written is."""
+    memory, folder = target / _SHOWN, target / "wheel"
+    old = _read_manifest(memory)
+    if not old and folder.exists():
+        shutil.rmtree(folder)
+    memory.unlink(missing_ok=True)
+    edition = hashlib.sha256(style()).hexdigest()[:16] + __version__
+    now = {"": edition}
+    changed: set[str] = set()
+    for name, group in projects.items():
+        for piece in group:
+            page = f"{name}/{piece.file}.html"
+            now[page] = piece.digest.hex()
+            if old.get(page) != now[page] or old.get("") != edition:
+                (row,) = rows_of([piece])
+                write(folder / page, wheel_page(row))
+                changed.add(name)
+    gone = old.keys() - now.keys()
+    for page in gone:
+        (folder / page).unlink(missing_ok=True)
+    for name in changed | {page.split("/")[0] for page in gone}:
+        if name in projects:
+            write(folder / name / "index.html", project_page(name, rows_of(projects[name])))
+        else:
+            shutil.rmtree(folder / name, ignore_errors=True)
+    write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}))
+    if old.get("") != edition:
+        write(folder / "style.css", style())
+    write(memory, msgspec.json.encode(now))
+    return len(changed)
 
 
 def _catalogue(projects: dict[str, list[Piece]]) -> bytes:

@@ -97,7 +97,7 @@ def test_a_build_killed_at_any_write_leaves_the_old_site_whole(
     old = _snapshot(root)
     api.index_add(str(root), [str(make_wheel(tmp_path, "tiny", "3.0"))])
     real = site._Hidden.__call__
-    for cut in range(9):
+    for cut in range(40):
         calls = 0
 
         def dying(self: site._Hidden, path: Path, content: bytes, *, cut: int = cut) -> None:

@@ -202,12 +202,18 @@
     const found = state.gpu ? data.verdicts[state.gpu.value.arch].map(([i, runs, why]) => ({ w: data.wheels[i], runs, why })).filter((m) => fits(m.w)) : [];
     found.sort((a, b) => b.runs - a.runs || b.w.version.localeCompare(a.w.version, undefined, { numeric: true }));
     const nodes = [make("h2", {}, `In this wheelhouse (${data.wheels.length} wheels)`)];
-    if (!state.gpu) nodes.push(make("p", { class: "lead" }, "Choose a card to see which of them run on it."));
+    const page = (w) => new URL(`wheel/${[w.project, w.file].map(encodeURIComponent).join("/")}.html`, new URL(data.base || ".", location.href)).href;
+    if (!state.gpu) {
+      const newest = data.wheels.filter((w) => w.yanked === null && fits(w)).sort((a, b) => b.version.localeCompare(a.version, undefined, { numeric: true }));
+      nodes.push(make("p", { class: "lead" }, "Choose a card to see which of them run on it, or look at one."));
+      nodes.push(make("ul", { class: "why" }, ...newest.slice(0, 30).map((w) => make("li", {}, make("a", { href: page(w) }, w.file), ` ${size(w.bytes)}` + (w.proofs.some((p) => p[0] && !p[1]) ? " · verified" : "")))));
+      if (newest.length > 30) nodes.push(make("p", {}, make("a", { href: new URL("wheel/", new URL(data.base || ".", location.href)).href }, `all ${data.wheels.length}`)));
+    }
     else if (!found.length) nodes.push(make("p", { class: "lead" }, "None of them runs on that."));
     for (const { w, runs, why } of found.slice(0, 20)) {
       const url = new URL(w.url.split("/").map(encodeURIComponent).join("/"), new URL(data.base || ".", location.href)).href;
       const proof = w.proofs.filter((p) => p[0] && !p[1]).length;
-      nodes.push(make("div", { class: "wheel" }, make("div", { class: "file" }, make("span", { class: `pill ${runs ? "install" : "build"}` }, runs ? "runs" : "cannot tell"), " ", w.file),
+      nodes.push(make("div", { class: "wheel" }, make("div", { class: "file" }, make("span", { class: `pill ${runs ? "install" : "build"}` }, runs ? "runs" : "cannot tell"), " ", make("a", { href: page(w) }, w.file)),
         make("p", {}, why + (proof ? ` · verified ${proof}×` : "") + (w.cpu ? ` · CPU from ${w.cpu}` : "") + (w.glibc ? ` · glibc ${w.glibc}` : "") + ` · ${size(w.bytes)}`),
         w.code.length ? make("p", { class: "mono" }, w.code.join(" ")) : null, commandBox(`pip install "${w.project} @ ${url}#sha256=${w.sha256}"`)));
     }

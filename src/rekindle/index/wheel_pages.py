@@ -1,0 +1,137 @@
+"""A page for every wheel, a list and a grid for every project: static files that can be posted as links.
+
+Each wheel's page is written from its row alone and is written again only when the row changes. Names come from
+strangers: the templates escape everything, and links are quoted.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from packaging.version import InvalidVersion, Version
+
+from rekindle.index.rows import Piece
+from rekindle.model.wheelhouse import Row
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+# Stands where the wheelhouse's address goes; readable where no script runs.
+BASE = "https://WHEELHOUSE/"
+WORDS = {"h": "proven", "s": "read, untried", "j": "compiles PTX, untried", "n": "no code"}
+SIGNS = {"h": "✓", "s": "●", "j": "◐", "n": ""}
+
+
+def wheel_page(row: Row) -> bytes:
+    code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
+    link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
+    return _render("wheel.html", row=row, code=code, link=link, base=BASE)
+
+
+def project_page(project: str, rows: Sequence[Row]) -> bytes:
+    newest = sorted(rows, key=lambda row: (_version(row.version), row.file), reverse=True)
+    columns = sorted({name for row in rows for name in (*row.sass, *row.gfx)}, key=_order)
+    return _render(
+        "project.html", project=project, rows=newest, columns=columns, grid=grid(newest, columns), words=WORDS
+    )
+
+
+def projects_page(counts: Mapping[str, int]) -> bytes:
+    return _render("projects.html", projects=list(counts.items()))
+
+
+def style() -> bytes:
+    return (_file("page.css") + _file("wheel.css")).encode()
+
+
+def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """Versions down, architectures across: (kind, sign, Pythons) of the best wheel of that version."""
+    found: dict[str, dict[str, dict[str, set[str]]]] = {}
+    for row in rows:
+        if row.yanked is None:
+            cells = found.setdefault(row.version, {})
+            for name in columns:
+                kind = standing(row, name)
+                cells.setdefault(name, {}).setdefault(kind, set()).update(row.pythons)
+    out = []
+    for version, cells in found.items():
+        line = []
+        for name in columns:
+            kind = next(kind for kind in "hsjn" if kind in cells[name])
+            pythons = sorted(cells[name][kind], key=_version) if kind != "n" else []
+            line.append((kind, SIGNS[kind], ", ".join(pythons)))
+        out.append((version, line))
+    return out
+
+
+def standing(row: Row, arch: str) -> str:
+    """h: a proof on such a card; s: its code was read in the file; j: PTX only; n: no code."""
+    if any(proof.passed and not proof.failed and arch in _seen(proof.environment) for proof in row.proofs):
+        return "h"
+    if arch in row.sass or arch in row.gfx:
+        return "s"
+    number = arch.removeprefix("sm_")
+    older = [int(name.removeprefix("compute_")) for name in row.ptx if name.removeprefix("compute_").isdigit()]
+    return "j" if number.isdigit() and any(one <= int(number) for one in older) else "n"
+
+
+def _seen(environment: Mapping[str, str]) -> set[str]:
+    """The architectures of the cards a proof saw: ``gpu0 = "NVIDIA H200, sm_90, 139.8 GiB"``."""
+    cards = (value for name, value in environment.items() if name.startswith("gpu"))
+    return {word.strip() for card in cards for word in card.split(",")}
+
+
+def rows_of(pieces: Iterable[Piece]) -> list[Row]:
+    import msgspec
+
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Row])
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    """sm_61 before sm_120, gfx906 before gfx1030."""
+    letters = name.rstrip("0123456789abcdef")
+    digits = "".join(char for char in name[len(letters) :] if char.isdigit())
+    return letters, int(digits or 0), name
+
+
+def _proof(row: Row) -> str:
+    if not row.proofs:
+        return "untried" if row.inspected else "not read"
+    good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
+    return f"proven {good}×" if good else "failed"
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def _version(text: str) -> tuple[bool, Any]:
+    try:
+        return True, Version(text)
+    except InvalidVersion:
+        return False, text
+
+
+def _render(name: str, **values: Any) -> bytes:
+    return _environment().get_template(name).render(**values).encode()
+
+
+def _file(name: str) -> str:
+    from importlib import resources
+
+    return resources.files("rekindle.index").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_file), trim_blocks=True)
+    made.filters |= {"path": quote, "size": _size, "proof": _proof}
+    return made

@@ -1,0 +1,140 @@
+"""The pages of wheels and projects: what they say, what strangers' names may not do, and how little is rewritten."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+from rekindle.index.wheel_pages import grid, project_page, standing, wheel_page
+from rekindle.model.document import encode
+from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
+from rekindle.model.wheelhouse import Row, RowLibrary, RowProof
+from tiny_wheels import make_wheel
+
+PROOF = RowProof(passed=9, failed=0, skipped=1, environment={"gpu0": "Tesla K40c, sm_35, 11.2 GiB", "torch": "2.0.1"})
+ROW = Row(
+    file="torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl",
+    url="wheels/torch/torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl",
+    project="torch",
+    version="2.0.1+kepler",
+    bytes=123_456_789,
+    sha256="ab" * 32,
+    metadata_sha256="cd" * 32,
+    pythons=("3.10",),
+    systems=("linux",),
+    machines=("x86_64",),
+    added="2026-11-16T00:00:00Z",
+    inspected=True,
+    sass=("sm_35", "sm_61"),
+    ptx=("compute_61",),
+    libraries=(RowLibrary(file="torch/lib/libtorch_cuda.so", sass=("sm_35", "sm_61")),),
+    proofs=(PROOF,),
+)
+
+
+def text(raw: bytes) -> str:
+    return unescape(re.sub(r"<[^>]+>", " ", raw.decode()))
+
+
+def test_a_page_says_what_is_known_and_how_to_install() -> None:
+    page, shown = wheel_page(ROW).decode(), text(wheel_page(ROW))
+    for words in ("2.0.1+kepler", "123.5 MB", "sm_35 sm_61 PTX compute_61", "9 checks passed", "Tesla K40c", "ab" * 32):
+        assert words in shown, words
+    assert shown.count("torch-2.0.1%2Bkepler-cp310-cp310-linux_x86_64.whl#sha256=" + "ab" * 32) == 3
+    assert 'dependencies = ["torch==2.0.1+kepler"]' in shown and "explicit = true" in shown
+    assert "No signed statement" in shown
+    assert not re.findall(r'(?:src|href)="(?:https?:)?//', page), "no request to anywhere"
+
+
+def test_unknown_is_said_to_be_unknown() -> None:
+    shown = text(wheel_page(_with(inspected=False, sass=(), ptx=(), libraries=(), proofs=())))
+    assert shown.count("not read") == 3 and "whether it works is not known here" in shown
+
+
+@pytest.mark.parametrize("field", ["file", "version", "project", "yanked", "glibc", "cpu", "requires_python", "url"])
+def test_names_of_strangers_stay_names(field: str) -> None:
+    evil = '"><script>alert(1)</script>'
+    row = _with(**{field: evil})
+    for page in (wheel_page(row).decode(), project_page(row.project, [row]).decode()):
+        assert "<script>alert" not in page and page.count("<script") <= 1
+
+
+@pytest.mark.parametrize(
+    ("arch", "kind"), [("sm_35", "h"), ("sm_61", "s"), ("sm_86", "j"), ("sm_50", "n"), ("gfx1030", "n")]
+)
+def test_a_field_of_the_grid(arch: str, kind: str) -> None:
+    assert standing(ROW, arch) == kind
+
+
+def test_the_grid_takes_the_best_wheel_of_a_version() -> None:
+    other = _with(pythons=("3.11",), sass=("sm_61",), ptx=(), proofs=())
+    ((version, cells),) = grid([other, ROW], ["sm_35", "sm_61"])
+    assert version == "2.0.1+kepler"
+    assert cells == [("h", "✓", "3.10"), ("s", "●", "3.10, 3.11")]
+    assert grid([_with(yanked="bad")], ["sm_35"]) == []
+
+
+def test_a_failed_proof_proves_nothing() -> None:
+    assert (
+        standing(_with(proofs=(RowProof(passed=9, failed=1, skipped=0, environment=PROOF.environment),)), "sm_35")
+        == "s"
+    )
+
+
+def test_the_house_has_a_page_for_each_and_rewrites_only_what_changed(tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    report = tmp_path / "report.json"
+    report.write_bytes(encode(WheelReport(gpu=WheelGpu(torch_kernels=Kernels(sass=("sm_35",))))))
+    for version in ("2.0.1+kepler", "2.1.0"):
+        wheel = make_wheel(tmp_path, "torch", version, tag="cp310-cp310-linux_x86_64")
+        api.index_add(str(house), [str(wheel)], report=str(report))
+        api.index_build(str(house))
+    api.index_build(str(house))
+    first = house / "wheel" / "torch" / "torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl.html"
+    assert "2.1.0" in (house / "wheel" / "torch" / "index.html").read_text()
+    assert 'href="torch/"' in (house / "wheel" / "index.html").read_text()
+    assert (house / "wheel" / "style.css").is_file()
+    stamps = [
+        (path, path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in sorted(house.glob(".site/?/wheel/torch/*.whl.html"))
+    ]
+    assert len(stamps) == 4
+    second = "torch-2.1.0-cp310-cp310-linux_x86_64.whl"
+    api.index_yank(str(house), second, "made by mistake")
+    api.index_build(str(house))
+    api.index_build(str(house))
+    after = [
+        (path, path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in sorted(house.glob(".site/?/wheel/torch/*.whl.html"))
+    ]
+    changed = {path.name for (path, *old), (_, *new) in zip(stamps, after, strict=True) if old != new}
+    assert changed == {f"{second}.html"}
+    assert "made by mistake" in (house / "wheel" / "torch" / f"{second}.html").read_text()
+    assert first.is_file()
+
+
+def _stamps(house: Path) -> dict[Path, tuple[int, int]]:
+    pages = house.glob(".site/?/wheel/torch/*.whl.html")
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in pages}
+
+
+def _with(**changes: object) -> Row:
+    import msgspec
+
+    return msgspec.structs.replace(ROW, **changes)
+
+
+def test_a_wheel_that_is_gone_has_no_page(tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    wheel = make_wheel(tmp_path, "torch", "2.1.0", tag="cp310-cp310-linux_x86_64")
+    other = make_wheel(tmp_path, "other", "1.0")
+    api.index_add(str(house), [str(wheel), str(other)])
+    api.index_build(str(house))
+    (house / "records" / "other" / f"{other.name}.json").unlink()
+    api.index_build(str(house))
+    api.index_build(str(house))
+    assert not (house / "wheel" / "other").exists() and (house / "wheel" / "torch" / "index.html").is_file()
