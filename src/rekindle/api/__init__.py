@@ -25,7 +25,15 @@ from rekindle.api.explain import (
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.guard_torch import guard
-from rekindle.api.index import index_add, index_build, index_check, index_search, index_serve, index_yank
+from rekindle.api.index import (
+    index_add,
+    index_build,
+    index_check,
+    index_search,
+    index_serve,
+    index_sync,
+    index_yank,
+)
 from rekindle.api.inspect import holds_wheels, inspect, inspect_diff, inspect_machine, inspect_page, inspect_shelf
 from rekindle.api.keepings import clean, holdings
 from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
@@ -98,6 +106,7 @@ __all__ = [
     "index_page",
     "index_search",
     "index_serve",
+    "index_sync",
     "index_yank",
     "inspect",
     "inspect_diff",

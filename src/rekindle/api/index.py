@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rekindle.model.arch import GpuArch
     from rekindle.model.claims import IndexCheck
     from rekindle.model.wheel import WheelReport
-    from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Yanked
+    from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Synced, Yanked
 
 
 def index_add(
@@ -131,6 +131,24 @@ def index_check(
         now=datetime.now(UTC),
         progress=progress or Silent(),
     )
+
+
+def index_sync(root: str, target: str, *, progress: Progress | None = None) -> Synced:
+    """Copy the built wheelhouse to the directory ``target``: wheels before pages, each file whole, resumable.
+
+    >>> _ = index_add(str(folder / "ours"), [str(wheel)])
+    >>> _ = index_build(str(folder / "ours"))
+    >>> index_sync(str(folder / "ours"), str(folder / "mirror")).sent > 0
+    True
+    """
+    from rekindle.errors import BadInput
+    from rekindle.index.store import Wheelhouse
+    from rekindle.index.sync import sync_house
+
+    house = Wheelhouse(Path(root))
+    if not house.exists():
+        raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    return sync_house(house, Path(target), progress or Silent())
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:

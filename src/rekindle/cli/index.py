@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   rekindle index build --root ~/wheelhouse --variants    for 'uv pip install --preview-features wheel-variants'
   rekindle index serve --root ~/wheelhouse --port 8080
   pip install --index-url http://127.0.0.1:8080/simple/ torch
+  rekindle index sync /srv/www/wheelhouse --root ~/wheelhouse    (plain files, wheels before the pages that name them)
   rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
   rekindle index page --out torch-finder.html      (needs no wheelhouse)
 """
@@ -23,9 +24,13 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action", choices=("add", "build", "serve", "check", "search", "page", "yank", "unyank"), help="what to do"
+        "action",
+        choices=("add", "build", "serve", "check", "search", "page", "yank", "unyank", "sync"),
+        help="what to do",
     )
-    parser.add_argument("what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project")
+    parser.add_argument(
+        "what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project; sync: a directory"
+    )
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
     add = parser.add_argument_group("add")
     add.add_argument("--report", metavar="FILE", help="an inspection report (otherwise the wheel is inspected)")
@@ -91,6 +96,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             raise BadInput("one wheel's file name, please", remedy=f"rekindle index {args.action} FILE --root DIR")
         reason = args.reason if args.action == "yank" else None
         return Answer(document=api.index_yank(args.root, args.what[0], reason), view=view.render_yanked)
+    if args.action == "sync":
+        if len(args.what) != 1:
+            raise BadInput("one directory to copy to, please", remedy="rekindle index sync DIR --root DIR")
+        synced = api.index_sync(args.root, args.what[0], progress=session.progress)
+        return Answer(document=synced, view=view.render_synced)
     if args.action == "serve":
         served = api.index_serve(args.root, host=args.host, port=args.port, say=lambda text: _say(text, session))
         return Answer(document=served, view=view.render_served)

@@ -147,6 +147,17 @@ class Yanked(Document, frozen=True, kw_only=True):
     yanked: str | None
 
 
+class Synced(Document, frozen=True, kw_only=True):
+    """``index sync``: how many files went over, how many were there, which pages of gone things were removed."""
+
+    root: str
+    target: str
+    sent: int
+    kept: int
+    bytes: int
+    removed: tuple[str, ...] = ()
+
+
 class SiteBuilt(Document, frozen=True, kw_only=True):
     """``index build``: ``pages_written`` counts projects whose pages changed, ``pages_kept`` the others."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Yanked
+from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Synced, Yanked
 from rekindle.render.screen import Screen
 
 _SAY = {"added": "added", "already": "is there already", "updated": "has new evidence"}
@@ -43,6 +43,12 @@ def render_yanked(document: Yanked, screen: Screen) -> None:
     screen.verdict("ok", f"{document.file} is {state}")
     screen.section("Next")
     screen.command(f"rekindle index build --root {document.root}")
+
+
+def render_synced(document: Synced, screen: Screen) -> None:
+    there = f"{document.sent} files sent ({document.bytes / 1e6:.1f} MB), {document.kept} were there"
+    gone = f", {len(document.removed)} pages of gone wheels removed" if document.removed else ""
+    screen.verdict("ok", f"{document.target} is up to date with {document.root}: {there}{gone}")
 
 
 def render_served(document: Served, screen: Screen) -> None:

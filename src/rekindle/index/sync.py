@@ -1,0 +1,155 @@
+"""A wheelhouse's public files copied to a directory: wheels first, then the pages that name them, the way in last.
+
+Whoever reads the target meanwhile finds the old pages or the new ones, and every wheel they name. Each file appears
+whole, by a rename. A run that was cut short goes on where it stopped: what is there with the right digest stays.
+The target holds plain files and no links, so that any server or object store can take it from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.index.listing import LIST_FILE
+from rekindle.index.store import Wheelhouse
+from rekindle.model.document import load
+from rekindle.model.progress import Progress
+from rekindle.model.wheelhouse import Catalogue, Synced
+
+MEMORY = ".rekindle-sync.json"
+_CHUNK = 1 << 20
+_PAGES = ("wheel", "simple", "variant")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One file. ``sha256`` is what it must have, where a record says so."""
+
+    name: str
+    path: Path
+    sha256: str | None = None
+
+
+def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
+    """Bring ``target`` up to date with the built site of ``house``."""
+    if not (house.root / "simple" / "index.html").is_file():
+        raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
+    if target.resolve() == house.root.resolve() or house.root.resolve() in target.resolve().parents:
+        raise BadInput(f"{target} lies in the wheelhouse itself", remedy="give another directory")
+    sent = kept = bytes_sent = 0
+    memory = _read(target / MEMORY)
+    try:
+        with house.lock("index sync"):
+            target.mkdir(parents=True, exist_ok=True)
+            items = list(_wheels(house)) + list(_pages(house))
+            for number, item in enumerate(items):
+                progress.step(number, len(items), item.name)
+                stored = _put(item, target / item.name, memory)
+                sent, kept = sent + bool(stored), kept + (not stored)
+                bytes_sent += stored
+            removed = _remove_stale(target, {item.name for item in items})
+    except OSError as error:
+        raise BadInput(
+            f"cannot bring {target} up to date: {error.strerror or error}",
+            remedy="make room or check the permissions; the same command goes on where this one stopped",
+        ) from error
+    finally:
+        # Also after an interruption: it saves reading what is there already.
+        with contextlib.suppress(OSError):
+            write_atomically(target / MEMORY, msgspec.json.encode(memory))
+    return Synced(
+        root=str(house.root), target=str(target), sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed)
+    )
+
+
+def _wheels(house: Wheelhouse) -> Iterator[Item]:
+    """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
+    for row in load(house.root / "catalogue.json", Catalogue).wheels:
+        place = house.root / row.url
+        yield Item(name=row.url, path=place, sha256=row.sha256)
+        yield Item(
+            name=f"{row.url}.metadata", path=place.with_name(f"{place.name}.metadata"), sha256=row.metadata_sha256
+        )
+        if row.provenance:
+            yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
+    yield from _below(house.root, "variants")
+
+
+def _pages(house: Wheelhouse) -> Iterator[Item]:
+    """Pages of single things before the lists that lead to them; the signed list and the front page last."""
+    pages = [item for name in _PAGES for item in _below(house.root, name)]
+    lists = {
+        name for part in _PAGES for name in (f"{part}/index.html", f"{part}/index.json", f"{part}/simple/index.html")
+    }
+    yield from (item for item in pages if item.name not in lists)
+    yield from (item for item in pages if item.name in lists)
+    for name in ("catalogue.json", LIST_FILE, "index.html"):
+        if (house.root / name).is_file():
+            yield Item(name=name, path=house.root / name)
+
+
+def _below(root: Path, name: str) -> Iterator[Item]:
+    folder = root / name
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
+            yield Item(name=path.relative_to(root).as_posix(), path=path)
+
+
+def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
+    """The bytes written, 0 where the file is there already. ``memory``: digest, size and time of what was written."""
+    wanted = item.sha256 or sha256_of(item.path)
+    with contextlib.suppress(OSError):
+        state = place.stat()
+        stamp = (state.st_size, state.st_mtime_ns)
+        known = memory.get(item.name)
+        if known is not None and known[1:] == stamp and known[0] == wanted:
+            return 0
+        if state.st_size == item.path.stat().st_size and sha256_of(place) == wanted:
+            memory[item.name] = (wanted, *stamp)
+            return 0
+    place.parent.mkdir(parents=True, exist_ok=True)
+    part = place.with_name(f".{place.name}.part")
+    digest, size = hashlib.sha256(), 0
+    with item.path.open("rb") as source, part.open("wb") as copy:
+        while piece := source.read(_CHUNK):
+            digest.update(piece)
+            copy.write(piece)
+            size += len(piece)
+        copy.flush()
+        os.fsync(copy.fileno())
+    if digest.hexdigest() != wanted:
+        part.unlink()
+        raise BadInput(
+            f"{item.path} is not what its record says (sha256 {digest.hexdigest()[:12]}… against {wanted[:12]}…)",
+            remedy="it was damaged or changed: add it again; no page was changed in the target",
+        )
+    part.replace(place)
+    state = place.stat()
+    memory[item.name] = (wanted, state.st_size, state.st_mtime_ns)
+    return size
+
+
+def _remove_stale(target: Path, wanted: set[str]) -> list[str]:
+    """Pages of what is gone. Wheels stay: somebody may have posted their link."""
+    gone = []
+    for name in _PAGES:
+        for item in list(_below(target, name)):
+            if item.name not in wanted:
+                item.path.unlink(missing_ok=True)
+                gone.append(item.name)
+    return gone
+
+
+def _read(path: Path) -> dict[str, tuple[str, int, int]]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[str, int, int]])
+    except (OSError, msgspec.MsgspecError):
+        return {}
