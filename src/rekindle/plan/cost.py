@@ -67,14 +67,14 @@ def cost(assessed: Assessed, question: Question) -> float:
 
 def releases_behind(torch: str, question: Question) -> int:
     """In minor releases, behind the newest that anyone could have here; 0 where it is newer than that."""
-    newest = newest_wanted(question)
-    return steps_between(torch, newest, question) if compare(torch, newest) < 0 else 0
+    order = question.facts.minors
+    return max(0, order[minor(newest_wanted(question))] - order[minor(torch)])
 
 
 def _python_steps(candidate: Candidate, question: Question) -> int:
-    """How many minor releases of Python lie between the asked one and the proposed one."""
-    asked, got = key(question.wish.python or "3"), key(candidate.python or "3")
-    return abs(asked[1] - got[1]) if len(asked) > 1 and len(got) > 1 and asked[0] == got[0] else 0
+    """How many minor releases of Python lie between the asked one and the proposed one; 0 across major ones."""
+    asked, got = key(question.wish.python or "3.0")[:2], key(candidate.python or "3.0")[:2]
+    return abs(asked[-1] - got[-1]) if len(asked) == len(got) and asked[0] == got[0] else 0
 
 
 def newest_wanted(question: Question) -> str:
@@ -103,29 +103,24 @@ def steps_between(left: str, right: str, question: Question) -> int:
 
 
 def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...]:
-    """Sort key among candidates of equal cost: nearest to the wish, newest, most stable, best known driver."""
+    """Sort key among candidates of equal cost: newest, as asked, most stable, best known driver."""
     candidate = assessed.candidate
-    version = key(candidate.torch) + (0,) * (3 - len(key(candidate.torch)))
+    rank = tuple(-part for part in key(candidate.torch))
     flavour = candidate.flavour
-    rank: tuple[float | int, ...]
-    if question.torch is not None and not question.wants_torch(candidate.torch):
-        rank = (steps_between(candidate.torch, question.wanted_releases[0], question), *(-part for part in version))
-    else:
-        rank = tuple(-part for part in version)
     asked = question.wish.cuda or question.wish.rocm
-    exact = 0 if asked and same_prefix(candidate.cuda or candidate.rocm or "0", asked) else 1
+    kit = candidate.cuda or candidate.rocm
+    other = not (asked and kit and same_prefix(kit, asked))
     if flavour is None:
-        used = {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
-        official = 0 if (candidate.cuda or candidate.rocm) in used else 1
-        tried = 0 if assessed.evidence is not None and assessed.evidence.exact else 1
-        return (assessed.cost, *rank, exact, tried, official, *toolkit_order(candidate.cuda or candidate.rocm))
-    native = 0 if _driver_is_native(assessed, question) else 1
-    default = 0 if question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform) else 1
-    stable = 0 if flavour.status == "stable" else 1
-    publisher = 0 if flavour.publisher == "pytorch" else 1
-    kit = toolkit_order(flavour.cuda or flavour.rocm)
+        unofficial = kit not in {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
+        untried = assessed.evidence is None or not assessed.evidence.exact
+        return (assessed.cost, *rank, other, untried, unofficial, *toolkit_order(kit))
+    rare = not question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
     flawed = any(hazard.flavour for hazard in met(candidate, question))
-    return (assessed.cost, *rank, exact, flawed, publisher, native, stable, default, *kit)
+    foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
+    return (
+        *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question), trial, rare),
+        *toolkit_order(kit),
+    )
 
 
 def toolkit_order(version: str | None) -> tuple[int, int]:
@@ -134,9 +129,9 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
     return -parts[0], -(parts[1] if len(parts) > 1 else 0)
 
 
-def _driver_is_native(assessed: Assessed, question: Question) -> bool:
-    cuda = assessed.candidate.cuda
-    if cuda is None or question.driver is None:
-        return True
-    own = toolkit_driver(cuda, question.side, question.facts).own
-    return own is None or reaches(question.driver, own)
+def _driver_is_late(candidate: Candidate, question: Question) -> bool:
+    """Does the driver run this CUDA by compatibility only?"""
+    if candidate.cuda is None or question.driver is None:
+        return False
+    own = toolkit_driver(candidate.cuda, question.side, question.facts).own
+    return own is not None and not reaches(question.driver, own)

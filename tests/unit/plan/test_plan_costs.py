@@ -93,12 +93,14 @@ def test_an_override_costs_a_little_and_a_risky_one_a_doubt_more() -> None:
     rocm = wheel("2.9.1", "rocm6.4")
     assert price(rocm, ask("gfx1030")) == 0.0
     assert price(rocm, ask("gfx1031")) == 0.4
-    risky = [price(rocm, ask(gfx)) for gfx in ("gfx1010", "gfx90c", "gfx1035", "gfx902") if _is_risky(rocm, gfx)]
-    assert all(value == 1.2 for value in risky)
+    question = ask("gfx1031")
+    judged = assess(rocm, question)
+    judged.covered = [(gpu, coverage._replace(risky=True)) for gpu, coverage in judged.covered]
+    assert round(cost(judged, question), 2) == 1.2
 
 
-def _is_risky(candidate: Candidate, gfx: str) -> bool:
-    return any(coverage.risky for _, coverage in assess(candidate, ask(gfx)).covered)
+def test_a_wheel_of_the_wheelhouse_comes_before_a_build() -> None:
+    assert price(replace(CU126, wheel="/house/torch.whl"), ask("sm_86")) == 2.4
 
 
 def test_a_patch_is_half_a_change() -> None:
@@ -153,6 +155,18 @@ def test_the_asked_toolkit_then_the_driver_then_what_pypi_has() -> None:
     assert ranked(ask("sm_86"), cu118, cu128, cu126)[0] == "2.7.1+cu126"
     assert ranked(ask("sm_86", driver="535.54.03"), cu126, cu118)[0] == "2.7.1+cu118"
     assert ranked(ask("sm_86", driver="560.28.03"), cu118, cu126)[0] == "2.7.1+cu126"
+
+
+def test_what_pypi_has_comes_before_a_newer_toolkit() -> None:
+    assert ranked(ask("sm_86"), wheel("2.6.0", "cu126"), wheel("2.6.0", "cu124"))[0] == "2.6.0+cu124"
+    assert ranked(ask("sm_86"), wheel("2.9.1", "cu126"), wheel("2.9.1", "cu130"))[0] == "2.9.1+cu130"
+
+
+def test_official_rocm_comes_before_another() -> None:
+    other, official = tidy("2.8.0", rocm="6.3"), tidy("2.8.0", rocm="6.4")
+    assert ranked(ask("gfx1030"), tidy("2.7.1", rocm="6.4"), tidy("2.7.1", rocm="6.3"))[0].endswith("ROCm 6.3")
+    assert ranked(ask("gfx1030"), other, official)[0].endswith("ROCm 6.4")
+    assert ranked(ask("gfx1030", rocm="6.3"), official, other)[0].endswith("ROCm 6.3")
 
 
 def test_a_published_wheel_of_pytorch_comes_before_others() -> None:

@@ -265,7 +265,7 @@ def test_machines_by_hand() -> None:
                 {"driver": "new"}, {"glibc": "x"}, {"python": "py"}, {"cpu": "zen2", "arch": "aarch64"},
                 {"arch": "vax"}, {"compiler": "gcc13"}, {"gpu": ["none", "sm_86"]}, {"gpu": ["sm_59"]}):  # fmt: skip
         with pytest.raises(BadInput):
-            machine_from_flags(FACTS, **bad)  # type: ignore[arg-type]
+            machine_from_flags(FACTS, **bad)
     assert machine_from_flags(FACTS, os="windows", distro="Windows 11").os.distro == "Windows 11"
     machine, wish = machine_profile("k40c-windows", FACTS)
     assert machine.gpus[0].name == "Tesla K40c" and wish.torch == "2.0.1"
