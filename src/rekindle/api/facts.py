@@ -83,10 +83,19 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
     return FactsFormat(files=tuple(path.name for path in chosen), changed=tuple(changed), written=write)
 
 
-def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress: Progress | None = None) -> FactsCheck:
-    """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas."""
+def facts_check(
+    *,
+    torch: Sequence[str] = (),
+    cuda: Sequence[str] = (),
+    beside: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> FactsCheck:
+    """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas.
+
+    ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside.
+    """
     from rekindle.api.inspect import pip_places
-    from rekindle.facts import drift, load_facts
+    from rekindle.facts import drift, drift_beside, load_facts
     from rekindle.model.progress import Silent
 
     facts, places, listener = load_facts(), pip_places(), progress or Silent()
@@ -98,6 +107,11 @@ def facts_check(*, torch: Sequence[str] = (), cuda: Sequence[str] = (), progress
     for package in ("torchvision", "torchaudio"):
         listener.stage("index", package)
         rows += drift.companions(facts, package, _pythons_found(_wheels(package, places)))
+    for package in facts.beside.package:
+        listener.stage("index", package)
+        rows.append(drift_beside.newest(facts, package, _stable(_files_of(package, places))))
+    for name in beside:
+        rows += _beside_rows(facts, name, places, listener)
     for version in torch or facts.releases[:1]:
         listener.stage("wheel", f"torch {version}")
         rows += _wheel_rows(facts, version, places, listener)
@@ -126,6 +140,68 @@ def _wheels(project: str, places: Places) -> list[IndexWheel]:
         except BadInput:
             continue
     return wheels_of(files, project)
+
+
+def _files_of(project: str, places: Places) -> list[IndexWheel]:
+    """Wheels and sdists alike: a companion may have only the latter. Tags are those of wheels."""
+    from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+
+    from rekindle.errors import BadInput
+    from rekindle.formats.ranges import read_page, tls_context
+    from rekindle.formats.simple_index import ACCEPT, IndexWheel, read_project_page, wheels_of
+
+    context = tls_context(places.certificates)
+    found: list[IndexWheel] = []
+    for index in places.indexes:
+        url = f"{index.rstrip('/')}/{project}/"
+        try:
+            files = read_project_page(read_page(url, accept=ACCEPT, context=context), url)
+        except BadInput:
+            continue
+        found += wheels_of(files, project)
+        for file in files:
+            if file.name.endswith(".tar.gz"):
+                try:
+                    version = parse_sdist_filename(file.name)[1]
+                except (InvalidSdistFilename, ValueError):
+                    continue
+                found.append(IndexWheel(file, version, (), frozenset()))
+    return found
+
+
+def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) -> Iterator[Compared]:
+    """The newest wheel of a companion on PyPI, read: what it says of torch, and the code inside."""
+    from rekindle.api.inspect import inspect
+    from rekindle.compat.companions import find_package, near_packages
+    from rekindle.errors import BadInput
+    from rekindle.facts import drift_beside
+    from rekindle.inspect.published import find_wheels, open_wheel
+    from rekindle.model.facts import Compared
+
+    package = find_package(name, facts)
+    if package is None:
+        near = near_packages(name, facts)
+        raise BadInput(
+            f"nothing is known here about {name}",
+            remedy=f"did you mean {near[0]}?" if near else "rekindle facts show beside lists them",
+        )
+    wheels = [row for row in facts.beside.wheel if row.package == package and row.place is None]
+    for row in wheels[:1]:
+        platform = "linux_x86_64" if "linux_x86_64" in row.pythons else next(iter(row.pythons))
+        python = next((one for one in reversed(row.pythons[platform]) if one != "any"), "3.12")
+        what = f"{row.name or package}=={row.version}"
+        tag = {"windows": "win_amd64"}.get(platform, platform)
+        progress.stage("wheel", what)
+        try:
+            wheel = find_wheels(what, places, python=python, platform=tag)[0]
+            headers = open_wheel(wheel, places, progress=progress).zip.headers("METADATA")
+            yield drift_beside.torch_pin(row, [value for field, value in headers if field == "Requires-Dist"])
+            if row.targets:
+                report = inspect(what, cpu=False, python=python, platform=tag, progress=progress)
+                found = {name for one in report.gpu.libraries for name in (*one.sass, *one.ptx)}
+                yield drift_beside.code(row, platform, found)
+        except BadInput as error:
+            yield Compared(what=what, outcome="skipped", note=error.message)
 
 
 def _stable(wheels: Sequence[IndexWheel]) -> list[str]:

@@ -43,7 +43,8 @@ def wheel_name(plan: Plan, tree: SourceTree | None, tag: str, host: Host) -> str
         return None
     version = wheel_version(plan, tree or SourceTree(project=plan.project, version=plan.torch or "0", root=""))
     platform = {"linux": f"linux_{host.machine}", "windows": "win_amd64", "macos": f"macosx_{host.machine}"}
-    name = f"{plan.project}-{version}-{tag.removesuffix('t')}-{tag}-{platform.get(host.system, host.system)}.whl"
+    inside = plan.project.replace("-", "_")
+    name = f"{inside}-{version}-{tag.removesuffix('t')}-{tag}-{platform.get(host.system, host.system)}.whl"
     parse_wheel_filename(name)
     return name
 

@@ -15,6 +15,7 @@ EXAMPLES = """examples:
   rekindle facts sources
   rekindle facts check                       measure again: index pages, newest wheel, newest ptxas
   rekindle facts check --torch 2.6.0 --cuda 12.8
+  rekindle facts check --beside xformers     and what this companion's newest wheel really holds
   rekindle facts format                      write the tables in their one form after editing them
   rekindle facts format --check my/cuda.toml
 """
@@ -29,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check = actions.add_parser("check", help="measure again from published wheels and compilers; reports drift")
     check.add_argument("--torch", action="append", metavar="VERSION", help="read this release's wheels (repeatable)")
     check.add_argument("--cuda", action="append", metavar="VERSION", help="ask this toolkit's ptxas (repeatable)")
+    check.add_argument(
+        "--beside", action="append", metavar="NAME", help="read this companion's newest wheel (repeatable)"
+    )
     form = actions.add_parser("format", help="write facts files in their canonical form")
     form.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: every table of this installation")
     form.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not in that form")
@@ -47,6 +51,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(
             document=done, view=views.format_view, exit_code=Exit.NO if args.check and done.changed else Exit.YES
         )
-    checked = api.facts_check(torch=args.torch or (), cuda=args.cuda or (), progress=session.progress)
+    checked = api.facts_check(
+        torch=args.torch or (), cuda=args.cuda or (), beside=args.beside or (), progress=session.progress
+    )
     code = Exit.NO if checked.drift or checked.new else Exit.YES
     return Answer(document=checked, view=views.check_view, exit_code=code)

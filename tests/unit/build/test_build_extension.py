@@ -6,8 +6,10 @@ import pytest
 
 from rekindle.build.companion import compiles_against_torch, plan_for
 from rekindle.build.extension import find_extension, own_settings, torch_in
+from rekindle.build.naming import wheel_name
 from rekindle.build.request import project_of, version_of
 from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -110,3 +112,10 @@ def test_torch_itself_is_no_extension() -> None:
     assert not compiles_against_torch("torch")
     assert compiles_against_torch("torch-scatter")
     assert plan_for(plan(), tree("torch")) == plan()
+
+
+def test_the_wheel_of_a_name_with_dashes() -> None:
+    said = plan_for(plan(), tree("torch-scatter", "2.1.2"))
+    name = wheel_name(said, tree("torch-scatter", "2.1.2"), "cp311", LiveHost())
+    assert name is not None
+    assert name.startswith("torch_scatter-2.1.2+rekindle.cu124.sm75.sm86-cp311-cp311-")
