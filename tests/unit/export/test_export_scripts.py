@@ -107,6 +107,15 @@ def test_a_windows_plan_is_no_dockerfile_but_a_windows_workflow() -> None:
     assert 'runs-on: "windows-' in workflow and "call build.bat" in workflow and "container" not in workflow
 
 
+@pytest.mark.parametrize("name", sorted(plans.ALL))
+def test_a_workflow_that_builds_gets_its_wheels_signed_and_no_other_may_sign(name: str) -> None:
+    recipe = make_recipe(plans.ALL[name], {})
+    workflow = render(recipe, "github", system="linux")
+    for line in ("actions/attest-build-provenance@", "id-token: write", "attestations: write"):
+        assert (line in workflow) == recipe.builds
+    assert "contents: write" not in workflow
+
+
 def test_images_have_patch_levels_and_sources() -> None:
     table = load_images()
     for rows in (table.cuda, table.rocm, table.cpu):
