@@ -62,10 +62,14 @@ def rebuild(
     if not original.is_file():
         words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
         return msgspec.structs.replace(answer, verdict="different", difference=words)
+    from rekindle.build.environment import prefix_map
     from rekindle.build.wheel_diff import compare_wheels
 
     found = compare_wheels(Path(built.wheel), original)
-    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=found.difference)
+    words = found.difference
+    if words and prefix_map(Path(tree.root)) is None:
+        words += "; the tree lies in a path with spaces, which compilers write down: repeat it in a path without"
+    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=words)
 
 
 def _read(path: Path) -> Mapping[str, Any]:

@@ -110,7 +110,8 @@ def verify(
             beside=beside,
             progress=listener,
         )
-    if audit.place is not None and not only:
+    # A run with settings of the user's own says nothing about the wheel as others use it.
+    if audit.place is not None and not only and not env:
         keep_trials(report, audit.place)
     report = _with_history(proof_with_causes(report), only=bool(only), emulated=cpu is not None)
     if save is not None:

@@ -161,7 +161,7 @@ def prefix_map(root: Path) -> str | None:
 def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False) -> str:
     """CMake code run at ``project()``: settings that setup.py does not forward, and a flag for C and C++.
 
-    ``steady_cuda`` keeps the place out of what nvcc compiles, too.
+    ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache, which then misses (ccache 4.7).
 
     The flag is a compile option, not part of CMAKE_CXX_FLAGS: trees write those into their libraries
     (``torch.__config__.show()``), and the flag names the very path it is to hide.

@@ -45,9 +45,7 @@ def environment(
     flag = prefix_map(work.front.root) if own_paths else None
     if work.front.takes_cmake_settings and (env.cache_settings or flag):
         script = work.front.build_tree / "rekindle-settings.cmake"
-        # ccache takes the flags that keep the place out of nvcc's objects, and hits; the others were not tried.
-        steady = work.launcher is None or work.launcher.name == "ccache"
-        text = render_cache_script(env.cache_settings, flag, steady_cuda=steady)
+        text = render_cache_script(env.cache_settings, flag, steady_cuda=work.launcher is None)
         if not script.is_file() or script.read_text(encoding="utf-8") != text:
             write_atomically(script, text)
         env.full["CMAKE_PROJECT_INCLUDE_BEFORE"] = env.chosen["CMAKE_PROJECT_INCLUDE_BEFORE"] = str(script)

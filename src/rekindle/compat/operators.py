@@ -108,7 +108,7 @@ def usual_suspects(package: str, arch: str, features: Iterable[str]) -> list[Sus
 
 
 def say(trials: Sequence[OperatorTrial]) -> str:
-    """The one sentence of both reports; empty where there is nothing to say."""
+    """The one sentence of both reports; empty where there is nothing to say. Only what was tried is said to run."""
     named = {
         "crashes": "these operators crash",
         "suspected": "these operators should crash",
@@ -123,7 +123,8 @@ def say(trials: Sequence[OperatorTrial]) -> str:
         parts.append(f"looked unguarded, tried, and run: {_list(names)}")
     if names := [name for trial in trials if trial.outcome == "not-tried" for name in _untried(trial)]:
         parts.append(f"not tried, no known call reaches it: {_list(names)}")
-    return "runs; " + "; ".join(parts) if parts else ""
+    tried = any(trial.outcome not in ("suspected", "not-tried") for trial in trials)
+    return ("runs; " if tried else "should run; ") + "; ".join(parts) if parts else ""
 
 
 def _untried(trial: OperatorTrial) -> Sequence[str]:

@@ -159,7 +159,9 @@ def _cpu(
     if report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
         seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if seen.kind != "no":
-            return [verdict("cpu", "partly", "cpu-places", f"{short}; as a whole: {seen.text}", remedy)]
+            named = say([one for one in operators if one.operator]).partition("; ")[2]
+            text = "; ".join([text, *([named] if named else []), f"as a whole: {seen.text}"])
+            return [verdict("cpu", "partly", "cpu-places", text, remedy)]
     if report.name not in (None, "torch"):
         return [verdict("cpu", "no", found.code, text, "take an older release, or build it on this machine")]
     return [verdict("cpu", "no", found.code, text, "build from source for this CPU: rekindle plan --build")]

@@ -96,6 +96,8 @@ def test_the_sentence_names_operators_by_what_came_of_them() -> None:
         "looked unguarded, tried, and run: torch.b; not tried, no known call reaches it: f::g"
     )
     assert say([]) == ""
+    assert say(trials[3:]).startswith("should run; "), "nobody tried"
+    assert say([OperatorTrial(operator="torch.a")]) == "should run; these operators should crash: torch.a"
     many = [OperatorTrial(operator=f"torch.f{n}", outcome="crashes") for n in range(7)]
     assert say(many).endswith("torch.f5 and 1 more") and "torch.f6" not in say(many)
     assert "more" not in say(many[:6])
