@@ -120,3 +120,25 @@ def test_a_wheel_for_another_processor_is_refused(tmp_path: Path, dispatched: Pa
     other.write_bytes(dispatched.read_bytes())
     with pytest.raises(BadInput, match="x86-64"):
         try_on(other, "ivybridge")
+
+
+def test_inspect_and_verify_say_one_thing(dispatched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that dispatches, and one with AVX2 outside of it, judged by reading and by trying for the same CPU."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    machine = api.inspect_machine("ivybridge")
+    read = api.inspect(str(dispatched), machine=machine).verdict
+    assert read is not None and read.runs is not False and not read.operators
+    tried = try_on(dispatched, "ivybridge")
+    assert tried.good and not tried.operators
+
+    wheel = x86_spark.wheel_for(tmp_path / "b", sys.version_info[:2], USE_UNGUARDED_AVX2="ON")
+    read = api.inspect(str(wheel), machine=machine).verdict
+    assert read is not None and read.runs is False
+    tried = try_on(wheel, "ivybridge")
+    assert tried.verdict == "failed"
+    assert [one.outcome for one in tried.operators] == ["not-tried"], "no known call reaches spark's own functions"
+    after = api.inspect(str(wheel), machine=machine).verdict
+    assert after is not None and after.runs is False
+    (axis,) = [one for one in after.axes if one.axis == "cpu"]
+    assert "SIGILL" in axis.text and "tried by verify" in axis.text
+    assert after.operators == tried.operators

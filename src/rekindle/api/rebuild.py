@@ -66,10 +66,10 @@ def rebuild(
     from rekindle.build.wheel_diff import compare_wheels
 
     found = compare_wheels(Path(built.wheel), original)
-    words = found.difference
-    if words and prefix_map(Path(tree.root)) is None:
-        words += "; the tree lies in a path with spaces, which compilers write down: repeat it in a path without"
-    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=words)
+    first = found.difference
+    if first and prefix_map(Path(tree.root)) is None:
+        first += "; the tree lies in a path with spaces, which compilers write down: repeat it in a path without"
+    return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=first)
 
 
 def _read(path: Path) -> Mapping[str, Any]:
