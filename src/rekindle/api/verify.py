@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +42,8 @@ def verify(
     ``beside`` are companions of an installed torch: each is imported, and one operation held against its reference.
     ``sandbox``: "auto" tries a wheel that was not built here without network and home, where bubblewrap can do that.
     """
+    import msgspec
+
     from rekindle.errors import BadInput
     from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
@@ -51,6 +54,7 @@ def verify(
     from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
     from rekindle.verify.root import user_cache
+    from rekindle.verify.settings import told_settings
     from rekindle.verify.suspects import keep as keep_trials
 
     host = LiveHost()
@@ -113,6 +117,8 @@ def verify(
     # A run with settings of the user's own says nothing about the wheel as others use it.
     if audit.place is not None and not only and not env:
         keep_trials(report, audit.place)
+    if events is None and (words := told_settings(os.environ, env or {})):
+        report = msgspec.structs.replace(report, environment={**report.environment, "settings": words})
     report = _with_history(proof_with_causes(report), only=bool(only), emulated=cpu is not None)
     if save is not None:
         write_for_user(save, encode(report))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rekindle.compat.operators import say
@@ -9,6 +10,8 @@ from rekindle.model.operator import OperatorTrial
 from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
 from rekindle.render.screen import Screen
 
+# Failures of one kind that are shown whole.
+MOST_ALIKE = 3
 _OUTCOME: dict[str, tuple[str, str]] = {
     "crashes": ("fail", "crashes"),
     "no-answer": ("fail", "gives no answer"),
@@ -42,8 +45,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
     failed = [check for check in report.checks if check.status == "failed"]
     if failed:
         screen.section("failed")
-        for check in failed:
-            _failure(check, screen)
+        _failures(failed, screen)
     if report.operators:
         _operators(report.operators, screen)
     for match in report.diagnosis.matches[:2]:
@@ -100,6 +102,21 @@ def _in_the_way(report: VerifyReport, screen: Screen) -> None:
     if idle:
         more = f" and {len(idle) - 6} more" if len(idle) > 6 else ""
         screen.bullet(f"never ran: {', '.join(idle[:6])}{more}", status="warn")
+
+
+def _failures(failed: Sequence[VerifyCheck], screen: Screen) -> None:
+    """Each, unless many died alike: then a few, and the names of the others."""
+    shown: Counter[str] = Counter()
+    alike: dict[str, list[str]] = {}
+    for check in failed:
+        kind = check.crash.signal if check.crash else ""
+        shown[kind] += 1
+        if kind and shown[kind] > MOST_ALIKE and not screen.verbosity:
+            alike.setdefault(kind, []).append(check.id)
+        else:
+            _failure(check, screen)
+    for kind, ids in alike.items():
+        screen.bullet(f"{len(ids)} more died of {kind}: {', '.join(ids)} (-v shows them)", status="fail")
 
 
 def _failure(check: VerifyCheck, screen: Screen) -> None:

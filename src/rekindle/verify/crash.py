@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,22 @@ from rekindle.host.protocol import Host
 from rekindle.model.verify import Crash
 from rekindle.verify.instruction import instruction_set
 from rekindle.verify.symbols import find_symbol
+
+# A kernel's full name, with all its template arguments, can fill a screen; the report keeps it whole.
+MOST_NAME = 140
+_COPY = re.compile(r"\.(AVX2?|AVX512|SVE\d*|VSX|ZVECTOR)\.\w+$")
+
+
+def remedy_for(crash: Crash) -> str | None:
+    """What to do about an instruction the CPU refuses; None for other ends, which the check knows more about."""
+    if crash.signal != "SIGILL":
+        return None
+    if crash.unit and (copy := _COPY.search(crash.unit)):
+        return (
+            f"torch's own copy for {copy[1]} ran on a CPU without it: unset ATEN_CPU_CAPABILITY if it is set; "
+            "if not, build from source for this CPU: rekindle plan --build"
+        )
+    return "this code uses instructions the CPU lacks: rekindle inspect WHEEL --for this, rekindle plan --build"
 
 
 def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
@@ -45,7 +62,8 @@ def sentence(crash: Crash) -> str:
     """The place, for one line of text; empty where nothing is known."""
     parts = []
     if crash.function:
-        parts.append(f"in {crash.function}")
+        name = crash.function
+        parts.append(f"in {name if len(name) <= MOST_NAME else name[: MOST_NAME - 1] + '…'}")
     if crash.unit:
         parts.append(f"compiled from {crash.unit}")
     if crash.library and crash.offset is not None:

@@ -14,7 +14,7 @@ from rekindle.model.operator import OperatorTrial
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.verify.advice import next_steps
-from rekindle.verify.crash import describe_crash, sentence
+from rekindle.verify.crash import describe_crash, remedy_for, sentence
 from rekindle.verify.verdict import Claim, judge
 
 MAX_EVENTS_BYTES = 64 << 20
@@ -120,7 +120,7 @@ class Gathering:
                 skip=(event.get("skip") or "untried") if event["status"] == "skipped" else None,
                 seconds=round(float(event.get("seconds", 0.0)), 3),
                 cpu_seconds=None if burnt is None else round(float(burnt), 3),
-                remedy=event.get("remedy"),
+                remedy=(crash and remedy_for(crash)) or event.get("remedy"),
                 crash=crash,
                 worst=event.get("worst"),
             )

@@ -70,6 +70,7 @@ def test_what_no_call_is_known_for_is_said_plainly() -> None:
 
 def test_wrong_numbers_are_no_crash() -> None:
     assert suspicions([evidence("counts", "lzcnt")], of("nehalem")) == []
+    assert suspicions([evidence("counts", "lzcnt", "tzcnt")], of("nehalem")) == []
 
 
 def test_a_processor_is_not_suspected_of_lacking_what_its_kind_never_has() -> None:

@@ -40,3 +40,23 @@ def test_levels_and_emulation_are_kept_apart_and_a_broken_memory_is_none(tmp_pat
     place.parent.mkdir(parents=True)
     place.write_text("{")
     assert compare_with_last(BAD, place) is None
+
+
+def test_a_setting_that_changed_is_told_and_a_secret_is_not() -> None:
+    from rekindle.verify.settings import told_settings
+
+    shell = {"HOME": "/x", "ATEN_CPU_CAPABILITY": "avx2", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}
+    words = told_settings(shell, {"HF_TOKEN": "hf_secret", "ATEN_CPU_CAPABILITY": "default"})
+    assert words == "ATEN_CPU_CAPABILITY=default CUDA_VISIBLE_DEVICES=0 HF_TOKEN MKL_NUM_THREADS=1"
+    assert told_settings({"HOME": "/x", "XATEN_A": "1"}, {}) == ""
+
+
+def test_a_failed_proof_says_which_setting_is_new(tmp_path: Path) -> None:
+    good = VerifyReport(verdict="proven", subject="w", checks=(VerifyCheck(id="a", status="passed"),))
+    place = place_of(tmp_path, "torch", "smoke", True)
+    keep(good, place)
+    settings = {"settings": "ATEN_CPU_CAPABILITY=avx2"}
+    bad = VerifyReport(verdict="failed", checks=(VerifyCheck(id="a", status="failed"),), environment=settings)
+    since = compare_with_last(bad, place)
+    assert since is not None and since.worse == ("a",)
+    assert since.changed == {"settings": "none → ATEN_CPU_CAPABILITY=avx2"}

@@ -16,6 +16,7 @@ from rekindle.model.wheel import Evidence, IsaUse, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
 from rekindle.verify import suspects
+from rekindle.verify.crash import remedy_for, sentence
 from rekindle.verify.output import compare, junit
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target
@@ -174,3 +175,25 @@ def test_an_operator_that_began_to_crash_is_worse() -> None:
 
     assert [one.id for one in compare(report("runs"), report("crashes")).worse] == ["operator torch.x"]
     assert not compare(report("crashes"), report("crashes")).worse
+
+
+def test_what_an_illegal_instruction_asks_for_depends_on_where_it_was() -> None:
+    copy = Crash(signal="SIGILL", unit="ReduceOpsKernel.cpp.AVX2.cpp")
+    assert "ATEN_CPU_CAPABILITY" in str(remedy_for(copy)) and "AVX2" in str(remedy_for(copy))
+    plain = remedy_for(Crash(signal="SIGILL", unit="plain.cpp"))
+    assert plain and "rekindle plan --build" in plain and "ATEN" not in plain
+    assert remedy_for(Crash(signal="SIGSEGV", unit="x.AVX2.cpp")) is None, "the check's own remedy stands"
+    assert len(sentence(Crash(signal="SIGILL", function="f" * 500))) < 200
+
+
+def test_many_that_died_alike_are_not_all_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    crash = Crash(signal="SIGILL")
+    dead = [VerifyCheck(id=f"ops.{n}", status="failed", detail=f"why {n}", crash=crash) for n in range(5)]
+    wrong = VerifyCheck(id="ops.wrong", status="failed", detail="3 instead of 4")
+    report = VerifyReport(verdict="failed", checks=(*dead, wrong), failed=6)
+    view_verification(report, Screen(sys.stdout, width=200))
+    text = capsys.readouterr().out
+    assert "why 2" in text and "why 3" not in text and "3 instead of 4" in text
+    assert "2 more died of SIGILL: ops.3, ops.4" in text
+    view_verification(report, Screen(sys.stdout, width=200, verbosity=1))
+    assert "why 4" in capsys.readouterr().out

@@ -111,3 +111,15 @@ def test_the_next_step_fits_what_stood_in_the_way() -> None:
     seen = replace(claim, gpus=1)
     verdict, missing = judge(cpu, seen)
     assert not any("no GPU was seen" in step for step in next_steps(verdict, cpu, missing, seen, only=False))
+
+
+def test_each_gpu_in_sight_is_owed_and_one_where_none_is() -> None:
+    def owed(level: str, **more: int) -> set[str]:
+        ids = required_checks(Claim(package="torch", level=level, gpu=True, **more))  # type: ignore[arg-type]
+        return {id for id in ids if id.startswith("gpu")}
+
+    assert Claim(package="torch", level="smoke", gpu=True).gpus == 0
+    numbers = [{id.split(".")[0] for id in owed("smoke", gpus=seen)} for seen in (0, 1, 2)]
+    assert numbers == [{"gpu0"}, {"gpu0"}, {"gpu0", "gpu1"}]
+    assert "gpu0.pooling" in owed("full") and "gpu0.pooling" not in owed("smoke")
+    assert owed("smoke") < owed("full")
