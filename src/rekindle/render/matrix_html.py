@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rekindle.host.redact import without_secrets
-from rekindle.model.matrix import CellRow, MatrixStatus
+from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.render.build import duration, size
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -22,8 +22,19 @@ def render_matrix_html(status: MatrixStatus) -> str:
         finalize=without_secrets,
     )
     return environment.get_template("matrix.html.j2").render(
-        status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size
+        status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size, figures=_figures
     )
+
+
+def _figures(state: CellState) -> list[str]:
+    """What the grid shows of a cell; a space inside a figure does not break."""
+    found = [
+        duration(state.seconds) if state.seconds is not None else "",
+        size(state.peak_memory_bytes) if state.peak_memory_bytes else "",
+        f"cache {state.cache['hit rate']}" if "hit rate" in state.cache else "",
+        state.proof.split(",")[0],
+    ]
+    return [text.replace(" ", "\u00a0") for text in found if text]
 
 
 def _python(row: CellRow) -> str:
