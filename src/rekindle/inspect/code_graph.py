@@ -93,10 +93,6 @@ class CodeGraph:
         real = (number >= 0) & (number != caller)
         return caller[real], number[real]
 
-    @property
-    def has_names(self) -> bool:
-        return bool((self.functions.symbol >= 0).any())
-
     def state_readers(self) -> set[int]:
         """Functions that read a variable, or an imported function's slot, known by name to tell of the CPU."""
         reads = self.library.scan.reads

@@ -51,6 +51,11 @@ class Guards:
         """Is this source file named for the CPU its code is for?"""
         return any(guard.id == "capability-copy" and guard.file and guard.file.search(file) for guard in self.rows)
 
+    def telling(self, name: str) -> bool:
+        """Has this name a word in it that instruction sets are known by?"""
+        text = short(name).lower()
+        return any(word in text for guard in self.rows for word in guard.words)
+
     def find(self, name: str, file: str, library: str = "") -> Guard | None:
         """The first guard that covers a function; the table's order is the order of trust."""
         name = short(name)

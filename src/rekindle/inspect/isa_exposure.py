@@ -152,7 +152,10 @@ class _Classifier:
         elf = self.library.binary.machine == "x86_64" and not isinstance(self.library.binary, Pe)
         if not elf or self.library.marked:
             return None
-        return Judge(self.library, self.graph, self.uses, lambda number: self.guard(number) is not None)
+        return Judge(self.library, self.graph, self.uses, self._is_copy, self.guards.telling)
+
+    def _is_copy(self, number: int) -> bool:
+        return self.guard(number) is not None
 
     def _judge(self, out: Exposure, number: int, isa: tuple[str, ...], address: int) -> None:
         assert self.judge is not None

@@ -47,15 +47,22 @@ class Answer:
 
 
 class Judge:
-    """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name."""
+    """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name,
+    ``telling`` of a name whether it is worth asking that."""
 
     def __init__(
-        self, library: LibraryScan, graph: CodeGraph, uses: Mapping[int, Mapping[str, int]], copy: Callable[[int], bool]
+        self,
+        library: LibraryScan,
+        graph: CodeGraph,
+        uses: Mapping[int, Mapping[str, int]],
+        copy: Callable[[int], bool],
+        telling: Callable[[str], bool],
     ) -> None:
         self.library, self.graph, self.functions = library, graph, library.functions
         self.count = len(self.functions)
         self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
         self.copy = copy
+        self.telling = telling
         self.asks = graph.asks_at_all or bool(graph.resolvers)
         self._caller, self._callee = graph.edges
         self.by_caller = Edges(self._caller, self._callee)
@@ -146,8 +153,9 @@ class Judge:
         far[self._caller[asking[self._callee]]] = True
         out[self._caller[(small & (knowing | far))[self._callee]]] = True
         out[first] = False
-        # A copy uses what it is a copy for, or calls what does.
+        # A copy uses what it is a copy for, or calls what does, or says so in its name.
         near = {*self.uses, *self._caller[np.isin(self._callee, sorted(self.uses))].tolist()}
+        near |= {number for number in range(self.count) if self.telling(self.functions.name(number))}
         out[[number for number in sorted(near) if self.copy(number)]] = True
         self._silent = (asking | knowing) & first
         return out
