@@ -18,7 +18,7 @@ from rekindle.formats.code_scan import Ints
 # Shorter functions seldom have reason for vector code.
 LEAST_BYTES = 48
 WINDOWS, PER_WINDOW = 64, 32
-FEWEST_WINDOWS = 4
+FEWEST_WINDOWS = 16
 MANY, FEW = 0.4, 0.15
 # Of the functions with vector code, so many must be AVX's for a library that was all built for it.
 MOSTLY = 0.8

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rekindle.formats import x86
-from rekindle.inspect.baseline import FEW, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
+from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
 from rekindle.inspect.branches import Roads
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.cpu_survey import CpuSurvey
@@ -55,7 +55,7 @@ def test_bit_instructions_without_avx_are_copies_wherever_they_lie() -> None:
 
 
 def test_little_code_says_nothing() -> None:
-    found = spread_of({1: ["sse4.1"]}, SIZE[: PER_WINDOW * 4 - 1], NONE)
+    found = spread_of({1: ["sse4.1"]}, SIZE[: PER_WINDOW * FEWEST_WINDOWS - 1], NONE)
     assert not found.everywhere
     assert not found.few
     assert spread_of({}, SIZE[:0], NONE).few == frozenset()
