@@ -27,13 +27,15 @@ NAMES = {"core2duo": "core2", "Nehalem": "nehalem", "SandyBridge": "sandybridge"
 
 
 def judged(cpu: WheelCpu, tried: dict[str, str]) -> str:
-    """right | cannot tell | too old | too new"""
+    """right | cannot tell | too old | too new | no code"""
     import archspec.cpu
 
     for name, seen in tried.items():
         lacking = missing(cpu.required, archspec.cpu.TARGETS[NAMES[name]].features)
         if seen == "ok" and lacking:
             return "too new"
+    if cpu.functions is None:
+        return "no code"
     if cpu.runs_from is None:
         return "cannot tell"
     for name, seen in tried.items():

@@ -6,6 +6,7 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
@@ -14,6 +15,9 @@ from rekindle.inspect.cross import follow_calls
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
+
+if TYPE_CHECKING:
+    from rekindle.inspect.isa_exposure import Exposed
 
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
@@ -36,7 +40,11 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
     guards = load_guards()
     watch = functools.cache(lambda name: guards.check_variable.search(name) is not None)
     library = scan_code(binary, watch, step, guards.marks_copies)
-    return CpuSurvey(file, binary.machine, classify(library, guards))
+    found = classify(library, guards)
+    if not isinstance(binary, Elf):
+        return CpuSurvey(file, binary.machine, found)
+    taken = frozenset(library.references.imports.values())
+    return CpuSurvey(file, binary.machine, found, binary.soname, binary.needed, taken)
 
 
 def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
@@ -47,6 +55,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
 
     follow_calls(surveys)
     _set_aside_copies(surveys)
+    _set_aside_uncalled(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)
     needed: set[str] = set()
     for survey in surveys:
@@ -114,6 +123,26 @@ def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
             found.dispatched.update(one.isa)
             found.guards["a copy of a library for newer CPUs, chosen by name"] += 1
         found.unconditional, found.untold = [], []
+
+
+def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
+    """A library that another one of the wheel needs is entered where that one takes its functions by name. What only
+    other exported functions lead to is not called in this wheel (libsodium's AES, beside pyzmq)."""
+    for survey in surveys:
+        users = [one for one in surveys if survey.soname and survey.soname in one.needed]
+        if not users:
+            continue
+        taken = frozenset().union(*(one.taken for one in users))
+        found = survey.exposure
+        for kind in ("unconditional", "untold"):
+            kept: list[Exposed] = []
+            for one in getattr(found, kind):
+                if one.entries is None or one.entries & taken:
+                    kept.append(one)
+                else:
+                    found.dispatched.update(one.isa)
+                    found.guards["exported, but nothing in the wheel calls it"] += 1
+            setattr(found, kind, kept)
 
 
 def _doubtful(evidence: Sequence[Evidence], doubt: frozenset[str]) -> list[Evidence]:

@@ -11,8 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class CpuSurvey:
-    """One library's audit, without the bytes it came from."""
+    """One library's audit, without the bytes it came from; ``taken`` are the names it takes from other libraries."""
 
     file: str
     machine: str
     exposure: Exposure
+    soname: str | None = None
+    needed: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()

@@ -31,7 +31,8 @@ TABLES_IN_CODE = 3
 
 @dataclass(frozen=True)
 class Exposed:
-    """A function that an old CPU would meet; ``chain`` leads from it up to where outside code enters."""
+    """A function that an old CPU would meet; ``chain`` leads from it up to where outside code enters, ``entries``
+    are the exported functions it enters by, where there is no other way."""
 
     number: int
     name: str
@@ -41,6 +42,7 @@ class Exposed:
     chain: tuple[str, ...]
     why: str
     guard: str | None = None
+    entries: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,11 @@ class _Classifier:
                 kind = out.silent
             if names:
                 loud = True
-                kind.append(Exposed(number, name, file, address, audible or names, found.chain, found.why))
+                kind.append(
+                    Exposed(
+                        number, name, file, address, audible or names, found.chain, found.why, entries=found.entries
+                    )
+                )
         if not loud:
             out.dispatched.update(isa)
             out.guards["reached through guarded code or a pointer only"] += 1

@@ -32,18 +32,21 @@ MOST_EDGES = 20_000
 MOST_CHAIN = 12
 MANY_OFFERED = 16
 BATCH = 64
+MOST_ASKED, MOST_BACK = 64, 4000
 # Instruction sets and numbers in a name, which is where copies of one function differ.
 _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\d+")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """``sure`` is needed by everybody, ``untold`` perhaps; what is in neither is dispatched."""
+    """``sure`` is needed by everybody, ``untold`` perhaps; what is in neither is dispatched. ``entries`` are
+    the exported functions that lead there, where no other way does."""
 
     sure: tuple[str, ...] = ()
     untold: tuple[str, ...] = ()
     chain: tuple[str, ...] = ()
     why: str = ""
+    entries: frozenset[str] | None = None
 
 
 class Judge:
@@ -63,6 +66,7 @@ class Judge:
         self.uses = {number: frozenset(used) - {"exclusive"} for number, used in uses.items()}
         self.copy = copy
         self.telling = telling
+        self._asked = 0
         self.asks = graph.asks_at_all or bool(graph.resolvers)
         self._caller, self._callee = graph.edges
         self.by_caller = Edges(self._caller, self._callee)
@@ -76,9 +80,7 @@ class Judge:
         sure = tuple(name for name in isa if name in self.spread.everywhere)
         rest = tuple(name for name in isa if name not in sure)
         if not rest:
-            return Answer(
-                sure, chain=self._names(chain_to(number, self.called)), why="used all over a library that asks"
-            )
+            return Answer(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
         if self._twin_by_name(number, frozenset(rest)):
             return Answer(sure, why="used all over the library")
         if number in self.roots:
@@ -87,20 +89,47 @@ class Judge:
                 if number in self.graph.started
                 else "exported, and asks nothing of the CPU"
             )
-            return Answer(isa, why=why)
+            return Answer(isa, why=why, entries=self._entries(number))
         chain = self._certain_way(number)
         if chain:
             names = self._names(chain)
-            return Answer(isa, chain=names, why=f"called by {names[0]}, which asks nothing of the CPU")
+            why = f"called by {names[0]}, which asks nothing of the CPU"
+            return Answer(isa, chain=names, why=why, entries=self._entries(number))
         if self.called[number] != UNREACHED:
             names = self._names(chain_to(number, self.called))
-            return Answer(sure, rest, names, f"called by {names[0]}, but not on every road through it")
+            why = f"called by {names[0]}, but not on every road through it"
+            return Answer(sure, rest, names, why, None if sure else self._entries(number))
         if self.pointed[number] != UNREACHED:
             names = self._names([node for node in chain_to(number, self.pointed) if node < self.count])
             # A corner of a library that asks, to which only pointers lead, is what choosing at run time looks like.
             untold = tuple(name for name in rest if name not in self.spread.few)
             return Answer(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
         return Answer(sure, why="used all over the library")
+
+    def _entries(self, number: int) -> frozenset[str] | None:
+        """The exported functions from which calls and pointers lead here; None where the loader's own code does, or
+        where it is too much to follow."""
+        self._asked += 1
+        if self._asked > MOST_ASKED:
+            return None
+        seen, out = {number}, set()
+        queue = [number]
+        for node in queue:
+            if node in self.first or len(seen) > MOST_BACK:
+                return None
+            if node in self.roots:
+                out.add(self.functions.name(node))
+            for before in self._backward.of(node):
+                if before not in seen and not (before < self.count and bool(self.blocked[before])):
+                    seen.add(before)
+                    queue.append(before)
+        return frozenset(out)
+
+    @functools.cached_property
+    def _backward(self) -> Edges:
+        caller, callee = self.edges
+        graph, _ = pointer_edges(self.library, caller, callee, self.graph.numbers, self._silent)
+        return graph.reversed()
 
     def _names(self, chain: list[int]) -> tuple[str, ...]:
         return tuple(map(self.functions.name, chain[:MOST_CHAIN]))

@@ -25,6 +25,9 @@ class Edges:
         order = np.argsort(source, kind="stable")
         self._source, self._target = source[order], target[order]
 
+    def reversed(self) -> Edges:
+        return Edges(self._target, self._source)
+
     def of(self, node: int) -> list[int]:
         low, high = np.searchsorted(self._source, [node, node + 1])
         return list(dict.fromkeys(self._target[low:high].tolist()))
