@@ -20,6 +20,8 @@ class GpuArch:
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
+        if self is other:  # parsed once, shared by all tables
+            return True
         return type(other) is type(self) and isinstance(other, GpuArch) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -127,6 +129,7 @@ _GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
 _GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_sm(text: str) -> Sm:
     """``sm_35``, ``compute_90``, ``12.0`` or ``9.0a``; anything else is a ValueError."""
     if match := _SM.fullmatch(text):
@@ -136,6 +139,7 @@ def parse_sm(text: str) -> Sm:
     raise ValueError(f"{text!r} is no NVIDIA architecture (write sm_86 or 8.6)")
 
 
+@functools.lru_cache(maxsize=1024)
 def parse_gfx(text: str) -> Gfx:
     """``gfx1100`` or ``gfx90a:sramecc+:xnack-``; anything else is a ValueError."""
     if match := _GFX.fullmatch(text):
