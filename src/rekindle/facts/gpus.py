@@ -19,6 +19,8 @@ from rekindle.model.machine import Vendor
 _PCI = re.compile(r"(?:0x)?(10de|1002)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
 _SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
+_WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
+_UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
 _INTEL = re.compile(r"\bintel\b|\barc\b.*\b[ab]\d{2,3}|\b(iris|uhd graphics)\b")
 
 
@@ -35,7 +37,7 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
 
     Several architectures come newest first: a marketing name outlives its first chip, seldom the other way.
     """
-    wanted = text.strip()
+    wanted = _inside_a_cpu(text.strip())
     lowered = wanted.lower()
     if found := _by_arch(lowered, facts):
         return found
@@ -57,6 +59,14 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
     else:
         remedy = "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
     raise BadInput(f"no GPU called {text!r} is known", remedy=remedy)
+
+
+def _inside_a_cpu(text: str) -> str:
+    """As CPUs name the GPU within: "Ryzen 7 7840U w/ Radeon 780M Graphics" tells it, "Ryzen 7 5700G with Radeon
+    Graphics" leaves it to the CPU's number."""
+    if match := _WITHIN.search(text):
+        return match[1]
+    return _UNNAMED.sub("", text)
 
 
 @functools.lru_cache(maxsize=4)

@@ -133,3 +133,18 @@ def test_shared_names_are_told_apart() -> None:
     assert alternatives("Instinct MI60 / MI50") == ("Instinct MI60", "MI50")
     assert alternatives("Radeon HD 8600 / 8700M") == ("Radeon HD 8600", "Radeon HD 8700M")
     assert alternatives("Tesla K80") == ("Tesla K80",)
+
+
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        ("AMD Ryzen 7 7840U w/ Radeon 780M Graphics", "gfx1103"),
+        ("AMD RYZEN AI MAX+ 395 w/ Radeon 8060S", "gfx1151"),
+        ("AMD Ryzen 7 5700G with Radeon Graphics", "gfx90c"),
+        ("AMD Ryzen 5 3400G with Radeon Vega Graphics", "gfx902"),
+        ("Ryzen AI 9 HX 370", "gfx1150"),
+        ("GeForce RTX 2060 with Max-Q Design", "sm_75"),
+    ],
+)
+def test_a_gpu_named_by_the_cpu_around_it(name: str, arch: str) -> None:
+    assert str(find_gpu(name, FACTS).archs[0]) == arch
