@@ -163,7 +163,9 @@ def _worst(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[No, ...]:
     """Why the newest was refused, by its strongest reason, and what keeps the one that came nearest away."""
     if not refused:
         return ()
-    strongest = [min(nos, key=lambda no: _STRENGTH.index(no.axis)) for _, nos in refused]
+    # A version nobody asked for is no obstacle worth telling, unless there is no other.
+    asked = [nos for _, nos in refused if all(no.axis != "version" for no in nos)] or [nos for _, nos in refused]
+    strongest = [min(nos, key=lambda no: _STRENGTH.index(no.axis)) for nos in asked]
     nearest = max(strongest, key=lambda no: _STRENGTH.index(no.axis))
     return tuple(dict.fromkeys((strongest[0], nearest)))
 

@@ -1,0 +1,60 @@
+"""Companions go in by a real pip, under constraints; one that wants another torch is left out, and said."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle.api.journey.beside import add_beside
+from rekindle.api.journey.installed import look_into
+from rekindle.api.journey.installer import Installer
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace
+from rekindle.model.journey import Installation
+from rekindle.model.plan import Companion, Plan, Request
+from rekindle.model.progress import Silent
+from tiny_wheels import make_wheel
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def companion(name: str, version: str) -> Companion:
+    request = Request(name=name, version=version)
+    return Companion(name=name, answer="runs", version=version, why="", requests=(request,))
+
+
+def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    wheels = tmp_path / "wheels"
+    torch = make_wheel(wheels, "torch", "2.6.0+cpu")
+    make_wheel(wheels, "torch", "2.9.1")
+    make_wheel(wheels, "picky", "1.0", metadata="Requires-Dist: torch==2.9.1\n")
+    make_wheel(wheels, "easy", "1.0", metadata="Requires-Dist: torch>=2.0\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    python = str(tmp_path / "env" / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", str(torch)], check=True
+    )
+    host, heard = LiveHost(), Heard()
+    before = look_into(host, python)
+    none = Companion(name="flash-attn", answer="none", why="It needs sm_80.")
+    plan = Plan(answer="install", torch="2.6.0", companions=(companion("picky", "1.0"), companion("easy", "1.0"), none))
+    installed = Installation(python=python, packages=before.packages, fingerprint=before.fingerprint, log="")
+    requests = (Request(name="torch", version="2.6.0+cpu"),)
+    workspace = Workspace(tmp_path / "ws")
+    after = add_beside(
+        host, python, plan, requests, installed, workspace, heard, Installer(links=(str(wheels),), offline=True)
+    )
+    assert after.packages["torch"] == "2.6.0+cpu"
+    assert after.packages["easy"] == "1.0"
+    assert "picky" not in after.packages
+    assert after.fingerprint != before.fingerprint
+    assert any(note.startswith("picky 1.0 is not installed") for note in heard.notes)
+    assert any("flash-attn is not installed (none)" in note for note in heard.notes)
