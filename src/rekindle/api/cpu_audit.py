@@ -41,8 +41,10 @@ def audit_for(
     from rekindle.api.inspect import inspect
 
     progress.stage("reading", "which code asks nothing of the CPU")
+    # The interpreter that the checks will run in, and no other that happens to have the package.
+    found = python or LiveHost().which("python3") or LiveHost().which("python")
     try:
-        report = inspect(str(wheel) if wheel else package, python=None if wheel else python, progress=progress)
+        report = inspect(str(wheel) if wheel else package, python=None if wheel else found, progress=progress)
     except RekindleError:
         # What cannot be read is refused by the run itself, with its own words.
         return Audit(suspects=usual_suspects(package, arch, features))

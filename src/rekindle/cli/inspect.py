@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
     group = parser.add_argument_group("does it run there?")
     group.add_argument(
-        "--for", dest="machine", metavar="MACHINE", help="this, a machine.json, a profile's name or a GPU"
+        "--for", dest="machine", metavar="MACHINE", help="this, a machine.json, a profile's name, a GPU or a CPU"
     )
     group.add_argument(
         "--gpu", action="append", metavar="GPU", help="or by hand: product name, sm_35, gfx1031; repeatable"

@@ -1,0 +1,74 @@
+"""When verify reads the libraries, which ones, and what it does where they cannot be read."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rekindle.api.inspect  # noqa: F401
+from rekindle.api import cpu_audit
+from rekindle.errors import BadInput
+from rekindle.model.progress import Silent
+from rekindle.model.wheel import Evidence, WheelCpu, WheelReport
+
+FOUND = Evidence(function="fresh", file="x.so", isa=("avx2", "sve"), why="", address="0x1")
+
+
+class Reader:
+    """Stands for inspect: notes what it was asked for."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        self.error = error
+
+    def __call__(self, target: str, *, python: str | None = None, **_: Any) -> WheelReport:
+        self.asked.append((target, python))
+        if self.error:
+            raise self.error
+        return WheelReport(cpu=WheelCpu(evidence=(FOUND,)))
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    made = Reader()
+    monkeypatch.setattr(sys.modules["rekindle.api.inspect"], "inspect", made)
+    monkeypatch.setattr(cpu_audit, "_features", lambda cpu: frozenset({"sse4_2"}))
+    return made
+
+
+def audit(wheel: Path | None = None, python: str | None = None, **more: Any) -> cpu_audit.Audit:
+    return cpu_audit.audit_for(wheel, python, "torch", **{"cpu": None, "thorough": True, "progress": Silent(), **more})
+
+
+def test_the_interpreter_that_is_tried_is_the_one_that_is_read(reader: Reader) -> None:
+    assert audit(python="/there/python").place is not None
+    audit()
+    audit(wheel=Path("a.whl"), python="/there/python")
+    (first, default, wheel) = reader.asked
+    assert first == ("torch", "/there/python")
+    assert default[1] and Path(default[1]).name.startswith("python")
+    assert wheel == ("a.whl", None)
+
+
+def test_a_quick_run_reads_nothing_and_an_emulated_one_always_reads(reader: Reader) -> None:
+    quick = audit(thorough=False)
+    assert not reader.asked and quick.place is None
+    assert all(one.call is not None for one in quick.suspects)
+    assert audit(wheel=Path("a.whl"), cpu="nehalem", thorough=False).suspects[0].functions == ("fresh",)
+    assert len(reader.asked) == 1
+
+
+def test_what_cannot_be_read_leaves_the_usual_suspects(reader: Reader) -> None:
+    reader.error = BadInput("damaged")
+    found = audit(wheel=Path("a.whl"), cpu="nehalem")
+    assert found.place is None and [one.call.id for one in found.suspects if one.call][:1] == ["linear-dynamic-onednn"]
+
+
+def test_a_cpu_nobody_knows_is_suspected_of_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Reader()
+    monkeypatch.setattr(sys.modules["rekindle.api.inspect"], "inspect", made)
+    assert audit(cpu="no such processor", wheel=Path("a.whl")) == cpu_audit.Audit()
+    assert not made.asked
