@@ -229,8 +229,17 @@ class _Planner:
         except BadInput as error:
             return (Reason(code="unknown-name", text=error.message),)
         toolkit = _toolkit(axes.get("variant"))
-        wish = msgspec.structs.replace(Wish(torch=axes["torch"], python=axes["python"], build=True), **toolkit)
-        made = plan_build(machine, wish)
+        asked = Wish(
+            torch=axes["torch"],
+            python=axes["python"],
+            build=True,
+            origin=self._defaults.source,
+            settings=tuple(self._defaults.settings.items()),
+        )
+        try:
+            made = plan_build(machine, msgspec.structs.replace(asked, **toolkit))
+        except BadInput as error:
+            return (Reason(code="no-source", text=error.message),)
         return made if not (why := _astray(made, axes, toolkit)) else why
 
     def _target(self, card: str, axes: Mapping[str, str]) -> Machine:

@@ -44,9 +44,7 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
         first = plan_beside(where, wish, load_facts(), lambda other: make_plan(where, other, wheelhouse=wheels))
     else:
         first = make_plan(where, wish, wheelhouse=wheels)
-    made = _with_supply(first, where, wish.origin if wish else None)
-    made = _with_settings(made, dict(wish.settings) if wish else {})
-    made = _with_patches(made, where)
+    made = _finished(first, where, wish)
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
 
 
@@ -54,7 +52,14 @@ def plan_build(machine: Machine, wish: Wish) -> Plan:
     """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds."""
     from rekindle.plan.solve import make_plan
 
-    return _with_patches(make_plan(machine, wish, builds_only=True), machine)
+    return _finished(make_plan(machine, wish, builds_only=True), machine, wish)
+
+
+def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
+    """What the planner leaves open of a build: where third parties come from, settings by hand, patches."""
+    made = _with_supply(made, machine, wish.origin if wish else None)
+    made = _with_settings(made, dict(wish.settings) if wish else {})
+    return _with_patches(made, machine)
 
 
 def remember_plan(plan: Plan) -> None:

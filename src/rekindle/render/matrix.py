@@ -35,6 +35,8 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
             ("disk", f"{cost.disk_gib:.0f} GiB" if cost.disk_gib >= 1 else "less than 1 GiB"),
         ]
     )
+    if lock.defaults.target:
+        screen.bullet(f"only {lock.defaults.target} is built; the hours are those of whole wheels", status="warn")
     screen.section("Cells")
     screen.rows((cell.id, cell.name) for cell in lock.cells[:MAX_ROWS])
     _more(len(lock.cells), screen)

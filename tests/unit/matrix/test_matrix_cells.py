@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api import machine_from_flags
+from rekindle.api import machine_from_flags, plan
 from rekindle.api.matrix import load_lock, lock_file, matrix_plan
 from rekindle.errors import BadInput
 from rekindle.model.machine import Machine
+from rekindle.model.plan import Wish
 
 HERE = machine_from_flags(os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.10", memory="64")
 
@@ -96,3 +97,22 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 def test_a_missing_source_is_said(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no source tree"):
         freeze(tmp_path, '[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\n[defaults]\nsource = "nowhere"\n')
+
+
+@pytest.mark.parametrize("source", ["git", "debian"])
+def test_a_cell_is_planned_as_plan_itself_would(tmp_path: Path, source: str) -> None:
+    text = f'[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n[defaults]\nsource = "{source}"\n'
+    cell = freeze(tmp_path, text).cells[0]
+    alone = machine_from_flags(
+        gpu=["none"], os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.11", memory="64"
+    )
+    asked = plan(alone, Wish(torch="2.6.0", python="3.11", build=True, origin=source), wheelhouses=())
+    assert cell.plan.build is not None and asked.build is not None
+    assert (cell.plan.build.origin, cell.plan.build.env) == (source, asked.build.env)
+    assert cell.plan.build.patches == asked.build.patches
+
+
+def test_a_release_the_source_does_not_have_is_refused(tmp_path: Path) -> None:
+    text = '[axes]\ntorch = ["2.7.1"]\npython = ["3.11"]\nvariant = ["cpu"]\n[defaults]\nsource = "debian"\n'
+    lock = freeze(tmp_path, text)
+    assert (lock.cells, lock.refused[0].because[0].code) == ((), "no-source")
