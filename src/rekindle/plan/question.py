@@ -235,9 +235,10 @@ class Question:
 
     def had_python(self, versions: tuple[str, ...], *, to_build: bool = False) -> str | None:
         """A Python the machine already has that is among these, newest first; ``to_build``: one with headers first."""
-        newest_first = sorted(self.machine.pythons, key=lambda p: key(p.version), reverse=True)
+        wide = (python for python in self.machine.pythons if "32 bit" not in (python.note or ""))
+        newest_first = sorted(wide, key=lambda p: key(p.version), reverse=True)
         if to_build:
-            # Doctor notes what is amiss with a Python: no headers, 32 bit.
+            # Doctor notes what is amiss with a Python: no headers.
             newest_first.sort(key=lambda python: python.note is not None)
         for python in newest_first:
             for version in versions:

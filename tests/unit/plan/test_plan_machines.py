@@ -17,6 +17,7 @@ from rekindle.plan.candidates import buildable_releases, builds, choose_python
 from rekindle.plan.compilers import choose, visual_studio
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
+from rekindle.plan.solve import make_plan
 
 
 @pytest.mark.parametrize(
@@ -212,3 +213,13 @@ def test_whose_driver_a_linux_inside_windows_has(distro: str, side: str) -> None
 )
 def test_an_arm_cpu_that_no_table_knows_is_still_one(cpu: str | None, arch: str) -> None:
     assert ask("none", cpu=cpu).arch == arch
+
+
+def test_a_32_bit_python_that_is_there_is_not_taken() -> None:
+    narrow = Python(version="3.13.1", path="C:/Python313-32/python.exe", note="32 bit: no torch is published for it")
+    wide = Python(version="3.11.9", path="C:/Python311/python.exe")
+    question = ask("sm_86", os="windows")
+    both = make_plan(with_(question, pythons=(narrow, wide)).machine, question.wish, FACTS)
+    assert both.python == "3.11"
+    alone = make_plan(with_(question, pythons=(narrow,)).machine, question.wish, FACTS)
+    assert alone.python == "3.12" and "python-missing" in [warning.code for warning in alone.warnings]
