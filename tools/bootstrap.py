@@ -125,4 +125,8 @@ def _lock(file: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        print("rekindle: the set-up was interrupted; the same command does it again", file=sys.stderr)
+        raise SystemExit(3) from None

@@ -25,6 +25,7 @@ from rekindle.api.explain import (
 from rekindle.api.export import export
 from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
 from rekindle.api.guard_torch import guard
+from rekindle.api.guide_pages import guide
 from rekindle.api.index import (
     index_add,
     index_build,
@@ -72,7 +73,7 @@ from rekindle.api.source import (
 )
 from rekindle.api.up import up
 from rekindle.api.variant import variant_environment
-from rekindle.api.verify import compare_verifications, verify
+from rekindle.api.verify import compare_verifications, verify, verify_page
 from rekindle.model.document import Document, show_in_notebooks
 
 __all__ = [
@@ -98,6 +99,7 @@ __all__ = [
     "find_machine",
     "find_tree",
     "guard",
+    "guide",
     "holdings",
     "holds_wheels",
     "index_add",
@@ -147,6 +149,7 @@ __all__ = [
     "variant_environment",
     "verify",
     "verify_claims",
+    "verify_page",
     "why_not",
 ]
 

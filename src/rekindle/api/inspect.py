@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rekindle.inspect.published import Places
+    from rekindle.inspect.reader import Source
     from rekindle.model.machine import Machine
     from rekindle.model.operator import KeptTrials
     from rekindle.model.progress import Progress
@@ -23,9 +25,12 @@ def inspect(
     machine_name: str = "the machine",
     python: str | None = None,
     platform: str | None = None,
+    confirm: Callable[[str, int], bool] | None = None,
     progress: Progress | None = None,
 ) -> WheelReport:
     """What a wheel, library, directory or published package really contains; ``machine`` adds a verdict.
+
+    ``confirm`` is asked before hundreds of megabytes are read over a network: it gets the file's name and size.
 
     >>> report = inspect(str(wheel), machine=inspect_machine("sm_35"), machine_name="an old card")
     >>> report.name, report.gpu.torch_kernels.sass, report.verdict.runs
@@ -48,6 +53,8 @@ def inspect(
         platform=platform,
         tell=notes.append,
     ) as source:
+        if not quick and confirm is not None:
+            _ask_before_much(source, confirm)
         report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
     report = msgspec.structs.replace(report, findings=(*notes, *report.findings))
     if machine is None:
@@ -55,6 +62,22 @@ def inspect(
     from rekindle.inspect.verdict import verdict_for
 
     return msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name, _tried(report, machine)))
+
+
+# Below this nobody waits long enough to be asked.
+_MUCH_BYTES = 200 << 20
+
+
+def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> None:
+    from rekindle.errors import BadInput
+    from rekindle.inspect.reader import WheelSource
+
+    if not isinstance(source, WheelSource) or source.fetched is None or source.size < _MUCH_BYTES:
+        return
+    if not confirm(source.label, source.size):
+        raise BadInput(
+            f"{source.label} was not read", remedy="--quick reads about a hundredth of it; answer y, or give --yes"
+        )
 
 
 def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:

@@ -48,6 +48,20 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
 
 
+def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
+    """What a plan for a machine described by hand took for granted, in words, with the flag that says otherwise."""
+    from rekindle.facts import load_facts
+    from rekindle.plan.question import Question
+
+    found = []
+    if machine.os.arch is None and machine.cpu.microarchitecture is None:
+        arch = Question(machine=machine, wish=wish, facts=load_facts()).arch
+        found.append(f"{'x86-64' if arch == 'x86_64' else arch} (--arch)")
+    if wish.python is None and not machine.pythons and made.python:
+        found.append(f"Python {made.python} (--python)")
+    return tuple(found)
+
+
 def plan_build(machine: Machine, wish: Wish) -> Plan:
     """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds."""
     from rekindle.plan.solve import make_plan

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.model.journey import Card, Journey
+    from rekindle.model.card import Card
+    from rekindle.model.journey import Journey
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.progress import Progress
     from rekindle.model.verify import Level

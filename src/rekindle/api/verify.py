@@ -150,3 +150,17 @@ def compare_verifications(before: Path, after: Path) -> VerifyComparison:
     from rekindle.verify.output import compare
 
     return compare(load(before, VerifyReport), load(after, VerifyReport))
+
+
+def verify_page(report: VerifyReport, path: Path) -> None:
+    """Write a verification as one HTML page that needs no network.
+
+    >>> from rekindle.model.verify import VerifyReport
+    >>> verify_page(VerifyReport(), folder / "verify.html")
+    >>> "not proven" in (folder / "verify.html").read_text(encoding="utf-8")
+    True
+    """
+    from rekindle.host.files import write_for_user
+    from rekindle.render.verify_html import verify_page as render
+
+    write_for_user(path, render(report))

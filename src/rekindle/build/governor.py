@@ -199,11 +199,11 @@ class Governor:
             self.samples = self.samples[::2]
             self._keep_every *= 2
 
-    def slow(self, count: int = 2) -> list[tuple[str, float]]:
-        """The jobs that have run longest, with their seconds."""
+    def jobs(self) -> list[tuple[str, float, int, bool]]:
+        """What compiles now, the longest first: its object, seconds, bytes, and whether it is paused."""
         now = time.monotonic()
-        oldest = sorted((seen for seen in self._seen.values() if seen.output), key=lambda seen: seen.begun)[:count]
-        return [(seen.output, now - seen.begun) for seen in oldest]
+        oldest = sorted((seen for seen in self._seen.values() if seen.output), key=lambda seen: seen.begun)
+        return [(seen.output, now - seen.begun, seen.before[1], seen.paused_at is not None) for seen in oldest]
 
     @property
     def running(self) -> int:

@@ -15,8 +15,18 @@ from rekindle.formats.ninja_log import Edge, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
 from rekindle.model.build import BuildResult
+from rekindle.model.page import header, page
 
 WIDTH = 1100
+# What only this page draws: the time line and the memory curve.
+_STYLE = """
+.cxx { fill: #3b7dd8; } .c { fill: #59a6c9; } .gpu { fill: #5aa02c; } .link { fill: #d9822b; } .other { fill: #9b8bc4; }
+.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin: 0 .3em 0 1em; }
+.key.first { margin-left: 0; }
+.used { fill: none; stroke: #3b7dd8; stroke-width: 1.5; } .running { fill: none; stroke: #5aa02c; stroke-width: 1; }
+.paused { fill: none; stroke: #c94f4f; stroke-width: 1; } .tick { font-size: 10px; fill: var(--soft); }
+.mark { stroke: var(--soft); stroke-dasharray: 3 3; }
+"""
 LANE = 14
 MAX_BARS = 2500
 MAX_LANES = 64
@@ -54,7 +64,7 @@ def write_report(
         lstrip_blocks=True,
         finalize=without_secrets,
     )
-    text = template.render(
+    body = template.render(
         result=result,
         bars=bars,
         marks=marks,
@@ -74,7 +84,20 @@ def write_report(
             for name, value in sorted(result.environment.items())
         ],
     )
-    write_atomically(path, text)
+    verdict, about = _title(result)
+    write_atomically(path, page(verdict, f"{header(verdict, about, good=True)}\n{body}", more_style=_STYLE))
+
+
+def _title(result: BuildResult) -> tuple[str, str]:
+    name = " ".join(part for part in (result.project, result.plan.torch) if part)
+    verdict = f"{name} is built" if not result.target else f"{result.target} of {name} is built"
+    wheel = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else "no wheel asked for"
+    parts = [
+        wheel,
+        f"for Python {result.python}" if result.python else "",
+        "continued an earlier run" if result.resumed else "",
+    ]
+    return verdict, ", ".join(part for part in parts if part)
 
 
 def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]]:

@@ -1,13 +1,14 @@
 """Watches one external command of a build: its lines, its progress, its memory, and what it was killed for.
 
-On each tick the governor looks at memory; the user gets one line: steps, rate, time left, memory, jobs, and
-what is slow just now.
+On each tick the governor looks at memory; the user sees the build as it is: steps, pace, time left, memory, the cache,
+and what compiles just now.
 """
 
 from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rekindle.build.estimate import Estimate
@@ -15,12 +16,13 @@ from rekindle.build.governor import Governor
 from rekindle.build.log import BuildLog
 from rekindle.build.resume import stop_before_full
 from rekindle.host.process import Running
-from rekindle.model.progress import Progress
+from rekindle.model.build_view import BuildView, JobView
+from rekindle.model.progress import Progress, show_build
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _OBJECT = re.compile(r"(?:object|library|executable|module) (\S+)")
-GIB = 1 << 30
 DISK_EVERY_SECONDS = 5.0
+CACHE_EVERY_SECONDS = 15.0
 
 
 class Supervisor:
@@ -36,6 +38,7 @@ class Supervisor:
         estimate: Estimate | None = None,
         max_jobs: int = 1,
         disk: Path | None = None,
+        cache: Callable[[], Mapping[str, str]] | None = None,
     ) -> None:
         self._log = log
         self._progress = progress
@@ -44,6 +47,9 @@ class Supervisor:
         self._max_jobs = max_jobs
         self._disk = disk
         self._disk_at = 0.0
+        self._cache = cache
+        self._cache_at = time.monotonic()
+        self._counted: tuple[int | None, int | None] = (None, None)
         self._begun = time.monotonic()
         self._detail = stage
         self._left: float | None = None
@@ -90,43 +96,56 @@ class Supervisor:
         if not self.total:
             self._progress.step(round(time.monotonic() - self._begun), None, f"s  {self._detail[:100]}")
             return
-        self._progress.step(self.done, self.total, "  ".join(self._words()))
+        show_build(self._progress, self.view())
 
-    def _words(self) -> list[str]:
+    def view(self) -> BuildView:
+        """The build as it is now."""
         elapsed = time.monotonic() - self._begun
-        words = [f"{self.done}/{self.total}"]
-        if self.done and elapsed > 20:
-            words.append(f"{60 * self.done / elapsed:.0f}/min")
-        left = self._time_left()
-        if left is not None:
-            words.append(f"{_minutes(left)} left")
-        if self._governor is not None and self._governor.samples:
-            last = self._governor.samples[-1]
-            words.append(f"mem {last.used / GIB:.1f} GiB ({last.available / GIB:.1f} free)")
-            words.append(f"jobs {last.running}/{last.allowed}" + (f" +{last.paused} paused" if last.paused else ""))
-            slow = [f"{_short(name)} {seconds:.0f} s" for name, seconds in self._governor.slow() if seconds > 20]
-            if slow:
-                words.append("slow: " + ", ".join(slow))
-        return words
+        last = self._governor.samples[-1] if self._governor is not None and self._governor.samples else None
+        jobs = tuple(
+            JobView(name=_short(output), seconds=seconds, bytes=size, paused=paused, expected=self._expected(output))
+            for output, seconds, size, paused in (self._governor.jobs() if self._governor is not None else ())
+        )
+        hits, misses = self._cache_now()
+        return BuildView(
+            done=self.done, total=self.total,
+            per_minute=60 * self.done / elapsed if self.done and elapsed > 20 else None,
+            left=self._time_left(jobs), used=last.used if last else None, free=last.available if last else None,
+            running=last.running if last else 0, allowed=last.allowed if last else 0, paused=last.paused if last else 0,
+            jobs=jobs, hits=hits, misses=misses,
+        )  # fmt: skip
 
-    def _time_left(self) -> float | None:
-        """Recounted every few seconds: it walks the whole graph."""
+    def _expected(self, output: str) -> float | None:
+        return self._estimate.seconds(output) if self._estimate is not None else None
+
+    def _cache_now(self) -> tuple[int | None, int | None]:
+        """Asked now and then: it starts the cache's own program."""
+        now = time.monotonic()
+        if self._cache is not None and now - self._cache_at > CACHE_EVERY_SECONDS:
+            self._cache_at = now
+            said = self._cache()
+            if said.get("hits", "").isdigit() and said.get("misses", "").isdigit():
+                self._counted = int(said["hits"]), int(said["misses"])
+        return self._counted
+
+    def _time_left(self, jobs: Sequence[JobView] = ()) -> float | None:
+        """Recounted every few seconds, since it walks the whole graph; between two counts it runs down."""
         now = time.monotonic()
         if self._estimate is None:
             return None
+        steps = self.total - self.done
         if now - self._left_at > 10:
             self._left_at = now
             elapsed = now - self._first_step if self._first_step is not None else None
-            left = self.total - self.done
-            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=left, elapsed=elapsed)
-        return self._left
+            self._left = self._estimate.left(jobs=self._max_jobs, steps_left=steps, elapsed=elapsed)
+        if self._left is None:
+            return None
+        left = max(0.0, self._left - (now - self._left_at))
+        if jobs and steps <= len(jobs):
+            # Only what runs already is left, so no more than the longest of it still takes.
+            left = min(left, max(max(0.0, (job.expected or 0.0) - job.seconds) for job in jobs))
+        return left
 
 
 def _short(name: str) -> str:
     return name.replace("\\", "/").rsplit("/", 1)[-1]
-
-
-def _minutes(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

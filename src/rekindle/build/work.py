@@ -12,7 +12,7 @@ from rekindle.build.estimate import make_estimate
 from rekindle.build.failure import account_for, killed_for_memory
 from rekindle.build.frontend import FrontEnd
 from rekindle.build.jobs import Jobs
-from rekindle.build.launchers import Launcher
+from rekindle.build.launchers import CACHES, Launcher, statistics
 from rekindle.build.log import BuildLog
 from rekindle.build.options import BuildOptions
 from rekindle.build.supervise import Supervisor
@@ -103,4 +103,8 @@ class Work:
             estimate=make_estimate(self.front.ninja_tree, self.jobs.learnt),
             max_jobs=self.jobs.max_jobs,
             disk=self.front.build_tree,
+            cache=self._cache_counts if self.launcher is not None and self.launcher.name in CACHES else None,
         )
+
+    def _cache_counts(self) -> dict[str, str]:
+        return statistics(self.host, self.launcher) if self.launcher is not None else {}

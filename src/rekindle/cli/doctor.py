@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_workspace
 from rekindle.errors import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rekindle.model.machine import Examination
+    from rekindle.model.plan import Plan
+    from rekindle.render.screen import Screen
 
 EXAMPLES = """examples:
   rekindle doctor                     what this machine is, and whether it is ready
   rekindle doctor --save machine.json keep it, for 'rekindle plan --machine machine.json' elsewhere
   rekindle doctor --plan plan.json --for build   is everything here that this build takes?
+  rekindle doctor --details           every path, every check, what could not be learnt
   rekindle doctor -v                  also what was asked and what it said
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--save", metavar="FILE", type=Path, help="write the machine to FILE (for plan --machine FILE)")
+    parser.add_argument("--save", metavar="FILE", help="write the machine to FILE (for plan --machine FILE)")
     parser.add_argument(
         "--capture", metavar="DIR", type=Path, help="keep every answer of this machine in DIR, redacted, for --replay"
     )
@@ -36,21 +46,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="import each installed torch and use the card (may take a minute)",
     )
+    parser.add_argument("--details", action="store_true", help="everything: paths, all checks, what was not learnt")
     add_workspace(parser)
+
+
+def _glance(plan: Plan | None, document: Examination, screen: Screen) -> None:
+    from rekindle.render.glance import show_glance
+
+    show_glance(document, plan, screen)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.cli.verb import place_for
     from rekindle.render.machine import show_examination
 
+    save = place_for(args.save, "machine.json") if args.save else None
     examination = api.doctor(
         workspace=args.workspace,
         try_torch=args.try_torch,
-        save=args.save,
+        save=save,
         capture=args.capture,
         replay=args.replay,
         plan=args.plan,
         progress=session.progress,
     )
+    for what, place in (("the machine", save), ("a capture of this machine", args.capture)):
+        if place is not None:
+            session.progress.note(f"wrote {what} to {place}")
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use
-    return Answer(document=examination, view=show_examination, exit_code=Exit.YES if ready else Exit.NO)
+    view: Callable[[Examination, Screen], None] = show_examination
+    if not (session.json or args.details or session.verbosity):
+        plan = None if args.plan else api.plan(examination.machine)
+        view = functools.partial(_glance, plan)
+    return Answer(document=examination, view=view, exit_code=Exit.YES if ready else Exit.NO)

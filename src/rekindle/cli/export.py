@@ -39,5 +39,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     else:
         plan = load(Path(args.plan), Plan)
     out = Path(args.out) if args.out else None
+    if out is not None and args.out.endswith(("/", "\\")):
+        out.mkdir(parents=True, exist_ok=True)
     exported = api.export(plan, args.format, system=args.os, out=out, image=args.image)
     return Answer(document=exported, view=render_exported)

@@ -65,7 +65,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
     if args.action == "page":
-        page = api.index_page(root=args.root, out=args.out, progress=session.progress)
+        from rekindle.cli.verb import place_for
+
+        out = str(place_for(args.out, "index.html")) if args.out else None
+        page = api.index_page(root=args.root, out=out, progress=session.progress)
         return Answer(document=page, view=view.render_page)
     if not args.root:
         raise BadInput("which wheelhouse?", remedy="give its directory with --root DIR")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_yes
 from rekindle.errors import BadInput, Exit
 
 if TYPE_CHECKING:
@@ -50,19 +50,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpu", action="append", metavar="GPU", help="or by hand: product name, sm_35, gfx1031; repeatable"
     )
     group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
-    group.add_argument("--os", metavar="OS", help="linux, windows or macos")
+    group.add_argument("--os", metavar="OS", help="linux, windows or macos; also chooses the wheel of a name")
     group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
     group.add_argument("--glibc", metavar="VERSION")
-    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64")
+    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64; also chooses the wheel of a name")
+    add_yes(parser)
     group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
     group.add_argument("--memory", metavar="SIZE", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.model.spoken import spoken_bytes
     from rekindle.render.wheel import render_diff, render_shelf, render_wheel
 
-    reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": args.platform}
+    platform = args.platform or _platform(args.os, args.arch)
+    reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": platform}
+
+    def confirm(name: str, size: int) -> bool:
+        if not session.can_ask():
+            return True  # a script that asked for all of it gets all of it
+        session.close()
+        return session.confirm(
+            f"{name} is read over the network, up to {spoken_bytes(size)} (--quick takes about a hundredth). Go on?"
+        )
+
     if args.diff:
         if args.target:
             raise BadInput("--diff takes two targets and no third", remedy="rekindle inspect --diff A B")
@@ -77,13 +89,33 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         shelf = api.inspect_shelf(args.target, machine=machine, machine_name=name, **one_by_one)
         refused = bool(shelf.findings) or any(one.verdict and one.verdict.runs is False for one in shelf.wheels)
         return Answer(document=shelf, view=render_shelf, exit_code=Exit.NO if refused else Exit.YES)
-    report = api.inspect(args.target, machine=machine, machine_name=name, **reading, progress=session.progress)
+    report = api.inspect(
+        args.target, machine=machine, machine_name=name, **reading, confirm=confirm, progress=session.progress
+    )
     if args.html:
-        from pathlib import Path
+        from rekindle.cli.verb import place_for
 
-        api.inspect_page(report, Path(args.html))
+        page = place_for(args.html, "inspect.html")
+        api.inspect_page(report, page)
+        session.progress.note(f"wrote {page}")
     refused = report.verdict is not None and report.verdict.runs is False
     return Answer(document=report, view=render_wheel, exit_code=Exit.NO if refused else Exit.YES)
+
+
+def _platform(system: str | None, arch: str | None) -> str | None:
+    """The wheel that a system and an architecture mean; None where neither was said."""
+    import platform
+
+    if system is None and arch is None:
+        return None
+    name = (arch or platform.machine()).lower()
+    family = {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+    where = (system or platform.system()).lower()
+    if where == "windows":
+        return "win_arm64" if family == "aarch64" else "win_amd64"
+    if where in ("macos", "darwin"):
+        return "macosx_arm64" if family == "aarch64" else "macosx_x86_64"
+    return f"linux_{family}"
 
 
 def _machine(args: argparse.Namespace) -> tuple[Machine | None, str]:

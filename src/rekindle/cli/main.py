@@ -39,6 +39,10 @@ VERBS = {
     "matrix": "many wheels from one table",
     "list": "what Rekindle keeps on this machine, with sizes and ages",
     "clean": "remove some of it, after asking",
+    "completion": "tab completion for bash, zsh, fish and PowerShell",
+    "guide": "pages that start from what you have: an old card, an AMD card, a Jetson, no card …",
+    "help": "more about a verb",
+    "version": "which Rekindle this is",
     "variant": "what installers that choose wheels by GPU should believe about this machine",
 }
 
@@ -116,6 +120,9 @@ def _of_the_system(error: OSError) -> int | None:
         _complain("there is no place for temporary files: none of the usual ones can be written", "set TMPDIR to one")
         return Exit.USAGE
     where = f" ({error.filename})" if error.filename else ""
+    if error.errno == errno.ENOSPC and not error.filename:
+        _complain(f"the output cannot be written: {words}", "make room where it goes, or send it elsewhere")
+        return Exit.NO
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         _complain(f"the disk is full{where}: {words}", "make room; the same command continues")
         return Exit.NO
@@ -139,14 +146,24 @@ def _dispatch(argv: list[str]) -> int:
         parser.print_help()
         return Exit.USAGE
     known, _ = parser.parse_known_args(argv)
-    raise _unknown_verb(known.verb) if known.verb else BadInput("name a verb first", remedy="rekindle --help")
+    raise unknown_verb(known.verb) if known.verb else BadInput("name a verb first", remedy="rekindle --help")
 
 
-def _unknown_verb(name: str) -> BadInput:
+# What other tools call it.
+_OTHER_WORDS = {
+    "install": "up", "setup": "up", "get": "up", "start": "up", "run": "up", "check": "doctor", "info": "doctor",
+    "status": "doctor", "diagnose": "explain", "why": "explain", "test": "verify", "prove": "verify", "ls": "list",
+    "remove": "clean", "rm": "clean", "prune": "clean", "uninstall": "clean", "compile": "build", "fetch": "source",
+    "patch": "source", "serve": "index", "wheelhouse": "index", "search": "index", "completions": "completion",
+}  # fmt: skip
+
+
+def unknown_verb(name: str) -> BadInput:
+    """The nearest verb is named only where it is near: a wrong hint costs more than none."""
     import difflib
 
-    near = difflib.get_close_matches(name, VERBS, n=1)
-    hint = f"did you mean 'rekindle {near[0]}'?" if near else "'rekindle --help' lists them"
+    near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else difflib.get_close_matches(name, VERBS, n=1, cutoff=0.7)
+    hint = f"did you mean 'rekindle {near[0]}'? ({VERBS[near[0]]})" if near else "'rekindle --help' lists them"
     return BadInput(f"there is no verb {name!r}", remedy=hint)
 
 
@@ -154,7 +171,19 @@ class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, like every other error here."""
 
     def error(self, message: str) -> Any:
-        raise BadInput(message, remedy=f"{self.prog} --help")
+        raise BadInput(message, remedy=self._nearest(message) or f"{self.prog} --help")
+
+    def _nearest(self, message: str) -> str | None:
+        """The option that was meant, where one is near."""
+        import difflib
+
+        mark = "unrecognized arguments: "
+        if not message.startswith(mark + "-"):
+            return None
+        given = message.removeprefix(mark).split()[0].partition("=")[0]
+        known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
+        near = difflib.get_close_matches(given, known, n=1, cutoff=0.75)
+        return f"did you mean {near[0]}? '{self.prog} --help' lists all" if near else None
 
 
 def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:

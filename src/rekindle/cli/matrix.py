@@ -130,7 +130,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     else:
         status = api.matrix_status(table)
     if args.step == "report":
-        out = Path(args.out) if args.out else Path(status.root) / "report.html"
+        from rekindle.cli.verb import place_for
+
+        out = place_for(args.out, "report.html") if args.out else Path(status.root) / "report.html"
         view.write_report(status, out)
         progress.note(f"wrote {out}")
     return Answer(document=status, view=view.render_status, exit_code=Exit.YES if status.good else Exit.NO)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session
@@ -10,7 +11,7 @@ from rekindle.errors import BadInput, Exit
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Wish
+    from rekindle.model.plan import Plan, Wish
 
 EXAMPLES = """examples:
   rekindle plan                                             this machine
@@ -132,7 +133,18 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     if session.json:
         api.remember_plan(plan)
-    return Answer(document=plan, view=plan_view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
+    assumed = _assumed(args, machine, wish, plan)
+    view = functools.partial(plan_view, assumed=assumed)
+    return Answer(document=plan, view=view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
+
+
+def _assumed(args: argparse.Namespace, machine: Machine, wish: Wish, plan: Plan) -> tuple[str, ...]:
+    from rekindle.api.plan import assumed_for
+
+    described = bool(args.gpu) or any(getattr(args, name) is not None for name in _DESCRIBES)
+    if not described or args.machine:
+        return ()
+    return (*(() if args.os else ("Linux (--os)",)), *assumed_for(machine, wish, plan))
 
 
 def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
-    from rekindle.model.journey import Card
+    from rekindle.model.card import Card
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.card import show_card
     from rekindle.render.journey import show_journey

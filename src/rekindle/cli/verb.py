@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rekindle.errors import Exit
@@ -60,6 +61,12 @@ class Session:
         sys.stderr.write(f"{question} [y/N] ")
         sys.stderr.flush()
         return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def place_for(given: str, name: str) -> Path:
+    """Where a file goes that the user named: ``dir/``, or a folder that is there, means ``name`` inside it."""
+    path = Path(given)
+    return path / name if given.endswith(("/", "\\")) or path.is_dir() else path
 
 
 def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:

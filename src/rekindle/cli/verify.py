@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--events", metavar="FILE", help="what checks/agent.py wrote on a machine without rekindle")
     parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
     parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
     parser.add_argument("--compare", nargs=2, metavar=("A.json", "B.json"), help="two saved reports side by side")
 
@@ -61,6 +62,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
+    from rekindle.cli.verb import place_for
     from rekindle.render.verify import view_comparison, view_verification
 
     if args.compare:
@@ -74,6 +76,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput(
             "--with proves companions of an installed torch", remedy="give its interpreter with --python EXE"
         )
+    saved = place_for(args.save, "verify.json") if args.save else None
     report = api.verify(
         wheel=Path(args.wheel) if args.wheel else None,
         python=args.python,
@@ -89,10 +92,16 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         dependencies=not args.no_deps,
         find_links=tuple(args.find_links),
         sandbox=args.sandbox,
-        save=Path(args.save) if args.save else None,
+        save=saved,
         junit=Path(args.junit) if args.junit else None,
         progress=session.progress,
     )
+    if args.html:
+        written = place_for(args.html, "verify.html")
+        api.verify_page(report, written)
+        session.progress.note(f"wrote {written}")
+    if saved:
+        session.progress.note(f"wrote the report to {saved}")
     return Answer(document=report, view=view_verification, exit_code=Exit.YES if report.good else Exit.NO)
 
 

@@ -77,6 +77,14 @@ def _unix(host: Asking) -> list[str]:
             *(f"{home}/{name}/bin/python" for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge")),
             *(f"{home}/{name}/envs/*/bin/python" for name in ("miniconda3", "anaconda3", "miniforge3", "mambaforge")),
         ]
+    patterns += [
+        *_below(host, "PYENV_ROOT", "versions/*/bin/python"),
+        *_below(host, "UV_PYTHON_INSTALL_DIR", "*/bin/python3"),
+        *_below(host, "XDG_DATA_HOME", "uv/python/*/bin/python3"),
+        *_below(host, "MAMBA_ROOT_PREFIX", "bin/python", "envs/*/bin/python"),
+        *_below(host, "CONDA_ENVS_PATH", "*/bin/python"),
+        *_beside(host, "CONDA_EXE", "/bin/conda", "bin/python", "envs/*/bin/python"),
+    ]
     patterns += ["/opt/conda/bin/python", "/opt/conda/envs/*/bin/python", "/opt/miniconda3/bin/python"]
     patterns += [f"{prefix}/bin/python" for prefix in _conda_environments(host, f"{home}/.conda/environments.txt")]
     for pattern in patterns:
@@ -116,9 +124,35 @@ def _windows(host: Asking) -> list[str]:
         r"C:\ProgramData\miniconda3\python.exe",
         r"C:\Python3*\python.exe",
     ]
+    patterns += [
+        *_below(host, "PYENV_ROOT", r"versions\*\python.exe"),
+        *_below(host, "PYENV", r"versions\*\python.exe"),
+        *_below(host, "UV_PYTHON_INSTALL_DIR", r"*\python.exe"),
+        *_below(host, "MAMBA_ROOT_PREFIX", "python.exe", r"envs\*\python.exe"),
+        *_beside(host, "CONDA_EXE", r"\Scripts\conda.exe", "python.exe", r"envs\*\python.exe"),
+    ]
     for pattern in patterns:
         found.update(dict.fromkeys(host.glob(pattern)))
     return [path for path in found if not _is_store_stub(host, path)]
+
+
+def _below(host: Asking, variable: str, *patterns: str) -> list[str]:
+    """Patterns below the folder that a variable names; a folder whose name is a pattern itself is left out."""
+    root = host.env.get(variable, "").rstrip("/\\")
+    if not root or any(mark in root for mark in "*?["):
+        return []
+    slash = "\\" if host.system == "windows" else "/"
+    return [f"{root}{slash}{pattern}" for pattern in patterns]
+
+
+def _beside(host: Asking, variable: str, ending: str, *patterns: str) -> list[str]:
+    """Patterns below the root of a program that a variable names (``CONDA_EXE``: …/bin/conda)."""
+    program = host.env.get(variable, "")
+    root = program.removesuffix(ending)
+    if root == program or any(mark in root for mark in "*?["):
+        return []
+    slash = "\\" if host.system == "windows" else "/"
+    return [f"{root}{slash}{pattern}" for pattern in patterns]
 
 
 def _conda_environments(host: Asking, path: str) -> list[str]:

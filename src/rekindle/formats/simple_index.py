@@ -108,7 +108,7 @@ def choose(
     """Wheels that meet a version specifier, a Python (``3.11``) and a platform, best first.
 
     ``platform`` is a tag or a part of one: ``manylinux1_x86_64``, ``win_amd64``, ``linux_aarch64`` (any
-    manylinux of that architecture). Yanked files and pre-releases count only if nothing else is left.
+    manylinux of that architecture), ``macosx_arm64``. Yanked files and pre-releases count only if nothing else is left.
     """
     try:
         wanted = SpecifierSet(specifier)
@@ -144,11 +144,11 @@ def _python_fits(python: str) -> Callable[[Tag], bool]:
 
 def _platform_fits(platform: str) -> Callable[[Tag], bool]:
     wanted = platform.replace("-", "_").replace(".", "_").lower()
-    loose = wanted.split("_", 1)[1] if wanted.startswith("linux_") else None
+    family, _, loose = wanted.partition("_") if wanted.startswith(("linux_", "macosx_")) else ("", "", "")
 
     def fits(tag: Tag) -> bool:
         if tag.platform in (wanted, "any"):
             return True
-        return loose is not None and tag.platform.endswith("_" + loose) and "linux" in tag.platform
+        return bool(loose) and tag.platform.endswith("_" + loose) and family in tag.platform
 
     return fits

@@ -22,6 +22,7 @@ from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid
 from rekindle.index.matrix import make_matrix
 from rekindle.index.search import verdict_for
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.page import colours
 from rekindle.model.wheelhouse import Row
 
 if TYPE_CHECKING:
@@ -58,7 +59,13 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
     page = (
         _environment()
         .from_string(_file("page.html"))
-        .render(style=_file("page.css"), script=_file("page.js"), data=text, version=__version__, cards=len(cards))
+        .render(
+            style=colours() + _file("page.css"),
+            script=_file("page.js"),
+            data=text,
+            version=__version__,
+            cards=len(cards),
+        )
     )
     return page, len(cards)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from rekindle.model.wheel import Difference, WheelDiff, WheelReport
 
 
@@ -22,16 +25,23 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
         if gone or come:
             rows.append(Difference(what=what, gone=tuple(gone), come=tuple(come)))
 
-    scalar("version", lambda r: r.version)
-    scalar("size", lambda r: f"{r.bytes / 1e6:.1f} MB")
-    scalar("CUDA", lambda r: r.cuda)
-    scalar("ROCm", lambda r: r.rocm)
-    scalar("Python", lambda r: r.requires_python)
-    listed("tags", lambda r: r.tags)
-    listed("declared architectures", lambda r: r.gpu.declared)
+    # First what decides where it runs, then what it asks for, then the rest.
     listed("own kernels", lambda r: (*r.gpu.torch_kernels.sass, *r.gpu.torch_kernels.ptx, *r.gpu.torch_kernels.gfx))
     listed("some own kernels", lambda r: r.gpu.torch_kernels.partial)
+    listed("declared architectures", lambda r: r.gpu.declared)
+    scalar("CUDA", lambda r: r.cuda)
+    scalar("ROCm", lambda r: r.rocm)
+    scalar("CPU needed", lambda r: r.cpu.runs_from)
+    listed("CPU, unguarded", lambda r: (f"{e.function} [{' '.join(e.isa)}]" for e in r.cpu.evidence))
+    scalar("glibc", lambda r: r.links.glibc)
+    scalar("GLIBCXX", lambda r: r.links.glibcxx)
+    scalar("C++ ABI", lambda r: r.links.cxx_abi)
+    scalar("Python", lambda r: r.requires_python)
+    listed("requirements", lambda r: map(_normal, r.requires))
+    listed("libraries from elsewhere", lambda r: r.links.external)
+    listed("libraries brought along", lambda r: r.links.bundled)
     listed("static libraries", lambda r: (*r.gpu.static_libraries.sass, *r.gpu.static_libraries.ptx))
+    listed("libraries with GPU code", lambda r: (library.file for library in r.gpu.libraries))
     files = {library.file: library for library in before.gpu.libraries}
     for library in after.gpu.libraries:
         if library.file in files:
@@ -41,19 +51,23 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
             if gone or come:
                 name = library.file.rsplit("/", 1)[-1]
                 rows.append(Difference(what=f"{name} architectures", gone=tuple(gone), come=tuple(come)))
-    listed("libraries with GPU code", lambda r: (library.file for library in r.gpu.libraries))
     for data in {d.library for r in (before, after) for d in r.gpu.data_files}:
         listed(f"{data} files", lambda r, d=data: (g for one in r.gpu.data_files if one.library == d for g in one.gfx))  # type: ignore[misc]
-    scalar("CPU needed", lambda r: r.cpu.runs_from)
-    listed("CPU, unguarded", lambda r: (f"{e.function} [{' '.join(e.isa)}]" for e in r.cpu.evidence))
-    scalar("glibc", lambda r: r.links.glibc)
-    scalar("GLIBCXX", lambda r: r.links.glibcxx)
-    scalar("C++ ABI", lambda r: r.links.cxx_abi)
-    listed("libraries from elsewhere", lambda r: r.links.external)
-    listed("libraries brought along", lambda r: r.links.bundled)
-    listed("requirements", lambda r: r.requires)
+    listed("tags", lambda r: r.tags)
+    scalar("version", lambda r: r.version)
+    scalar("size", lambda r: f"{r.bytes / 1e6:.1f} MB")
     return WheelDiff(before=before.target or "", after=after.target or "", differences=tuple(rows))
 
 
 def _text(value: object) -> str | None:
     return None if value is None else str(value)
+
+
+def _normal(requirement: str) -> str:
+    """One spelling for what means the same: ``Typing_Extensions (>=4)`` and ``typing-extensions>=4``."""
+    try:
+        read = Requirement(requirement)
+    except InvalidRequirement:
+        return requirement
+    read.name = canonicalize_name(read.name)
+    return str(read)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from rekindle.model.build_view import BuildView
+
 
 class Progress(Protocol):
     """Every call is cheap; the listener decides what is shown and how often."""
@@ -19,6 +21,22 @@ class Progress(Protocol):
 
     def note(self, text: str) -> None:
         """A sentence worth keeping on the screen."""
+
+
+class Panelled(Protocol):
+    """A listener that can also show a running build with all its compilers. One that cannot gets ``step``."""
+
+    def panel(self, view: BuildView) -> None:
+        """The build as it is now."""
+
+
+def show_build(progress: Progress, view: BuildView) -> None:
+    """On a panel where the listener has one, else as a step."""
+    panel = getattr(progress, "panel", None)
+    if panel is not None:
+        panel(view)
+    else:
+        progress.step(view.done, view.total, view.line)
 
 
 class Silent:

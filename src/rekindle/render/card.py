@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.journey import Card
+from rekindle.model.card import Card
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
 from rekindle.render.screen import Screen
 

@@ -34,7 +34,8 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
         return None
     for name, function in vars(module).items():
         kinds = list(getattr(function, "__annotations__", {}).values())
-        if kinds[:2] == [kind.__name__, "Screen"] and not name.startswith("_"):
+        own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
+        if own and kinds[:2] == [kind.__name__, "Screen"] and not name.startswith("_"):
             found: Callable[[Any, Screen], None] = function
             return found
     return None

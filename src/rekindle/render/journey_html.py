@@ -8,6 +8,8 @@ from pathlib import Path
 from rekindle.host.redact import all_without_secrets, without_secrets
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
+from rekindle.model.page import header, page
+from rekindle.model.spoken import spoken_seconds
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -23,10 +25,14 @@ def render_journey_html(journey: Journey) -> str:
         finalize=without_secrets,
     )
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
-    return environment.get_template("journey.html.j2").render(
+    body = environment.get_template("journey.html.j2").render(
         journey=journey,
         longest=longest,
         total=sum(leg.seconds for leg in journey.legs),
         # Before it is written as JSON: behind escapes nothing is recognised.
         document=encode(all_without_secrets(json.loads(encode(journey)))).decode("utf-8"),
+        spoken=spoken_seconds,
     )
+    verdict = str(without_secrets(journey.verdict))
+    top = header(verdict, str(without_secrets(journey.machine or "")), good=journey.arrived)
+    return page(verdict, f"{top}\n{body}")

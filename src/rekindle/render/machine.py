@@ -8,20 +8,12 @@ import platform
 from collections.abc import Iterable
 
 from rekindle.host.redact import Redactor, redactor_for
-from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine
+from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine, Ready
 from rekindle.render.screen import Screen
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
-    ready = document.ready
-    if ready.build and ready.use:
-        screen.verdict("ok", "Ready to use torch and to build it.")
-    elif ready.use:
-        screen.verdict("warn", "Ready to use torch; not ready to build it.")
-    elif ready.build:
-        screen.verdict("warn", "Ready to build torch; not ready to use it.")
-    else:
-        screen.verdict("fail", "Not ready: neither to use torch nor to build it.")
+    screen.verdict(*readiness(document.ready))
     screen.line()
     screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
     _show_checks(document.checks, screen)
@@ -32,6 +24,17 @@ def show_examination(document: Examination, screen: Screen) -> None:
     if screen.verbosity:
         screen.section("Asked")
         screen.rows([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
+
+
+def readiness(ready: Ready) -> tuple[str, str]:
+    """The verdict: its mark and its words."""
+    if ready.build and ready.use:
+        return "ok", "Ready to use torch and to build it."
+    if ready.use:
+        return "warn", "Ready to use torch; not ready to build it."
+    if ready.build:
+        return "warn", "Ready to build torch; not ready to use it."
+    return "fail", "Not ready: neither to use torch nor to build it."
 
 
 def machine_rows(machine: Machine, *, all_of_it: bool = False) -> list[list[str]]:

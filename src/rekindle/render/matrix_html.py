@@ -6,8 +6,15 @@ from pathlib import Path
 
 from rekindle.host.redact import without_secrets
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
+from rekindle.model.page import header, page
 from rekindle.render.build import duration, size
 
+_STYLE = """
+.proven { color: var(--ok); font-weight: 600; } .built { color: var(--ok); }
+.failed { color: var(--no); font-weight: 600; }
+.running { color: var(--accent); } .waiting, .cancelled { color: var(--soft); } td a { color: inherit; }
+.cells th:first-child { overflow-wrap: anywhere; min-width: 9rem; }
+"""
 TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -21,9 +28,13 @@ def render_matrix_html(status: MatrixStatus) -> str:
         lstrip_blocks=True,
         finalize=without_secrets,
     )
-    return environment.get_template("matrix.html.j2").render(
+    body = environment.get_template("matrix.html.j2").render(
         status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size, figures=_figures
     )
+    verdict = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
+    failed, proven = status.counts.get("failed", 0), status.counts.get("proven", 0)
+    good = False if failed else True if proven == len(status.rows) and status.rows else None
+    return page(verdict, f"{header(verdict, str(without_secrets(status.root)), good=good)}\n{body}", more_style=_STYLE)
 
 
 def _figures(state: CellState) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rekindle.model.plan import Plan, WhyNot
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.beside import companions_view
@@ -11,10 +13,10 @@ _SHOWN_REASONS = 5
 _SHOWN_WARNINGS = 4
 # What is said to be unsure of a build itself, not of the machine's size.
 _BUILD_DOUBTS = ("rocm-math-gap", "rocm-pair-unproven", "cuda-pair-unproven")
-_HINT = "  -v shows everything, with sources; --why-not torch=… tells why something is not proposed"
+_HINT = "-v shows everything, with sources; --why-not torch=… tells why something is not proposed"
 
 
-def plan_view(plan: Plan, screen: Screen) -> None:
+def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> None:
     status, text = _verdict(plan)
     screen.verdict(status, text)
     if plan.changes:
@@ -42,9 +44,12 @@ def plan_view(plan: Plan, screen: Screen) -> None:
         if more > 0 and not screen.verbosity:
             screen.bullet(f"and {more} more", status="skip")
     _alternatives(plan, screen)
+    if assumed:
+        screen.section("Assumed, since nothing else was said")
+        screen.paragraph(", ".join(assumed))
     if not screen.verbosity:
         screen.line()
-        screen.line(screen.style(_HINT, "dim"))
+        screen.hint(_HINT)
 
 
 def _verdict(plan: Plan) -> tuple[str, str]:

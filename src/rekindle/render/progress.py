@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from typing import TextIO
 
+from rekindle.model.build_view import BuildView
 from rekindle.render.screen import printable, wants_color
 
 PLAIN_EVERY_SECONDS = 15.0
 LIVE_EVERY_SECONDS = 0.1
+PANEL_EVERY_SECONDS = 0.25
 
 
 class LineProgress:
@@ -21,6 +23,7 @@ class LineProgress:
         self._color = wants_color(stream, color)
         self._last = 0.0
         self._drawn = False
+        self._height = 1
         self._name = ""
 
     def stage(self, name: str, detail: str = "") -> None:
@@ -38,20 +41,50 @@ class LineProgress:
             import shutil
 
             text = printable(f"  {share}  {detail}")[: shutil.get_terminal_size().columns - 1]
+            if self._height > 1:
+                self.close()
             self._stream.write(f"\r\x1b[K{text}")
             self._stream.flush()
             self._drawn = True
         else:
             self._say(f"  {self._name} {share}  {detail}")
 
+    def panel(self, view: BuildView) -> None:
+        """All compilers at once on a terminal; elsewhere a plain line now and then."""
+        if not self._live:
+            self.step(view.done, view.total, view.line)
+            return
+        now = time.monotonic()
+        if now - self._last < PANEL_EVERY_SECONDS:
+            return
+        self._last = now
+        import shutil
+
+        from rekindle.render.panel import panel_lines
+
+        size = shutil.get_terminal_size()
+        plain = (getattr(self._stream, "encoding", None) or "utf-8").lower().replace("-", "") not in ("utf8", "utf16")
+        lines = panel_lines(view, columns=size.columns, rows=size.lines, unicode=not plain)
+        # Over the old one in one write, so that nothing flickers; what is left of a taller one is cleared.
+        text = self._back() + "\n".join(f"{printable(line)}\x1b[K" for line in lines) + "\x1b[J"
+        self._stream.write(text)
+        self._stream.flush()
+        self._drawn = True
+        self._height = len(lines)
+
     def note(self, text: str) -> None:
         self._say(f"  {text}")
 
     def close(self) -> None:
         if self._drawn:
-            self._stream.write("\r\x1b[K")
+            self._stream.write(self._back() + "\x1b[J" if self._height > 1 else "\r\x1b[K")
             self._stream.flush()
             self._drawn = False
+            self._height = 1
+
+    def _back(self) -> str:
+        """To the first column of the first line that is drawn."""
+        return "\r" + (f"\x1b[{self._height - 1}A" if self._height > 1 else "")
 
     def _say(self, text: str) -> None:
         if self._quiet:

@@ -17,6 +17,7 @@ _CODES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
 }  # fmt: skip
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
+_NARROWEST = 20  # columns that a wrapped last column must have
 _ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}
 _ASCII_SIGNS = {"→": "->", "…": "...", "–": "-", "—": "-", "·": "|", "≥": ">=", "≤": "<=", "×": "x", "“": '"', "”": '"'}
 
@@ -61,6 +62,8 @@ class Screen:
         columns = shutil.get_terminal_size((100, 24)).columns if stream.isatty() else 100
         self.width = width or max(40, min(columns, 120))
         self.verbosity = verbosity
+        # A pipe gets each row on one line, for grep and scripts; a person's screen is never wider than it is.
+        self._live = stream.isatty()
         self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") in (
             "utf8",
             "utf16",
@@ -82,7 +85,10 @@ class Screen:
 
     def verdict(self, status: str, text: str) -> None:
         """The first line: the answer."""
-        self.line(f"{self.mark(status)} {self.style(printable(text), 'bold')}")
+        rows = self._wrapped(printable(text), self.width - 2) if self._live else [printable(text)]
+        self.line(f"{self.mark(status)} {self.style(rows[0], 'bold')}")
+        for row in rows[1:]:
+            self.line(f"  {self.style(row, 'bold')}")
 
     def section(self, title: str) -> None:
         self.line()
@@ -119,6 +125,11 @@ class Screen:
         for row in rows[1:]:
             self.line(f"{' ' * (indent + len(head) + 2)}{row}")
 
+    def hint(self, text: str) -> None:
+        """A last soft line about what else there is."""
+        for row in textwrap.wrap(text, self.width - 2, break_on_hyphens=False):
+            self.line(self.style(f"  {row}", "dim"))
+
     def command(self, text: str) -> None:
         """A line to paste: never wrapped."""
         self.line("  " + self.style(printable(text), "cyan"))
@@ -130,5 +141,14 @@ class Screen:
             return
         widths = [max(len(row[i]) if i < len(row) else 0 for row in table) for i in range(max(map(len, table)))]
         for row in table:
-            cells = [cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])] + list(row[-1:])
-            self.line(" " * indent + (" " * gap).join(cells))
+            cells = [cell.ljust(widths[i]) for i, cell in enumerate(row[:-1])]
+            lead = " " * indent + "".join(cell + " " * gap for cell in cells)
+            room = self.width - len(lead)
+            pieces = self._wrapped(row[-1], room) if self._live and room >= _NARROWEST else row[-1:]
+            self.line(lead + pieces[0])
+            for piece in pieces[1:]:
+                self.line(" " * len(lead) + piece)
+
+    @staticmethod
+    def _wrapped(text: str, width: int) -> list[str]:
+        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

@@ -13,7 +13,8 @@ from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.target import Target, base_python, is_version, target_of, wanted_python
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
-from rekindle.model.journey import Card, Package
+from rekindle.model.card import Card
+from rekindle.model.journey import Package
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.render.card import show_card

@@ -90,7 +90,7 @@ def governor(learnt: Learnt | None = None, *, budget: int | None = None, watch_o
 
 def test_it_returns_what_was_decided_and_begins_with_nothing(world: World) -> None:
     one = governor()
-    assert (one.peak_bytes, one.pauses, one.running, one.samples, one.slow()) == (0, 0, 0, [], [])
+    assert (one.peak_bytes, one.pauses, one.running, one.samples, one.jobs()) == (0, 0, 0, [], [])
     assert one.tick(0) is world.decision
     world.readable = False
     assert one.tick(0) is None and len(world.asked) == 1
@@ -269,8 +269,7 @@ def test_the_slowest_are_those_that_began_first_and_make_something(world: World)
         world.now += 10.0
         world.tree.append(Proc(pid, 1, "cc1plus", float(pid), MIB))
         one.tick(0)
-    assert one.slow() == [("7.cpp.o", 20.0), ("8.cpp.o", 10.0)]
-    assert one.slow(1) == [("7.cpp.o", 20.0)]
+    assert [job[:2] for job in one.jobs()] == [("7.cpp.o", 20.0), ("8.cpp.o", 10.0), ("9.cpp.o", 0.0)]
 
 
 def test_who_only_watches_decides_nothing(world: World) -> None:

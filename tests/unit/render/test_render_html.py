@@ -38,10 +38,14 @@ def test_every_document_with_a_view_is_shown_by_it() -> None:
     views = views_in_the_room()
     assert len(views) > 20
     for name, places in views.items():
-        module = importlib.import_module(f"rekindle.model.{places[0].split('.')[0]}")
-        kind = getattr(module, name)
+        # A part of a page may take the same document; its own view is the one in the room of its name.
+        own = [place for place in places if (MODEL / f"{place.split('.')[0]}.py").is_file()]
+        rooms = [importlib.import_module(f"rekindle.model.{place.split('.')[0]}") for place in own]
+        kinds = [(getattr(room, name), place) for room, place in zip(rooms, own, strict=True) if hasattr(room, name)]
+        assert kinds, name
+        kind, place = kinds[0]
         view = find_view(kind)
-        assert view is not None and f"{view.__module__.rsplit('.', 1)[-1]}.{view.__name__}" == places[0]
+        assert view is not None and f"{view.__module__.rsplit('.', 1)[-1]}.{view.__name__}" == place
 
 
 def test_the_text_is_what_the_terminal_shows() -> None:

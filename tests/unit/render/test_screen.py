@@ -35,4 +35,4 @@ def test_an_old_code_page_gets_plain_marks() -> None:
     out = io.TextIOWrapper(raw, encoding="cp1252")
     Screen(out).verdict("fail", "no → sorry")
     out.flush()
-    assert raw.getvalue().startswith(b"x no ? sorry")
+    assert raw.getvalue().startswith(b"x no -> sorry")

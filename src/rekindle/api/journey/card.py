@@ -13,7 +13,8 @@ from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.network import why_unreachable
-from rekindle.model.journey import Card, Package
+from rekindle.model.card import Card
+from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request
 from rekindle.model.size import GIB
 from rekindle.model.spoken import spoken_bytes

@@ -42,8 +42,9 @@ from rekindle.host.pip_settings import read_pip_settings
 from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
+from rekindle.model.card import Card
 from rekindle.model.document import encode
-from rekindle.model.journey import Card, Installation, Journey, Package
+from rekindle.model.journey import Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress

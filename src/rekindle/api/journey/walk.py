@@ -16,9 +16,10 @@ from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
+from rekindle.model.build_view import BuildView
 from rekindle.model.document import encode, load
 from rekindle.model.journey import Leg, LegStatus
-from rekindle.model.progress import Progress
+from rekindle.model.progress import Progress, show_build
 from rekindle.model.verify import VerifyReport
 
 D = TypeVar("D")
@@ -150,6 +151,10 @@ class Within:
     def step(self, done: float, total: float | None, detail: str = "") -> None:
         """How far the leg is."""
         self._outer.step(done, total, detail)
+
+    def panel(self, view: BuildView) -> None:
+        """The leg's build, as the outer listener shows it."""
+        show_build(self._outer, view)
 
     def note(self, text: str) -> None:
         """A remark, indented under the leg."""

@@ -1,0 +1,60 @@
+"""``guide``: pages that start from the person, as they lie in ``docs/guides``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.model.words import Text
+
+# What people call their machine, besides the page's own name.
+_CALLED = {
+    "kepler": ("k40", "k40c", "k80", "tesla", "gtx600", "gtx700"),
+    "rtx50": ("blackwell", "rtx5070", "rtx5080", "rtx5090", "5070", "5090", "sm_120"),
+    "old-cpu": ("xeon", "avx2", "no-avx2", "ivybridge", "sandybridge", "cpu"),
+    "amd": ("rocm", "radeon", "rx580", "gfx"),
+    "pascal-volta": ("pascal", "maxwell", "volta", "v100", "p40", "p100", "gtx", "gtx970", "gtx1080"),
+    "jetson": ("orin", "nano", "xavier", "tegra"),
+    "no-card": ("none", "no-gpu", "laptop"),
+}  # fmt: skip
+
+
+def guide(name: str | None = None) -> Text:
+    """One page, or the list of them.
+
+    >>> guide("v100").text.splitlines()[0]
+    '# I have a GTX 9xx, a GTX 10xx or a V100, and torch 2.15 left it'
+    >>> "rekindle guide kepler" in guide().text
+    True
+    """
+    import difflib
+
+    from rekindle.errors import BadInput
+    from rekindle.model.words import Text
+
+    if name is None:
+        rows = [f"  rekindle guide {page:<13} {_title(page)}" for page in _CALLED]
+        return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
+    word = name.lower().replace(" ", "")
+    known = {called: page for page, others in _CALLED.items() for called in (page, *others)}
+    if word not in known:
+        near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+        hint = f"did you mean 'rekindle guide {known[near[0]]}'?" if near else f"there are {', '.join(_CALLED)}"
+        raise BadInput(f"there is no guide {name!r}", remedy=hint)
+    return Text(text=_read(known[word]))
+
+
+def _title(page: str) -> str:
+    return _read(page).splitlines()[0].lstrip("# ")
+
+
+def _read(page: str) -> str:
+    import rekindle
+
+    package = Path(rekindle.__file__).parent
+    # Beside the package where it was installed; in docs/ where it runs from a clone.
+    for folder in (package / "guides", package.parents[1] / "docs" / "guides"):
+        if (folder / f"{page}.md").is_file():
+            return (folder / f"{page}.md").read_text(encoding="utf-8")
+    return f"# {page}\n\nThis installation has no guides; they are in docs/guides of the source.\n"

@@ -1,0 +1,23 @@
+"""Pages that start from what you have: an old card, a new one, an AMD card, a Jetson, an old CPU, no card."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+
+EXAMPLES = """examples:
+  rekindle guide             the list
+  rekindle guide k80         one page (kepler, rtx50, old-cpu, amd, pascal-volta, jetson, no-card)
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="what you have")
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from rekindle import api
+    from rekindle.render.guide import show_guide
+
+    return Answer(document=api.guide(args.name), view=show_guide)

@@ -1,0 +1,40 @@
+"""What a verb does, with all its options: the same as 'rekindle VERB --help'."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+
+EXAMPLES = """examples:
+  rekindle help              the verbs
+  rekindle help up           one verb
+  rekindle help source fetch a step of a verb
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="*", metavar="VERB", help="the verb, and its step where it has some")
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    import importlib
+
+    from rekindle.cli.main import VERBS, build_parser, unknown_verb, verb_parser
+    from rekindle.errors import BadInput
+    from rekindle.model.words import Text
+    from rekindle.render.words import show_text
+
+    if not args.words:
+        return Answer(document=Text(text=build_parser().format_help()), view=show_text)
+    verb, *rest = args.words
+    if verb not in VERBS:
+        raise unknown_verb(verb)
+    parser = verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))
+    for word in rest:
+        steps = next((one.choices for one in parser._actions if isinstance(one, argparse._SubParsersAction)), {})
+        if word not in steps:
+            known = f"its steps are {', '.join(steps)}" if steps else "it has no steps"
+            raise BadInput(f"'{parser.prog}' has no step {word!r}", remedy=known)
+        parser = steps[word]
+    return Answer(document=Text(text=parser.format_help()), view=show_text)

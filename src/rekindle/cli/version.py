@@ -1,0 +1,31 @@
+"""Which Rekindle this is; with -v also its Python and the system."""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session
+
+EXAMPLES = """examples:
+  rekindle version
+  rekindle version -v        what to put into a bug report
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """None of its own."""
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    import platform
+
+    from rekindle import __version__
+    from rekindle.model.words import Versions
+    from rekindle.render.words import show_versions
+
+    document = Versions(
+        rekindle=__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+    )
+    return Answer(document=document, view=show_versions)

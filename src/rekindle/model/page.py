@@ -1,0 +1,42 @@
+"""The face that all pages share: colours, components, and the frame of a page that stands alone.
+
+A page loads nothing from elsewhere and runs no script; it is readable on a phone, in the dark and on paper.
+"""
+
+from __future__ import annotations
+
+import functools
+import html
+from pathlib import Path
+
+_FOLDER = Path(__file__).with_name("pages")
+
+
+@functools.cache
+def colours() -> str:
+    """The palette, light and dark."""
+    return (_FOLDER / "colours.css").read_text(encoding="utf-8")
+
+
+@functools.cache
+def report_style() -> str:
+    """Palette and components of the reports."""
+    return colours() + (_FOLDER / "report.css").read_text(encoding="utf-8")
+
+
+def page(title: str, body: str, *, more_style: str = "") -> str:
+    """One HTML document. ``body`` is markup that is already escaped; ``title`` is text."""
+    head = (
+        '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{html.escape(title)} – Rekindle</title>\n<style>\n{report_style()}{more_style}</style>"
+    )
+    inside = f"<body>\n<main>\n{body}\n</main>\n</body>"
+    return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n{inside}\n</html>\n'
+
+
+def header(verdict: str, about: str = "", *, good: bool | None = None) -> str:
+    """Brand, the verdict with its mark, and one soft line. Text, not markup."""
+    mark = {True: "✓ ", False: "✗ ", None: ""}[good]
+    kind = {True: ' class="good"', False: ' class="bad"', None: ""}[good]
+    soft = f'\n<div class="soft">{html.escape(about)}</div>' if about else ""
+    return f'<header>\n<div class="brand">Rekindle</div>\n<h1{kind}>{mark}{html.escape(verdict)}</h1>{soft}\n</header>'

@@ -1,0 +1,35 @@
+"""The build on one screen: a bar, a headline, and each compiler with its time and memory, the longest first."""
+
+from __future__ import annotations
+
+from rekindle.model.build_view import BuildView, JobView
+from rekindle.model.spoken import spoken_bytes, spoken_seconds
+
+MAX_JOBS = 8
+
+
+def panel_lines(view: BuildView, *, columns: int, rows: int, unicode: bool = True) -> list[str]:
+    """At most ``rows`` lines, none wider than ``columns``."""
+    full, empty = ("█", "░") if unicode else ("#", ".")
+    share = view.done / view.total if view.total else 0.0
+    width = max(10, min(30, columns - 50))
+    filled = round(width * share)
+    lines = [f"  {full * filled}{empty * (width - filled)} {100 * share:3.0f} %  {view.headline}"]
+    room = max(0, min(MAX_JOBS, rows - 3))
+    for job in view.jobs[:room]:
+        lines.append(f"  {spoken_seconds(job.seconds).rjust(11)}  {_memory(job).rjust(7)}  {job.name}{_remark(job)}")
+    if len(view.jobs) > room > 0:
+        lines.append(f"  and {len(view.jobs) - room} more")
+    return [line[: max(1, columns - 1)] for line in lines]
+
+
+def _memory(job: JobView) -> str:
+    return spoken_bytes(job.bytes) if job.bytes >= 1e6 else ""
+
+
+def _remark(job: JobView) -> str:
+    if job.paused:
+        return "  (paused: waits for memory)"
+    if job.expected is not None and job.is_giant:
+        return f"  (a giant: about {spoken_seconds(job.expected)})" if job.seconds < job.expected else "  (a giant)"
+    return ""

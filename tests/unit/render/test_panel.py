@@ -1,0 +1,91 @@
+"""The build on one screen: never wider or taller than the terminal, drawn over itself, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from rekindle.model.build_view import BuildView, JobView
+from rekindle.model.progress import Silent, show_build
+from rekindle.render.panel import panel_lines
+from rekindle.render.progress import LineProgress
+
+JOBS = tuple(
+    JobView(
+        name=f"RegisterAutogradDispatchKernel_{n}.cpp.o", seconds=90.0 - n, bytes=(n + 1) * 10**8, expected=95.0,
+        paused=n == 3,
+    )
+    for n in range(12)
+)  # fmt: skip
+VIEW = BuildView(
+    done=512, total=1215, per_minute=18.2, left=2400.0, used=5 << 30, free=9 << 30, running=6, allowed=8, paused=1,
+    jobs=JOBS, hits=412, misses=100,
+)  # fmt: skip
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_it_says_what_compiles_with_time_and_memory_giants_cache_and_time_left() -> None:
+    lines = panel_lines(VIEW, columns=160, rows=40)
+    assert "42 %" in lines[0] and "512/1215" in lines[0] and "about 40 minutes left" in lines[0]
+    assert "cache 412 of 512" in lines[0] and "jobs 6/8 +1 paused" in lines[0]
+    assert "1 min 30 s" in lines[1] and "100 MB" in lines[1] and "(a giant: about 1 min 35 s)" in lines[1]
+    assert "paused: waits for memory" in lines[4] and lines[-1].strip() == "and 4 more"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 5), (60, 24), (100, 40), (200, 60), (20, 3)])
+def test_it_fits_the_terminal(columns: int, rows: int) -> None:
+    lines = panel_lines(VIEW, columns=columns, rows=rows)
+    assert max(map(len, lines)) < columns and len(lines) <= max(1, rows - 1)
+
+
+def test_without_unicode_the_bar_is_plain() -> None:
+    assert panel_lines(VIEW, columns=100, rows=9, unicode=False)[0].isascii()
+
+
+def test_it_is_drawn_over_itself_and_cleared_before_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.render.progress.PANEL_EVERY_SECONDS", -1.0)
+    out = Terminal()
+    progress = LineProgress(out)
+    progress.panel(VIEW)
+    height = out.getvalue().count("\n") + 1
+    assert height > 2
+    progress.panel(VIEW)
+    assert f"\x1b[{height - 1}A" in out.getvalue()
+    before = len(out.getvalue())
+    progress.note("a word")
+    after = out.getvalue()[before:]
+    assert after.startswith(f"\r\x1b[{height - 1}A\x1b[J") and after.endswith("  a word\n")
+    monkeypatch.setattr("rekindle.render.progress.LIVE_EVERY_SECONDS", -1.0)
+    progress.step(1, 2, "x")
+    progress.close()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_pipe_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.render.progress.PLAIN_EVERY_SECONDS", -1.0)
+    out = io.StringIO()
+    LineProgress(out).panel(VIEW)
+    said = out.getvalue()
+    assert "\x1b" not in said and said.count("\n") == 1 and "slow: RegisterAutogradDispatchKernel_0.cpp.o 90 s" in said
+
+
+def test_a_listener_without_a_panel_gets_steps() -> None:
+    class Steps(Silent):
+        said: tuple[float, float | None, str] = (0, None, "")
+
+        def step(self, done: float, total: float | None, detail: str = "") -> None:
+            self.said = (done, total, detail)
+
+    listener = Steps()
+    show_build(listener, VIEW)
+    assert listener.said[:2] == (512, 1215) and "about 40 minutes left" in listener.said[2]
+
+
+@pytest.mark.parametrize(("seconds", "expected", "giant"), [(19.9, 19.9, False), (20.0, None, True), (1.0, 20.0, True)])
+def test_giants_begin_at_twenty_seconds(seconds: float, expected: float | None, giant: bool) -> None:
+    assert JobView(name="x", seconds=seconds, expected=expected).is_giant is giant
