@@ -73,6 +73,36 @@ def test_without_any_index_torch_goes_into_the_environment_that_was_asked_for(
     assert "torch==" in constraints.read_text() and set(journey) <= set(Journey.__struct_fields__)
 
 
+def test_an_installer_asks_once_and_gets_a_small_document(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rekindle import api
+    from rekindle.errors import NotReady
+    from rekindle.model.choice import TorchChoice, TorchReady
+    from rekindle.model.document import decode, encode
+    from rekindle.model.plan import Wish
+
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    choice = api.choose_torch(wish=Wish(variant="cpu"))
+    assert decode(encode(choice), TorchChoice) == choice and choice.answer == "install" and choice.backend == "cpu"
+    ready = api.bring_torch(
+        tmp_path / "env", wish=Wish(variant="cpu"), workspace=tmp_path / "w", offline=True, find_links=[str(wheels)],
+        torch_only=True,
+    )  # fmt: skip
+    # The tiny torch is there and proves nothing.
+    assert not ready.ready and "not proven" in ready.verdict and ready.torch == choice.torch
+    assert Path(ready.constraints or "").is_file() and decode(encode(ready), TorchReady) == ready
+    wish = Wish(variant="cpu", build=True)
+    try:
+        built = api.bring_torch(tmp_path / "b", wish=wish, workspace=tmp_path / "w", offline=True)
+    except NotReady:
+        return  # this machine could not build it anyway
+    assert not built.ready and "not allowed" in built.verdict and not (tmp_path / "b").exists()
+
+
 def test_a_place_that_does_not_answer_is_named_as_such(tmp_path: Path) -> None:
     done = up(tmp_path, "--yes", "--index", "http://no-such-name.invalid/simple")
     assert done.returncode == 1

@@ -36,6 +36,7 @@ from rekindle.api.index import (
     index_yank,
 )
 from rekindle.api.inspect import holds_wheels, inspect, inspect_diff, inspect_machine, inspect_page, inspect_shelf
+from rekindle.api.installers import bring_torch, choose_torch
 from rekindle.api.keepings import clean, holdings
 from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
 from rekindle.api.matrix import (
@@ -77,10 +78,12 @@ from rekindle.api.verify import compare_verifications, verify, verify_page
 from rekindle.model.document import Document, show_in_notebooks
 
 __all__ = [
+    "bring_torch",
     "build",
     "build_checks",
     "build_script",
     "bundle",
+    "choose_torch",
     "clean",
     "compare_verifications",
     "demo",

@@ -57,7 +57,7 @@ _EXAMPLES = """examples:
 
 def build_parser() -> argparse.ArgumentParser:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {name:<{width}}  {summary}" for name, summary in VERBS.items())
+    verbs = "\n".join(_described(name, summary, width) for name, summary in VERBS.items())
     parser = argparse.ArgumentParser(
         prog="rekindle",
         usage="rekindle VERB [options]",
@@ -69,6 +69,16 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rekindle {__version__}")
     parser.add_argument("verb", nargs="?", help=argparse.SUPPRESS)
     return parser
+
+
+def _described(name: str, summary: str, width: int) -> str:
+    """A verb and what it does, wrapped to a narrow terminal."""
+    import shutil  # argparse has it anyway
+    import textwrap
+
+    room = max(24, shutil.get_terminal_size((100, 24)).columns - width - 5)
+    lines = textwrap.wrap(summary, room, break_on_hyphens=False)
+    return f"\n{' ' * (width + 4)}".join([f"  {name:<{width}}  {lines[0]}", *lines[1:]])
 
 
 def entry() -> None:

@@ -72,6 +72,8 @@ def _time(card: Card) -> str:
         return "not known: it depends on the download"
     if not card.download_bytes:
         return "as long as the download takes" if card.packages else "seconds: nothing is fetched"
+    if card.places and not any(place.startswith(("http:", "https:")) for place in card.places):
+        return "nothing comes over a network; it is unpacked and proven"
     line = spoken_seconds(card.download_bytes * 8 / _LINE_BITS)
     return f"the download takes {line} on a line of 100 Mbit/s; then it is unpacked and proven"
 

@@ -21,6 +21,13 @@ _STYLES = {
     "34": "color:#2471a3", "35": "color:#884ea0", "36": "color:#117a8b",
 }  # fmt: skip
 
+_PAGES = {
+    "WheelReport": ("wheel_html", "wheel_page"),
+    "VerifyReport": ("verify_html", "verify_page"),
+    "Journey": ("journey_html", "render_journey_html"),
+    "MatrixStatus": ("matrix_html", "render_matrix_html"),
+}
+
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     """The function that shows this kind of document to people.
@@ -50,7 +57,18 @@ def render_html(document: object) -> str:
         stream = io.StringIO()
         view(document, Screen(stream, color="always", width=100))
         text = _spans(stream.getvalue())
-    return f'<pre style="line-height:1.4">{text}</pre>'
+    return f'<pre style="line-height:1.4">{text}</pre>{_page_of(document)}'
+
+
+def _page_of(document: object) -> str:
+    """The report with its tables and bars, folded under the text, where a document has one. It runs no script."""
+    place = _PAGES.get(type(document).__name__)
+    if place is None:
+        return ""
+    module, function = place
+    page = getattr(importlib.import_module(f"rekindle.render.{module}"), function)(document)
+    frame = f'<iframe sandbox srcdoc="{html.escape(page)}" style="width:100%;height:36rem;border:0"></iframe>'
+    return f"<details><summary>As a page</summary>{frame}</details>"
 
 
 def _spans(text: str) -> str:

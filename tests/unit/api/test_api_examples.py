@@ -23,6 +23,7 @@ from tiny_wheels import make_wheel
 GUIDE = Path(__file__).parents[3] / "docs" / "python.md"
 # Why a function has no example that could run here.
 WITHOUT = {
+    "bring_torch": "installs a torch: tests/integration/test_up_first_hour.py",
     "compare_verifications": "takes two saved reports",
     "demo": "a build with real compilers: tests/integration/test_demo.py",
     "facts_check": "reads wheels from a package index",
