@@ -43,14 +43,14 @@ def proof() -> VerifyReport:
     return VerifyReport(
         verdict="failed", checks=tuple(checks), passed=29, failed=1, subject=WHEEL,
         missing=(Missing(id="cuda-matmul", why="no GPU on this machine"),),
-        environment={"python": "/home/someone/a long path/with spaces/.venv/bin/python", "torch": "2.14.1+cu126"},
+        environment={"python": "/srv/someone/a long path/with spaces/.venv/bin/python", "torch": "2.14.1+cu126"},
     )  # fmt: skip
 
 
 def journey(arrived: bool = True) -> Journey:
     legs = tuple(
         Leg(name=name, status="kept" if name == "fetch" else "done", seconds=3.7 ** (number % 7),
-            detail=f"{name}: {WHEEL} in /home/someone/a long path/with spaces/{'x' * 60}")
+            detail=f"{name}: {WHEEL} in /srv/someone/a long path/with spaces/{'x' * 60}")
         for number, name in enumerate(LEGS)
     )  # fmt: skip
     failure = BuildFailure(
@@ -59,7 +59,7 @@ def journey(arrived: bool = True) -> Journey:
         diagnosis=Diagnosis(matches=(Match(id="oom", confidence="high", cause="No memory was left.", fix=("-j 2",)),)),
     )  # fmt: skip
     return Journey(
-        goal="torch 2.14.1", arrived=arrived, workspace="/home/someone/.local/share/rekindle/default",
+        goal="torch 2.14.1", arrived=arrived, workspace="/srv/someone/.local/share/rekindle/default",
         verdict="torch 2.14.1 runs on this machine: 30 checks passed" if arrived else "torch 2.14.1 was not built",
         legs=legs, machine="debian 12, Intel Xeon E5-2690 v2, 64 GiB, Tesla K40c", plan=plan(),
         wheel=f"/w/{WHEEL}", wheel_sha256=SHA, inspection=wheel(), verification=proof() if arrived else None,
@@ -124,7 +124,7 @@ def matrix() -> MatrixStatus:
                 CellRow(cell=cell, name=f"{name}-py{python}", state=state, rebuild=False, because="nothing changed")
             )
     return MatrixStatus(
-        root="/home/someone/matrix/with a long name/and another", rows=tuple(rows), counts={"proven": 7, "failed": 1}
+        root="/srv/someone/matrix/with a long name/and another", rows=tuple(rows), counts={"proven": 7, "failed": 1}
     )
 
 

@@ -42,6 +42,7 @@ class OperatorCall(Row, frozen=True, kw_only=True):
     avoid: str | None = None
 
     def covers(self, evidence: Evidence) -> bool:
+        """Does this call reach what the audit found?"""
         return any(re.search(one, name) for one in self.reaches for name in (evidence.function, *evidence.callers))
 
 
@@ -68,6 +69,7 @@ class Suspicion:
 
 @functools.cache
 def load_operators() -> tuple[OperatorCall, ...]:
+    """The calls that are known to reach guarded code, from our table."""
     text = resources.files(__package__).joinpath("operators.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["operator"], tuple[OperatorCall, ...])
 

@@ -22,6 +22,7 @@ class JobView:
 
     @property
     def is_giant(self) -> bool:
+        """Does it take, or did it take, so long that it must not start last?"""
         return max(self.seconds, self.expected or 0.0) >= GIANT_SECONDS
 
 

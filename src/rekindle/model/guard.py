@@ -51,4 +51,5 @@ class GuardReport(Document, frozen=True, kw_only=True):
 
     @property
     def good(self) -> bool:
+        """Is every torch that was looked at still the one that was put there?"""
         return not self.replaced

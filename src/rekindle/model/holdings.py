@@ -35,6 +35,7 @@ class Holdings(Document, frozen=True, kw_only=True):
 
     @property
     def total_bytes(self) -> int:
+        """The room all of it takes."""
         return sum(item.bytes for item in self.items)
 
 
@@ -54,4 +55,5 @@ class Cleaning(Document, frozen=True, kw_only=True):
 
     @property
     def freed_bytes(self) -> int:
+        """The room that is (or would be) free again."""
         return sum(item.bytes for item in self.removed)

@@ -21,6 +21,7 @@ class Installer:
 
     @property
     def name(self) -> str:
+        """What a person calls it."""
         return "uv" if self.uv else "pip"
 
     @property
@@ -29,11 +30,13 @@ class Installer:
         return [*(["--no-index"] if self.offline else []), *(word for one in self.links for word in ("-f", one))]
 
     def install(self, host: Host, python: str, words: list[str]) -> list[str]:
+        """The command that installs ``words`` into ``python``."""
         if self.uv:
             return [self.uv, "pip", "install", "--no-progress", "--python", python, *words]
         return [*pip_of(host, python), "install", "--disable-pip-version-check", "--no-input", *words]
 
     def make_environment(self, python: str, folder: str) -> list[str]:
+        """The command that makes an environment of ``python`` in ``folder``."""
         if self.uv:
             return [self.uv, "venv", "--no-progress", "--python", python, folder]
         return [python, "-m", "venv", folder]
