@@ -20,6 +20,9 @@ _KEPT = 12
 # In one block a word that stands there more often than this is sampled at both ends.
 _CROWD = 24
 _CROWD_LIMIT = 300
+# A word that was looked at this often in the whole log is from then on looked at only at both ends of a block: a log of
+# nothing but errors (or made to be slow) costs no more than any other.
+_TIRED = 1200
 # A rule or signal that has fired this often is only asked now and then: the log repeats itself.
 _ENOUGH = 40
 _NOW_AND_THEN = 50
@@ -108,9 +111,10 @@ class Watcher:
 
     def read(self, blocks: Iterable[bytes]) -> Reading:
         reading = Reading()
+        looked: collections.Counter[int] = collections.Counter()
         for block, start, stop, line in _windows(blocks, reading):
             page = _Page(block)
-            for position, index in _thinned(block, self._words.find(block, start, stop)):
+            for position, index in _thinned(block, self._words.find(block, start, stop), looked):
                 line += block.count(b"\n", start, position)
                 start = position
                 page.turn(position)
@@ -203,10 +207,11 @@ def _windows(blocks: Iterable[bytes], reading: Reading) -> Iterator[tuple[bytes,
     reading.tail = buffer[-4000:].decode("utf-8", "replace")
 
 
-def _thinned(block: bytes, hits: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _thinned(block: bytes, hits: list[tuple[int, int]], looked: collections.Counter[int]) -> list[tuple[int, int]]:
     """Of a word that crowds a block: its first and last places, and those in lines that speak of trouble."""
     counts = collections.Counter(index for _, index in hits)
     if not counts or max(counts.values()) <= _CROWD:
+        looked.update(counts)
         return hits
     seen: collections.Counter[int] = collections.Counter()
     kept = []
@@ -214,8 +219,10 @@ def _thinned(block: bytes, hits: list[tuple[int, int]]) -> list[tuple[int, int]]
         if counts[index] > _CROWD:
             seen[index] += 1
             at_end = seen[index] <= _CROWD // 2 or seen[index] > counts[index] - _CROWD // 2
-            if not at_end and (seen[index] > _CROWD_LIMIT or not _speaks_of_trouble(block, position)):
+            is_over = seen[index] > _CROWD_LIMIT or looked[index] > _TIRED
+            if not at_end and (is_over or not _speaks_of_trouble(block, position)):
                 continue
+        looked[index] += 1
         kept.append((position, index))
     return kept
 

@@ -8,6 +8,7 @@ chosen by what the log at hand is made of: those it contains least.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ POOR_SHARE = 400
 _MULTIPLIER = 0x9E3779B1
 _SHIFT = 16
 _STRIDE = 1 << 18
+# Of one word no more than so many places at the beginning and as many at the end of a block are told.
+MOST = 2000
 
 
 class Words:
@@ -37,32 +40,54 @@ class Words:
         return self.find_all(block, start, stop)
 
     def find_each(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-        hits = []
+        hits = _Hits()
         for index, word in enumerate(self.words):
             end = min(len(block), stop - 1 + len(word))
             position = block.find(word, start, end)
             while position >= 0:
-                hits.append((position, index))
+                hits.add(position, index)
                 position = block.find(word, position + 1, end)
-        return sorted(hits)
+        return hits.sorted()
 
     def find_all(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         end = min(len(block), stop + self._longest)
         if self._filter is None:
             self._filter = _Filter(self.words, block)
         candidates = self._filter.candidates(block, start, end)
-        if len(candidates) > (end - start) // POOR_SHARE and self._filter.sample is not block:
+        count = sum(len(positions) for positions, _ in candidates)
+        if count > (end - start) // POOR_SHARE and self._filter.sample is not block:
             # Another kind of text than the one the choice was made for.
             self._filter = _Filter(self.words, block)
             candidates = self._filter.candidates(block, start, end)
-        hits = []
+        hits = _Hits()
         owners = self._filter.owners
-        for position, gram in candidates:
-            for offset, word, index in owners[gram]:
-                begin = position - offset
-                if start <= begin < stop and block.startswith(word, begin):
-                    hits.append((begin, index))
-        return sorted(hits)
+        for positions, grams in candidates:
+            for position, gram in zip(positions.tolist(), grams.tolist(), strict=True):
+                for offset, word, index in owners[gram]:
+                    begin = position - offset
+                    if start <= begin < stop and block.startswith(word, begin):
+                        hits.add(begin, index)
+        return hits.sorted()
+
+
+class _Hits:
+    """Places of words, bounded for each."""
+
+    def __init__(self) -> None:
+        self._first: list[tuple[int, int]] = []
+        self._last: dict[int, collections.deque[int]] = {}
+        self._count: collections.Counter[int] = collections.Counter()
+
+    def add(self, position: int, index: int) -> None:
+        self._count[index] += 1
+        if self._count[index] <= MOST:
+            self._first.append((position, index))
+        else:
+            self._last.setdefault(index, collections.deque(maxlen=MOST)).append(position)
+
+    def sorted(self) -> list[tuple[int, int]]:
+        rest = [(position, index) for index, places in self._last.items() for position in places]
+        return sorted(self._first + rest)
 
 
 class _Filter:
@@ -86,18 +111,18 @@ class _Filter:
         self._table = np.zeros(1 << 16, dtype=np.bool_)
         self._table[(self._sorted * np.uint32(_MULTIPLIER)) >> np.uint32(_SHIFT)] = True
 
-    def candidates(self, block: bytes, start: int, end: int) -> list[tuple[int, int]]:
-        """Places where the representative of some word stands, and which."""
+    def candidates(self, block: bytes, start: int, end: int) -> list[tuple[Any, Any]]:
+        """Places where the representative of some word stands, and which, stride by stride (a log may be full of
+        them: numbers, not objects)."""
         import numpy as np
 
-        found: list[tuple[int, int]] = []
+        found: list[tuple[Any, Any]] = []
         for first, hashes, view in _grams(block, start, end):
             passed = np.flatnonzero(self._table[hashes])
             values = view[passed]
             places = np.minimum(np.searchsorted(self._sorted, values), len(self._sorted) - 1)
             exact = self._sorted[places] == values
-            positions = (passed[exact] * GRAM + first).tolist()
-            found.extend(zip(positions, values[exact].tolist(), strict=True))
+            found.append((passed[exact] * GRAM + first, values[exact]))
         return found
 
 
