@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from rekindle import api  # noqa: E402
+from rekindle.api.spark import patch_spark  # noqa: E402
 from rekindle.model.diagnosis import Diagnosis  # noqa: E402
 from rekindle.spark.unpack import tree_files  # noqa: E402
 
@@ -82,7 +83,7 @@ BREAKS = (
     Break("a package CMake does not find", ("torch-not-found-cmake", "missing-package"),
           say={"CMakeLists.txt": ("project(spark CXX)", "project(spark CXX)\nfind_package(Torch REQUIRED)")}),
     Break("another generator before", ("cmake-generator-mismatch",),
-          run="cmake -G 'Unix Makefiles' -S . -B build >/dev/null 2>&1; CMAKE_GENERATOR=Ninja cmake -S . -B build"),
+          run="cmake -DPYTHON_EXECUTABLE={python} -S . -B build >/dev/null; cmake -G Ninja -S . -B build"),
     Break("CUDA asked for, no nvcc", ("cuda-home-not-set", "cmake-cuda-compiler-broken", "missing-command"),
           env={"USE_CUDA": "1", "CUDACXX": "/nowhere/nvcc"}),
     Break("torch wanted by setup.py", ("build-isolation-no-torch", "torch-not-installed", "missing-module"),
@@ -94,7 +95,7 @@ BREAKS = (
     Break("a pin that does not exist", ("index-lacks-version", "python-unsupported"),
           run="{python} -m pip install --no-index --disable-pip-version-check 'torch==1.2.99'"),
     Break("no network", ("network-name",),
-          run="{python} -m pip install --retries 0 --no-cache-dir --index-url https://spark.invalid/simple torch"),
+          run="{python} -m pip install --retries 1 --no-cache-dir --index-url https://spark.invalid/simple torch"),
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def build(broken: Break, folder: Path) -> str:
     for name, content in tree_files().items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+    patch_spark(folder)
     for name, text in broken.put.items():
         (folder / name).write_text(text + (folder / name).read_text(encoding="utf-8"), encoding="utf-8")
     for name, (before, after) in broken.say.items():

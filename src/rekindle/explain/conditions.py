@@ -181,5 +181,12 @@ def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
 
 
 @condition
+def index_answered(event: Event, scene: Scene) -> bool | None:
+    """An index without a single version may not have been reached at all, unless the log tells the Python."""
+    is_empty = event.values.get("versions") == "none" or "(from versions: none)" in event.around
+    return None if is_empty and not scene.values.get("python_version") else True
+
+
+@condition
 def in_triton(event: Event, scene: Scene) -> bool | None:
     return scene.saw("triton") or "triton" in event.around.lower()

@@ -233,7 +233,7 @@ def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Fin
     more = []
     for finding in found:
         for place, other in enumerate(finding.rule.alternatives, start=1):
-            if other not in known:
+            if other not in known and other in by_id:
                 known.add(other)
                 more.append(replace(finding, rule=by_id[other], confidence="low", rank=finding.rank - 4 - place))
     return found + more

@@ -17,6 +17,8 @@ _FRAME = re.compile(
       | \d+>(?:\s*\d+>)?(?:\s*\[CMake\])?              # MSBuild: "6>", "1> [CMake]"
       | >\s                                             # quoted in a mail or a thread
       | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z(?:\s|$) # CI logs
+      | (?:stdout|stderr)\ [FP]\s                        # container runtimes, after the time
+      | [A-Z][a-z]{2}\ [\d ]\d\ \d\d:\d\d:\d\d\ \S{1,60}\ \S{1,60}\[\d+\]:(?:\s|$)  # the journal
       | [\w.-]{1,40}\s*\|(?:\s|$)                       # compose: "webui_1  | "
       | E\s{2,}                                         # pytest
       | \|\s+                                           # tox, cargo-like margins
