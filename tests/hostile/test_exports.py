@@ -7,6 +7,7 @@ import json
 import re
 import stat
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from rekindle.model.document import decode, encode
 from rekindle.model.plan import BuildRecipe, Change, Plan, Reason, Request
 
 _SHORT = ("torch", "variant", "cuda", "python", "numpy", "project")
-FORMATS = ("sh", "bat", "dockerfile", "github", "github-windows")
+FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "github-windows", "slurm", "devcontainer", "pixi")
 # What breaks out somewhere: line ends of every language, each shell's substitutions, ends of quotes and comments.
 PAYLOADS = (
     "x\n{} #", "x\r\n{}\r\n", "x\r{}", "x\u2028{}", "x\x85{}", "x\x0b{}", "x\0{}",
@@ -131,7 +132,7 @@ def scripts(plan: Plan) -> Iterator[tuple[str, str]]:
         kind, _, system = form.partition("-")
         try:
             recipe = make_recipe(plan, {})
-            yield form, render(recipe, kind, system=system or "linux", image="x" if kind == "dockerfile" else None)
+            yield form, render(recipe, kind, system=system or None, image="x" if kind == "dockerfile" else None)
         except BadInput:
             continue
 
@@ -141,9 +142,21 @@ def shape(form: str, text: str) -> Any:
     if form == "dockerfile":
         plain = re.sub(r"<<'(END_\w+)'(.*?)\n.*?\n\1\n", r"<<\2\n", text, flags=re.DOTALL)
         return [line.split()[0] for line in plain.splitlines() if re.match(r"[A-Z]+ ", line)]
+    if form == "devcontainer":
+        return sorted(json.loads(re.sub("(?m)^//.*$", "", text)))
+    if form == "pixi":
+        return {name: len(table) for name, table in tomllib.loads(text).items()}
     read = YAML(typ="safe", pure=True).load(text)
     job = next(iter(read["jobs"].values()))
     return [sorted(read, key=str), sorted(read["jobs"]), sorted(job), [sorted(step) for step in job["steps"]]]
+
+
+def outside(form: str, text: str) -> str:
+    """A script without what is only data: literal strings and comments of PowerShell, the here-document of a job."""
+    if form == "slurm":
+        text = re.sub(r"<<'(END_\w+)'\n.*?\n\1\n", "\n", text, flags=re.DOTALL)
+        return re.sub("'[^']*'", "''", re.sub("(?m)^#.*$", "", text))
+    return re.sub("(?m)^ *#.*$", "", re.sub("(?s)'(?:[^']|'')*'", "''", re.sub("(?m)^ *#.*$", "", text)))
 
 
 def would_run(line: str) -> bool:
@@ -175,6 +188,8 @@ def test_no_value_changes_what_a_script_does(payload: str) -> None:
             assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028]", script), place
             if form == "bat":
                 assert not [line for line in script.splitlines() if would_run(line)], place
+            elif form in ("ps1", "slurm"):
+                assert not re.search(r"touch[\s$]", outside(form, script)), place
             elif form != "sh":
                 assert shape(form, script) == expected(kind, form), place
 

@@ -9,6 +9,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import export_plans as plans
@@ -58,8 +59,17 @@ class World:
         for name, body in TOOLS.items():
             self.tool(name, body)
         self.tool("powershell", measuring(64, 5000))
+        self.tool("reg", "echo     LongPathsEnabled    REG_DWORD    0x1\r\n")
         self.tool("vswhere", f"echo {windows(folder.parent / 'Visual Studio')}\r\n")
+        (folder.parent / "Visual Studio" / "VC" / "Tools" / "MSVC" / "14.29.30133").mkdir(parents=True)
+        self.cuda = folder / "cuda toolkit"
+        (self.cuda / "include").mkdir(parents=True)
+        self.cudnn(8)
         (self.studio / "vcvarsall.bat").write_bytes((NOTE.format(name="vcvarsall") + "exit /b 0\r\n").encode())
+
+    def cudnn(self, major: int) -> None:
+        text = f"#define CUDNN_MAJOR {major}\r\n#define CUDNN_MINOR 7\r\n"
+        (self.cuda / "include" / "cudnn_version.h").write_text(text)
 
     def tool(self, name: str, body: str) -> None:
         (self.tools / f"{name}.bat").write_bytes((NOTE.format(name=name) + body + "exit /b 0\r\n").encode())
@@ -76,7 +86,7 @@ class World:
             "HOME": os.environ.get("HOME", "/root"), "PATH": os.environ["PATH"], "WINEPREFIX": str(PREFIX),
             "WINEDEBUG": "-all", "WINEPATH": windows(self.tools), "CALLS": windows(self.calls),
             "WORK": windows(self.folder / "work space"), "VSWHERE": windows(self.tools / "vswhere.bat"),
-            "PYTHON": "python", "LC_ALL": "C.UTF-8", **extra,
+            "PYTHON": "python", "CUDA_PATH": windows(self.cuda), "LC_ALL": "C.UTF-8", **extra,
         }  # fmt: skip
         PREFIX.parent.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(
@@ -84,6 +94,7 @@ class World:
             cwd=self.folder,
             env=env,
             capture_output=True,
+            stdin=subprocess.DEVNULL,
             timeout=120,
         )
         text = (done.stdout + done.stderr).decode("utf-8", "replace").replace("\r", "")
@@ -203,3 +214,55 @@ def test_cmd_reads_back_what_was_set(world: World) -> None:
     script.write_bytes("\r\n".join([*lines, ""]).encode())
     _, text, _ = world.run_file(script)
     assert text.splitlines() == [f"REKINDLE_VALUE_{number}={value}" for number, value in enumerate(values)]
+
+
+def test_each_missing_thing_is_named_before_anything_is_begun(world: World) -> None:
+    for break_it, message in (
+        (lambda: (world.cuda / "include" / "cudnn_version.h").unlink(), "there is no cuDNN"),
+        (lambda: world.cudnn(9), "is cuDNN 9; this plan is for 8.7"),
+        (lambda: (world.cudnn(8), world.tool("reg", "exit /b 1\r\n")), "long paths are off"),
+    ):
+        break_it()
+        code, text, calls = world.run(plans.KEPLER_WINDOWS)
+        assert code != 0 and message in text, text
+        assert not any("clone" in call or "pip install" in call for call in calls)
+
+
+def test_the_visual_studio_with_the_toolset_of_the_plan_is_taken(world: World) -> None:
+    newer = world.folder.parent / "Newer Studio"
+    (newer / "VC" / "Tools" / "MSVC" / "14.44.35207").mkdir(parents=True)
+    right = windows(world.folder.parent / "Visual Studio")
+    world.tool("vswhere", f"echo {windows(newer)}\r\necho {right}\r\n")
+    code, text, calls = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0 and right in text, text
+    asked = next(call for call in calls if call.startswith("vswhere"))
+    assert "[16.0,17.0)" in asked and "-latest" not in asked
+    (world.folder.parent / "Visual Studio" / "VC" / "Tools" / "MSVC" / "14.29.30133").rmdir()
+    code, text, _ = world.run(plans.KEPLER_WINDOWS, CLEAN="1")
+    assert code != 0 and "toolset 14.29 of Visual Studio 2019" in text, text
+
+
+def test_what_is_built_is_not_built_again_until_the_plan_changes(world: World) -> None:
+    assert world.run(plans.KEPLER_WINDOWS)[0] == 0
+    code, text, calls = world.run(plans.KEPLER_WINDOWS)
+    assert code == 0 and "built already" in text and not any("pip wheel" in call for call in calls), text
+    assert (world.folder / "work space" / "build.previous.log").exists()
+    build = plans.KEPLER_WINDOWS.build or BuildRecipe(source="")
+    other = msgspec.structs.replace(
+        plans.KEPLER_WINDOWS,
+        build=msgspec.structs.replace(build, env={**build.env, "USE_CUDA": "1", "BUILD_TEST": "0"}),
+    )
+    (world.folder / "work space" / "source" / "build").mkdir()
+    code, text, calls = world.run(other)
+    assert code == 0 and any("pip wheel" in call for call in calls), text
+    assert not (world.folder / "work space" / "source" / "build").exists(), "another plan's build is removed"
+
+
+def test_removing_everything_asks(world: World) -> None:
+    assert world.run(plans.KEPLER_WINDOWS)[0] == 0
+    kept = world.folder / "work space" / "source" / "mine.txt"
+    kept.write_text("x")
+    code, text, _ = world.run(plans.KEPLER_WINDOWS, CLEAN="all")
+    assert code != 0 and "nothing was removed" in text and kept.exists(), text
+    code, text, calls = world.run(plans.KEPLER_WINDOWS, CLEAN="all", YES="1")
+    assert code == 0 and not kept.exists() and any("clone" in call for call in calls), text

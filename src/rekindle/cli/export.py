@@ -1,4 +1,4 @@
-"""The plan as a .bat, .sh, Dockerfile or GitHub workflow, for people who do not run rekindle there."""
+"""The plan as a script, a Dockerfile, a workflow or an environment, for people who do not run rekindle there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,27 @@ from rekindle.cli.plan import machine_and_wish
 from rekindle.cli.verb import Answer, Session
 
 EXAMPLES = """examples:
-  rekindle export bat --gpu "Tesla K40c" --os windows --build --out .
+  rekindle export bat --gpu "Tesla K40c" --build --out .
   rekindle export dockerfile --machine xeon-e5v2-rtx3060 --build > Dockerfile
+  rekindle export slurm --gpu "Tesla V100" --build --out build.sbatch
   rekindle plan --gpu gfx1031 --json > plan.json;  rekindle export github --plan plan.json
+
+formats:
+  sh, slurm        a shell script; the same as a cluster job
+  bat, ps1         for Windows: cmd and PowerShell
+  dockerfile       an image that builds the wheel and one that runs it
+  github           a workflow with compiler cache, wheel and provenance
+  devcontainer     a development container
+  pixi             an environment from conda-forge and the plan's wheels
 """
+# What the format says about the system where nothing else does.
+_WINDOWS = ("bat", "ps1")
+_LINUX = ("sh", "slurm", "dockerfile", "devcontainer")
+_FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "slurm", "devcontainer", "pixi")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", choices=("sh", "bat", "dockerfile", "github"), help="what to write")
+    parser.add_argument("format", choices=_FORMATS, help="what to write")
     parser.add_argument("--plan", metavar="FILE", help="a plan made with 'rekindle plan --json' (- reads stdin)")
     parser.add_argument("--out", metavar="PATH", help="a file or a directory (default: print it)")
     parser.add_argument("--image", help="the container image to build in")
@@ -32,8 +45,13 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.plan import Plan
     from rekindle.render.export import render_exported
 
+    system, arch = args.os, args.arch or "x86_64"
     if args.plan is None:
-        plan = api.plan(*machine_and_wish(args), wheelhouses=args.wheelhouse)
+        if args.os is None and not args.machine and (args.gpu or args.cpu):
+            args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
+        machine, wish = machine_and_wish(args)
+        system, arch = machine.os.system, machine.os.arch or arch
+        plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
     else:
@@ -41,5 +59,5 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     out = Path(args.out) if args.out else None
     if out is not None and args.out.endswith(("/", "\\")):
         out.mkdir(parents=True, exist_ok=True)
-    exported = api.export(plan, args.format, system=args.os, out=out, image=args.image)
+    exported = api.export(plan, args.format, system=system, out=out, image=args.image, arch=arch)
     return Answer(document=exported, view=render_exported)

@@ -19,12 +19,26 @@ class ImageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str | None = None
 
 
+class Runner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a hosted runner of GitHub has; ``remove`` are folders of its own that a build may throw away."""
+
+    label: str
+    cores: int
+    memory_gib: int
+    disk_gib: int
+    minutes: int
+    source: str
+    remove: tuple[str, ...] = ()
+
+
 class ImageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     schema: int
     retrieved: str
     cuda: dict[str, ImageRow]
     rocm: dict[str, ImageRow]
     cpu: dict[str, ImageRow]
+    python: dict[str, ImageRow]
+    runner: dict[str, Runner]
 
 
 @dataclass(frozen=True, kw_only=True)

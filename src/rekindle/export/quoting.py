@@ -92,6 +92,11 @@ def sh_name(name: str) -> Quoted:
     return _variable(name)
 
 
+def ps_word(text: str) -> Quoted:
+    """A literal string for PowerShell, which takes typographic single quotes for plain ones."""
+    return Quoted("'" + re.sub("(['\u2018\u2019\u201a\u201b])", r"\1\1", plain_text(text)) + "'")
+
+
 def docker_word(text: str) -> Quoted:
     """A value after ``ENV NAME=`` or ``ARG NAME=`` in a Dockerfile."""
     escaped = plain_text(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")

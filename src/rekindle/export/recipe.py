@@ -74,6 +74,17 @@ class Recipe:
         return self.plan.answer == "build"
 
     @property
+    def backend(self) -> Name:
+        return "cuda" if self.plan.cuda else "rocm" if self.plan.rocm else "cpu"
+
+    @property
+    def digest(self) -> str:
+        """Of everything that goes into the build: what another plan built is not taken for this one's."""
+        parts = (self.title, self.python, self.tag, self.requirements, sorted(self.env.items()),
+                 sorted(self.settings.items()), [(file.name, file.sha256) for file in self.patches])  # fmt: skip
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
+
+    @property
     def package(self) -> str:
         return self.plan.project
 
@@ -125,7 +136,6 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
     forwarded = {name: value for name, value in build.cmake.items() if name.startswith(_FORWARDED)}
     found = _TAG.search(build.source) or _TAG.search(plan.torch or "")
-    backend: Name = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
     return replace(
         base,
         repository=REPOSITORIES.get(plan.project),
@@ -139,7 +149,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
         disk_gib=int(build.disk_gib or 0),
         memory_gib=int(build.memory_gib or 0),
         # Cautious and overridden by MAX_JOBS: device code takes several times the memory of host code.
-        gib_per_job=math.ceil(build_cost(plan.torch, backend, load_facts()).job_gib),
+        gib_per_job=math.ceil(build_cost(plan.torch, base.backend, load_facts()).job_gib),
     )
 
 

@@ -1,31 +1,55 @@
-"""A recipe into a script: ``sh``, ``bat``, ``dockerfile`` or ``github``. Templates hold the words, this the filters."""
+"""A recipe into a script or a described environment. Templates hold the words, this the filters."""
 
 from __future__ import annotations
 
 import base64
 import functools
 import hashlib
+import math
 from typing import TYPE_CHECKING, Any
 
 from rekindle import __version__
+from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.export import quoting
+from rekindle.export.environments import devcontainer, pixi
 from rekindle.export.images import choose_images
 from rekindle.export.quoting import Quoted, plain_word
 from rekindle.export.recipe import Recipe
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
+from rekindle.export.workflow import brought, cuda_release, fit_runner
+from rekindle.facts import load_facts
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
 
-FORMATS = ("sh", "bat", "dockerfile", "github")
-NAMES = {"sh": "{}.sh", "bat": "{}.bat", "dockerfile": "Dockerfile", "github": "{}.yml"}
+NAMES = {
+    "sh": "{}.sh", "bat": "{}.bat", "ps1": "{}.ps1", "dockerfile": "Dockerfile", "github": "{}.yml",
+    "slurm": "{}.sbatch", "devcontainer": "devcontainer.json", "pixi": "pixi.toml",
+}  # fmt: skip
+FORMATS = tuple(NAMES)
+# Where a format runs, whatever the machine that writes it; the others run on both systems.
+SYSTEMS = {
+    "bat": "windows", "ps1": "windows", "sh": "linux", "dockerfile": "linux", "slurm": "linux", "devcontainer": "linux",
+}  # fmt: skip
+_SLURM_CORES = 8
 _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "libopenblas-dev", "python3-venv")
-RUNNER = "windows-2022"
 
 
-def render(recipe: Recipe, kind: str, *, system: str = "linux", image: str | None = None) -> str:
-    """The script's text, with LF; a batch file is written with CRLF by :func:`encode`."""
+def render(
+    recipe: Recipe, kind: str, *, system: str | None = None, image: str | None = None, arch: str = "x86_64"
+) -> str:
+    """The script's text, with LF; a batch file is written with CRLF by :func:`encode`.
+
+    ``system`` is the one the plan is for, where that is known: a format that runs on another is refused.
+    """
+    runs = SYSTEMS.get(kind)
+    if runs and system and runs != system:
+        raise BadInput(
+            f"{kind} runs on {runs.title()}, and this plan is for {system.title()}",
+            remedy=f"make the plan with --os {runs}, or export it as "
+            + ("bat or ps1" if system == "windows" else "sh, dockerfile or github"),
+        )
     compiler = recipe.plan.build.compiler if recipe.plan.build else None
     shared: dict[str, Any] = {
         "r": recipe,
@@ -36,27 +60,64 @@ def render(recipe: Recipe, kind: str, *, system: str = "linux", image: str | Non
     }
     if kind == "sh":
         return _template("build.sh.j2").render(shared)
-    if kind == "bat":
-        versions, toolset, words = visual_studio(compiler)
-        return _template("build.bat.j2").render(
-            shared,
-            batch_set=quoting.batch_set,
-            vs_range=Quoted(versions),
-            vcvars_ver=Quoted(toolset),
-            vs_words=words,
-        )
+    if kind in ("bat", "ps1"):
+        return _windows_script(recipe, kind, shared)
     if kind == "dockerfile":
-        if system == "windows":
-            raise BadInput("a Dockerfile is for Linux, and this plan is for Windows", remedy="export it as bat")
         return _dockerfile(recipe, image, shared)
     if kind == "github":
         return _workflow(recipe, image, shared, windows=system == "windows")
+    if kind == "slurm":
+        return _slurm(recipe, shared)
+    if kind == "devcontainer":
+        return devcontainer(recipe, image, render(recipe, "sh") if recipe.builds else "", _packages(recipe))
+    if kind == "pixi":
+        return pixi(recipe, system or "linux", arch)
     raise BadInput(f"{kind!r} is no format", remedy=f"one of {', '.join(FORMATS)}")
 
 
 def encode(text: str, kind: str) -> bytes:
-    """cmd reads labels wrongly in files without CRLF; everything else wants LF."""
-    return text.replace("\n", "\r\n").encode() if kind == "bat" else text.encode()
+    """cmd reads labels wrongly in files without CRLF, PowerShell 5 takes a file without a mark for ANSI; the rest wants
+    LF.
+    """
+    if kind == "bat":
+        return text.replace("\n", "\r\n").encode()
+    return text.replace("\n", "\r\n").encode("utf-8-sig") if kind == "ps1" else text.encode()
+
+
+def _windows_script(recipe: Recipe, kind: str, shared: dict[str, Any]) -> str:
+    plan = recipe.plan
+    studio = visual_studio(plan.build.compiler if plan.build else None)
+    off = recipe.env.get("USE_CUDNN", "1").upper() in ("0", "OFF", "NO", "FALSE")
+    return _template(f"build.{kind}.j2").render(
+        shared,
+        batch_set=quoting.batch_set,
+        vs_ranges=tuple(Quoted(f' -version "{versions}"') for versions in studio.ranges),
+        vs_versions=studio.ranges,
+        toolset=Quoted(studio.toolset),
+        vcvars_ver=Quoted(f" -vcvars_ver={studio.toolset}" if studio.toolset else ""),
+        vs_words=studio.words,
+        cudnn=plain_word(plan.cudnn.split(".")[0]) if plan.cuda and plan.cudnn and not off else None,
+        mkl=any(word.startswith("mkl-include") for word in recipe.requirements),
+    )
+
+
+def _slurm(recipe: Recipe, shared: dict[str, Any]) -> str:
+    if not recipe.builds:
+        raise BadInput("a cluster job is for a build, and this plan only installs", remedy="export it as sh")
+    plan = recipe.plan
+    cost = build_cost(plan.torch, recipe.backend, load_facts())
+    compiler = plan.build.compiler if plan.build else None
+    kits = {"cuda": plan.cuda, "rocm": plan.rocm}
+    modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
+    return _template("slurm.sh.j2").render(
+        shared,
+        script=Quoted(render(recipe, "sh")),
+        cores=_SLURM_CORES,
+        memory=max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2,
+        # Twice the estimate: Slurm ends what is late.
+        hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
+        modules=(*modules, *([plain_word(compiler).replace("-", "/", 1)] if compiler else [])),
+    )
 
 
 def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> str:
@@ -73,6 +134,7 @@ def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> st
         images=choose_images(plan, image),
         packages=_packages(recipe),
         script=Quoted(render(recipe, "sh")),
+        needed=Quoted(brought("needed_packages.py.txt")),
         cuda_question=question,
         gpu_flags=flags,
         numpy=f"numpy{plan.numpy}" if plan.numpy and not plan.numpy[:1].isdigit() else "numpy",
@@ -80,13 +142,22 @@ def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> st
 
 
 def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, windows: bool) -> str:
+    system = "windows" if windows else "linux"
+    fit = fit_runner(recipe, system)
     script = render(recipe, "bat" if windows else "sh")
+    cuda = bool(recipe.builds and windows and recipe.plan.cuda)
     if "${{" in script:
         raise BadInput("the script has '${{' in it, which a workflow would replace", remedy="export it as sh or bat")
     return _template("workflow.yml.j2").render(
         shared,
         windows=windows,
-        runner=RUNNER,
+        runner=fit.runner,
+        minutes=fit.minutes,
+        rounds=fit.rounds,
+        job="build" if recipe.builds else "install",
+        fetch=Quoted(brought("fetch_cuda.py.txt") if cuda else ""),
+        cuda_release=cuda_release(recipe) if cuda else "",
+        cudnn_release=recipe.plan.cudnn or "-",
         script=Quoted(script),
         script_name=plain_word("build.bat" if windows else "build.sh"),
         images=choose_images(recipe.plan, image) if recipe.builds and not windows else None,
@@ -120,6 +191,7 @@ def _environment() -> Environment:
         bat_words=quoting.batch_words,
         sh_name=quoting.sh_name,
         bat=quoting.batch_word,
+        ps=quoting.ps_word,
         remark=quoting.batch_remark,
         docker=quoting.docker_word,
         yaml=quoting.yaml_word,

@@ -7,6 +7,7 @@ toolset and product is Microsoft's: https://learn.microsoft.com/cpp/overview/com
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 # first toolset minor -> (vswhere version range, product)
 _PRODUCTS = (
@@ -35,16 +36,22 @@ def cxx_package(compiler: str | None) -> str:
     return cxx.replace("clang++", "clang") if cxx else "g++"
 
 
-def visual_studio(compiler: str | None) -> tuple[str, str, str]:
-    """(option for vswhere, option for vcvarsall, the product in words); empty where any will do."""
+@dataclass(frozen=True)
+class Studio:
+    """Which Visual Studio: version ranges for vswhere, best first; the toolset (14.29); both in words for people."""
+
+    ranges: tuple[str, ...]
+    toolset: str
+    words: str
+
+
+def visual_studio(compiler: str | None) -> Studio:
+    """The product the toolset belongs to first; a newer one can bring the older toolset along."""
     match = re.fullmatch(r"msvc-19\.(\d\d)(?:\..*)?", compiler or "")
-    if not match:
-        return "", "", ""
-    minor = int(match[1])
-    fitting = [row for row in _PRODUCTS if row[0] <= minor]
-    if not fitting:
-        return "", "", ""
+    fitting = [row for row in _PRODUCTS if match and row[0] <= int(match[1])]
+    if not match or not fitting:
+        return Studio(ranges=("[15.0,",), toolset="", words="")
     _, versions, product = fitting[-1]
-    # A newer Visual Studio can bring the older toolset along, so only the lower bound and the toolset are asked.
-    lower = versions.split(",")[0].strip("[")
-    return f' -version "[{lower},"', f" -vcvars_ver=14.{minor}", f" (toolset 14.{minor} of Visual Studio {product})"
+    later = f"[{versions.split(',')[1].rstrip(')')},"
+    toolset = f"14.{match[1]}"
+    return Studio(ranges=(versions, later), toolset=toolset, words=f" (toolset {toolset} of Visual Studio {product})")

@@ -8,8 +8,14 @@ from rekindle.render.screen import Screen
 
 def render_exported(document: Exported, screen: Screen) -> None:
     if document.path is None:
-        # Printed to be piped into a file: exactly the script, nothing else.
-        screen.stream.write(document.text)
+        # Printed to be piped into a file: exactly the script, with the line ends it needs, nothing else.
+        raw = getattr(screen.stream, "buffer", None)
+        if raw is None:
+            screen.stream.write(document.text)
+            return
+        screen.stream.flush()
+        raw.write(document.text.encode("utf-8"))
+        raw.flush()
         return
     screen.verdict("ok", f"{document.title} is written to {document.path}")
     screen.section("Run it")

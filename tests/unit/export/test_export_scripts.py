@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,16 +27,24 @@ PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"
 def _texts(plan: Plan) -> dict[str, str]:
     patches = dict.fromkeys(plan.build.patches, PATCH) if plan.build else {}
     recipe = make_recipe(plan, patches)
-    return {kind: render(recipe, kind) for kind in FORMATS}
+    out = {}
+    for kind in FORMATS:
+        # What does not fit the plan is refused, each in a test of its own.
+        with contextlib.suppress(BadInput):
+            out[kind] = render(recipe, kind)
+    assert {"sh", "bat", "ps1", "dockerfile", "devcontainer"} <= set(out)
+    return out
 
 
 @pytest.mark.parametrize("name", sorted(plans.ALL))
 def test_every_setting_of_the_plan_is_in_every_script(name: str) -> None:
     plan = plans.ALL[name]
     for kind, text in _texts(plan).items():
+        if plan.build and kind == "devcontainer":
+            text = base64.b64decode(re.findall(r"printf %s (\S+)", text)[0]).decode()
         if plan.build:
             for key, value in plan.build.env.items():
-                assert f"{key}={value}" in text.replace("'", "").replace('"', ""), (kind, key)
+                assert f"{key}={value}" in text.replace("'", "").replace('"', "").replace(" = ", "="), (kind, key)
             assert "{{" not in text.replace("${{", "") and "None" not in text
         else:
             assert "https://download.pytorch.org/whl/cu128" in text
@@ -66,8 +77,6 @@ def _texts_of_hostile() -> dict[str, str]:
 
 
 def test_patches_travel_byte_for_byte() -> None:
-    import base64
-
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="v2.6.0", patches=("one", "two")))
     text_patch = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new END\n"
     recipe = make_recipe(plan, {"one": PATCH, "two": text_patch})
@@ -135,8 +144,14 @@ def test_compilers_in_the_words_of_each_system() -> None:
     assert cxx_command("clang-17") == "clang++-17" and cxx_package("clang-17") == "clang-17"
     assert c_command("clang++-17") == "clang-17"
     assert cxx_command("msvc-19.29") is None and cxx_command(None) is None and cxx_package(None) == "g++"
-    assert visual_studio("msvc-19.29")[1] == " -vcvars_ver=14.29" and "2019" in visual_studio("msvc-19.29")[2]
-    assert "2022" in visual_studio("msvc-19.40")[2] and visual_studio("gcc-12") == ("", "", "")
+    old = visual_studio("msvc-19.29")
+    assert old.toolset == "14.29" and "2019" in old.words and old.ranges == ("[16.0,17.0)", "[17.0,")
+    assert visual_studio("msvc-19.30").ranges[0] == "[17.0,18.0)" and "2022" in visual_studio("msvc-19.40").words
+    assert (
+        visual_studio("msvc-19.20").ranges[0] == "[16.0,17.0)"
+        and visual_studio("msvc-19.19").ranges[0] == "[15.0,16.0)"
+    )
+    assert visual_studio("gcc-12").toolset == "" and visual_studio(None).words == ""
 
 
 def test_the_verb_prints_or_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

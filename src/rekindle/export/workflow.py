@@ -1,0 +1,70 @@
+"""The plan as a GitHub workflow: what a hosted runner has, whether the build fits, and in how many jobs."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+from rekindle.compat.resources import build_cost, jobs_for
+from rekindle.errors import BadInput
+from rekindle.export.images import ImageRow, Runner, load_images
+from rekindle.export.recipe import Recipe
+from rekindle.facts import load_facts
+
+# A job ends this long before the runner does, so that the compiler cache is kept.
+_RESERVE_MINUTES = 60
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Fit:
+    """``rounds`` jobs one after another, each with the compiler cache of the one before."""
+
+    runner: Runner
+    minutes: int
+    rounds: int
+
+
+def fit_runner(recipe: Recipe, system: str) -> Fit:
+    """Refused where the runner's disk, memory or patience is too small, with the estimate."""
+    runner = load_images().runner[system]
+    if not recipe.builds:
+        return Fit(runner, 0, 1)
+    cost = build_cost(recipe.plan.torch, recipe.backend, load_facts())
+    minutes = math.ceil(cost.cpu_minutes / jobs_for(runner.memory_gib, runner.cores, cost))
+    rounds = max(1, math.ceil(minutes / (runner.minutes - _RESERVE_MINUTES)))
+    own = "use a runner of your own with the script (sh or bat), or build it in a cloud machine"
+    if recipe.disk_gib > runner.disk_gib:
+        raise BadInput(
+            f"the build needs {recipe.disk_gib} GiB of disk, and a hosted {system} runner has about {runner.disk_gib}",
+            remedy=own,
+        )
+    if recipe.memory_gib > runner.memory_gib:
+        raise BadInput(
+            f"the build needs {recipe.memory_gib} GiB of memory, and a hosted {system} runner has {runner.memory_gib}",
+            remedy=own,
+        )
+    if rounds > _MOST_ROUNDS:
+        raise BadInput(
+            f"the build takes about {minutes} minutes on a hosted {system} runner ({runner.cores} cores), and a job "
+            f"may take {runner.minutes}; even {_MOST_ROUNDS} jobs in a row are too few",
+            remedy=own,
+        )
+    return Fit(runner, minutes, rounds)
+
+
+def cuda_release(recipe: Recipe) -> str:
+    """The toolkit with its patch level, as NVIDIA's archive names it: the images know it."""
+    minor = ".".join((recipe.plan.cuda or "").split(".")[:2])
+    row: ImageRow | None = load_images().cuda.get(minor)
+    found = re.search(r":(\d+\.\d+\.\d+)", row.build) if row else None
+    if found is None:
+        raise BadInput(f"the exact release of CUDA {minor} is not known here", remedy="export it as bat")
+    return found[1]
+
+
+def brought(name: str) -> str:
+    """A program of our own that an export carries along as it is."""
+    return resources.files("rekindle.export").joinpath("templates", name).read_text(encoding="utf-8")
