@@ -67,7 +67,7 @@ def passed(text: str) -> int:
 def test_verbs_and_paths_under_a_windows_python(tmp_path: Path) -> None:
     code, text = run_tests(tmp_path, "tests/windows", limit=300)
     assert code == 0, text[-6000:]
-    assert passed(text) >= 30, text[-2000:]
+    assert passed(text) >= 27, text[-2000:]
 
 
 @LONG

@@ -109,7 +109,7 @@ def test_demo_goes_as_far_as_it_can_and_says_why_not_further(capfdbinary: Caught
 def test_exports(capfdbinary: Caught, tmp_path: Path) -> None:
     folder = tmp_path / "a b ü"
     folder.mkdir()
-    for form in ("bat",):
+    for form in ("bat", "ps1"):
         said = ask(capfdbinary, "export", form, "--gpu", "Tesla K40c", "--build", "--out", str(folder))
         assert said.code == 0, said
     written = next(folder.glob("*.bat")).read_bytes()
