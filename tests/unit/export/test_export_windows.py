@@ -23,6 +23,8 @@ from rekindle.export.workflow import cuda_release, fit_runner
 from rekindle.model.plan import BuildRecipe, Plan
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})
+assert plans.KEPLER_WINDOWS.build is not None
+BUILD = plans.KEPLER_WINDOWS.build
 
 
 def test_the_verb_knows_every_format() -> None:
@@ -32,9 +34,7 @@ def test_the_verb_knows_every_format() -> None:
 def test_a_label_stands_once() -> None:
     plan = msgspec.structs.replace(
         plans.KEPLER_WINDOWS,
-        build=msgspec.structs.replace(
-            plans.KEPLER_WINDOWS.build, asserts={"USE_CUDA": "ON", "BLAS": "MKL", "USE_MPI": "OFF"}
-        ),
+        build=msgspec.structs.replace(BUILD, asserts={"USE_CUDA": "ON", "BLAS": "MKL", "USE_MPI": "OFF"}),
     )
     text = render(make_recipe(plan, {}), "bat")
     labels = re.findall(r"(?m)^:(\w+)", text)
@@ -49,7 +49,7 @@ def test_what_is_missing_is_found_before_the_hours() -> None:
     for word in ("cudnn_version.h", "LongPathsEnabled", "GiB of disk", "GiB of memory", "VC\\Tools\\MSVC\\14.29"):
         assert 0 < text.index(word) < begun, word
     off = msgspec.structs.replace(plans.KEPLER_WINDOWS, build=msgspec.structs.replace(
-        plans.KEPLER_WINDOWS.build, env={"USE_CUDNN": "0"}))  # fmt: skip
+        BUILD, env={"USE_CUDNN": "0"}))  # fmt: skip
     assert "cudnn_version.h" not in render(make_recipe(off, {}), "bat")
 
 
@@ -116,9 +116,8 @@ def test_a_runner_that_is_too_small_is_refused() -> None:
 
 
 def test_a_long_build_is_split_and_an_endless_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rekindle.compat.resources import build_cost as real
     from rekindle.export import workflow
-
-    real = workflow.build_cost
 
     def cost(minutes: int):  # type: ignore[no-untyped-def]
         return lambda *given: msgspec.structs.replace(real(*given), cpu_minutes=minutes, job_gib=4.0)
@@ -167,9 +166,7 @@ def test_a_pixi_workspace() -> None:
 def test_the_digest_changes_with_the_build_and_not_with_words() -> None:
     other = msgspec.structs.replace(plans.KEPLER_WINDOWS, because=())
     assert make_recipe(other, {}).digest == KEPLER.digest
-    changed = msgspec.structs.replace(
-        plans.KEPLER_WINDOWS, build=msgspec.structs.replace(plans.KEPLER_WINDOWS.build, env={"USE_CUDA": "0"})
-    )
+    changed = msgspec.structs.replace(plans.KEPLER_WINDOWS, build=msgspec.structs.replace(BUILD, env={"USE_CUDA": "0"}))
     assert make_recipe(changed, {}).digest != KEPLER.digest
 
 
