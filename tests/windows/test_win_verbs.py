@@ -104,6 +104,11 @@ def test_demo_goes_as_far_as_it_can_and_says_why_not_further(capfdbinary: Caught
     assert said.code == 2, said
     assert "patch: fixes for today's tools" in said.err
     assert "Visual Studio" in said.err, said.err
+    # The tree it patched, without git: back to what it was.
+    tree = tmp_path / "a b ü" / "source" / "spark"
+    assert "applied" in ask(capfdbinary, "source", "status", "--source", str(tree)).out
+    assert ask(capfdbinary, "source", "unpatch", "--source", str(tree)).code == 0
+    assert ": applied" not in ask(capfdbinary, "source", "status", "--source", str(tree)).out
 
 
 def test_exports(capfdbinary: Caught, tmp_path: Path) -> None:
@@ -120,6 +125,12 @@ def test_a_batch_file_on_stdout_has_crlf_once() -> None:
     out = start("export", "bat", "--gpu", "RTX 5070").stdout
     assert out.count(b"\r\n") == out.count(b"\n") > 20 and b"\r\r" not in out
     assert b"/whl/cu1" in out, "a Windows machine needs the wheel's own index"
+
+
+def test_a_key_is_made_and_listed(capfdbinary: Caught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "keys"))
+    assert ask(capfdbinary, "key", "new").code == 0
+    assert "can sign" in ask(capfdbinary, "key", "list").out and list(tmp_path.rglob("*.pub"))
 
 
 def test_rest_answers(capfdbinary: Caught, tmp_path: Path) -> None:
