@@ -116,7 +116,8 @@ def test_a_windows_plan_is_no_dockerfile_but_a_windows_workflow() -> None:
     assert 'runs-on: "windows-' in workflow and "call build.bat" in workflow and "container" not in workflow
 
 
-@pytest.mark.parametrize("name", sorted(plans.ALL))
+# The ROCm plan is too large for a hosted runner and refused.
+@pytest.mark.parametrize("name", sorted(set(plans.ALL) - {"rocm"}))
 def test_a_workflow_that_builds_gets_its_wheels_signed_and_no_other_may_sign(name: str) -> None:
     recipe = make_recipe(plans.ALL[name], {})
     workflow = render(recipe, "github", system="linux")
