@@ -32,7 +32,9 @@ def compare_wheels(ours: Path, theirs: Path) -> Comparison:
                 return Comparison("normalised", rule="packed differently: every file inside has the same bytes")
             plain = [{k: v for k, v in each.items() if not _BUILDER.search(k)} for each in (one, other)]
             if plain[0] == plain[1]:
-                rule = "without the bill of materials and RECORD, which name the tools of each builder"
+                rule = (
+                    "without rekindle.json, the bill of materials and RECORD, which name each builder's plan and tools"
+                )
                 return Comparison("normalised", rule=rule)
             return Comparison("different", difference=_first(a, b, *plain))
     except (zipfile.BadZipFile, OSError, RuntimeError, EOFError, NotImplementedError) as error:
