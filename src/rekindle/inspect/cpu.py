@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
-_COPY = re.compile(r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|haswell|skylake\w*?|x86_64_v[234])(?=[._-])")
+_COPY = re.compile(
+    r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|aes_?ni|p?clmul(?:qdq)?|sha_?ni|bmi2|haswell|skylake\w*?|x86_64_v[234])(?=[._-])"
+)
 _JIT = "code that a library writes at run time (oneDNN, FBGEMM, XNNPACK) is not in the file and not judged"
 _NAMELESS = (
     "without symbols, what is reached only through pointers counts as chosen at run time if its library asks the CPU"
@@ -111,14 +113,20 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:
-    """``fuzz_cpp_avx2.so`` beside ``fuzz_cpp.so``: a whole library that is loaded by name on CPUs that have it."""
+    """``fuzz_cpp_avx2.so`` beside ``fuzz_cpp.so``, ``_raw_aesni.so`` beside ``_cpuid_c.so``: a whole library that is
+    loaded by name on CPUs that have it. Where nothing else in the wheel asks, who loads it cannot be told."""
     names = {survey.file.rsplit("/", 1)[-1] for survey in surveys}
+    marked = {survey.file: _COPY.search(survey.file.rsplit("/", 1)[-1]) for survey in surveys}
+    asked = any(survey.exposure.asks for survey in surveys if marked[survey.file] is None)
     for survey in surveys:
-        base = survey.file.rsplit("/", 1)[-1]
-        match = _COPY.search(base)
-        if match is None or base[: match.start()] + base[match.end() :] not in names:
+        base, match = survey.file.rsplit("/", 1)[-1], marked[survey.file]
+        if match is None:
             continue
         found = survey.exposure
+        if not asked and base[: match.start()] + base[match.end() :] not in names:
+            found.untold += found.unconditional
+            found.unconditional = []
+            continue
         for one in (*found.unconditional, *found.untold):
             found.dispatched.update(one.isa)
             found.guards["a copy of a library for newer CPUs, chosen by name"] += 1

@@ -78,6 +78,7 @@ class Exposure:
     guards: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     named: bool = True
+    asks: bool = False
     offers: list[Offer] = field(default_factory=list)
     takings: list[Taking] = field(default_factory=list)
 
@@ -113,7 +114,7 @@ class _Classifier:
         return self._guard_of[number]
 
     def run(self) -> Exposure:
-        out = Exposure(functions=len(self.functions), named=self.named)
+        out = Exposure(functions=len(self.functions), named=self.named, asks=self.graph.asks_at_all)
         for number, used in sorted(self.uses.items()):
             isa = tuple(name for name in used if name not in IGNORED)
             if not isa or self._outlined_atomic(used):

@@ -142,9 +142,22 @@ def test_less_than_a_level_is_named_by_its_first_processor() -> None:
     assert beyond(["lse"], "armv8-a+lse", "aarch64") == frozenset()
 
 
-@pytest.mark.parametrize(("beside", "level"), [("fuzz.cpython-311.so", "x86-64"), ("other.so", "x86-64-v3")])
-def test_a_library_chosen_by_its_name(beside: str, level: str) -> None:
+@pytest.mark.parametrize(
+    ("beside", "asks", "level"),
+    [("fuzz.cpython-311.so", False, "x86-64"), ("_cpuid.so", True, "x86-64"), ("other.so", False, None)],
+)
+def test_a_library_chosen_by_its_name(beside: str, asks: bool, level: str | None) -> None:
     copy = CpuSurvey("a/fuzz_avx2.cpython-311.so", "x86_64", Exposure(unconditional=[exposed("avx2")]))
-    cpu = join_cpu([copy, CpuSurvey("a/" + beside, "x86_64", Exposure())], ["x86_64"])
+    cpu = join_cpu([copy, CpuSurvey("a/" + beside, "x86_64", Exposure(asks=asks))], ["x86_64"])
     assert cpu.runs_from == level
     assert bool(cpu.dispatched) == (level == "x86-64")
+
+
+def test_what_nothing_in_the_wheel_calls() -> None:
+    entries = frozenset({"aes"})
+    one = Exposed(1, "f", "", 0x10, ("avx",), (), "exported", entries=entries)
+    for taken, soname, level in ((["aes"], "libs.so", "sandybridge"), (["sum"], "libs.so", "x86-64"),
+                                 (["sum"], "other.so", "sandybridge")):  # fmt: skip
+        library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=[one]), soname="libs.so")
+        user = CpuSurvey("u.so", "x86_64", Exposure(), needed=(soname,), taken=frozenset(taken))
+        assert join_cpu([library, user], ["x86_64"]).runs_from == level
