@@ -100,7 +100,7 @@ def carry_out(order: Order, progress: Progress | None) -> BuildResults | BuildFa
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
         results.append(result)
-        if failure := read_back(result, order.plan, progress):
+        if failure := read_back(result, result.plan or order.plan, progress):
             return failure
     return BuildResults(results=tuple(results))
 
@@ -166,7 +166,10 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
         return None
     report = inspect(result.wheel, cpu=False, progress=progress)
     kernels = report.gpu.torch_kernels
-    fact = built_targets(plan, {*kernels.sass, *kernels.gfx})
+    held = {*kernels.sass, *kernels.gfx}
+    if plan.project != "torch":
+        held |= {name for one in report.gpu.libraries for name in (*one.sass, *one.gfx)}
+    fact = built_targets(plan, held)
     if fact.ok is not False:
         return None
     return BuildFailure(

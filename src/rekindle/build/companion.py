@@ -75,7 +75,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
     switches = _SWITCHES.get(tree.project, SWITCHES)[kind]
     known = own_settings(tree.project, tree.version, plan, _platform())
-    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **switches, **known}
+    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **switches, **known.env}
     if plan.cuda and plan.arch_list:
         env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))
     if plan.torch:
@@ -88,10 +88,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
         pins={"ninja": "", **pins},
         compiler=plan.build.compiler,
         toolchain=plan.build.toolchain,
-        arch_list=plan.build.arch_list,
+        arch_list=known.archs if plan.build.arch_list else (),
         memory_gib=plan.build.memory_gib,
     )
-    return msgspec.structs.replace(plan, project=tree.project, build=recipe)
+    return msgspec.structs.replace(plan, project=tree.project, build=recipe, arch_list=known.archs)
 
 
 def _platform() -> str:

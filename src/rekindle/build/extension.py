@@ -80,7 +80,14 @@ def torch_in(against: str | None) -> tuple[str | None, str | None]:
     return release or None, flavour if known else None
 
 
-def own_settings(project: str, version: str, plan: Plan, platform: str) -> dict[str, str]:
+class Own(NamedTuple):
+    """What a known package is told, and the architectures its wheel will hold for this plan's cards."""
+
+    env: dict[str, str]
+    archs: tuple[str, ...]
+
+
+def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
     """The switches of a known package for this plan's cards, from the tables; nothing for a stranger's."""
     facts = load_facts()
     kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
@@ -90,19 +97,21 @@ def own_settings(project: str, version: str, plan: Plan, platform: str) -> dict[
         if version != "0" and not _spans(row, version):
             continue
         env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
-        if row.arch_env and plan.cuda and plan.arch_list and row.arch_form == "number":
-            env[row.arch_env] = ";".join(dict.fromkeys(_number(arch, row, facts) for arch in plan.arch_list))
-        return env
-    return {}
+        archs = plan.arch_list
+        if plan.cuda and row.targets:
+            archs = tuple(dict.fromkeys(_accepted(arch, row, facts) for arch in plan.arch_list))
+        if row.arch_env and plan.cuda and archs and row.arch_form == "number":
+            env[row.arch_env] = ";".join(str(parse_sm(arch).number) for arch in archs)
+        return Own(env, archs)
+    return Own({}, plan.arch_list)
 
 
 def _spans(row: BesideSource, version: str) -> bool:
     return compare(version, row.since or row.version) >= 0 and compare(version, row.version) <= 0
 
 
-def _number(arch: str, row: BesideSource, facts: Facts) -> str:
-    """``8.6`` as a build that knows only a few architectures wants it: ``80``."""
+def _accepted(arch: str, row: BesideSource, facts: Facts) -> str:
+    """``8.6`` as a build that knows only a few architectures makes it: ``8.0``."""
     sm = parse_sm(arch.removesuffix("+PTX"))
-    targets = row.targets.get("any", ())
-    target = covers(Code(targets), sm, None, facts).target if targets else None
-    return str((parse_sm(target) if target else sm).number)
+    target = covers(Code(row.targets.get("any", ())), sm, None, facts).target
+    return (parse_sm(target) if target else sm).dotted

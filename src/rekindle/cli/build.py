@@ -16,6 +16,8 @@ EXAMPLES = """examples:
   rekindle build --memory 12G --launcher ccache keep all compilers within 12 GiB, cache what they make
   rekindle build --target c10                   only one CMake target, no wheel
   rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
+  rekindle build --source flash_attn-2.8.3 --against torch==2.8.0+cu128 --memory 16G
+                                                an extension, compiled against that torch
 
 A plan that was not made on this machine is shown first and needs a yes, or --trust.
 Interrupted, killed, out of disk: the same command continues.
@@ -24,8 +26,10 @@ Interrupted, killed, out of disk: the same command continues.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plan", metavar="FILE", help="the plan (default: plan.json of the workspace)")
-    parser.add_argument("--source", metavar="DIR", help="the source tree (default: the workspace's)")
-    parser.add_argument("--project", help="torch, torchvision, torchaudio or spark (default: as the tree says)")
+    parser.add_argument(
+        "--source", metavar="DIR", help="the source tree, also of any extension of torch (default: the workspace's)"
+    )
+    parser.add_argument("--project", help="torch, torchvision, torchaudio, spark or an extension's name")
     parser.add_argument(
         "--python",
         action="append",
@@ -41,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         metavar="TORCH",
-        help="what torchvision or torchaudio is compiled against: a wheel, or torch==2.6.0 (default: the workspace's)",
+        help="the torch that an extension is compiled against: a wheel, or torch==2.6.0 (default: the workspace's)",
     )
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")

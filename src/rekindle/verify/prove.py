@@ -103,6 +103,8 @@ def prove_installed(
     path = python or host.which("python3") or host.which("python")
     if path is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
+    if "/" in path or "\\" in path:
+        path = str(Path(path).absolute())  # the checks run in a folder of their own
     interpreter = probe_interpreter(host, path)
     target = Target(command=(path,), env=env or {}, package=package, subject=f"{package} in {path}", gpu=gpu)
     looked = host.run(
