@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.build import tools
+from rekindle.build.companion import compiles_against_torch
 from rekindle.build.naming import wheel_name
 from rekindle.build.preflight_cuda import check_gpu
 from rekindle.build.preflight_python import check_linker, check_release
@@ -95,7 +96,8 @@ def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
         yield _check("cmake", "ok", f"cmake{plan.build.pins['cmake']} from the index, for this build alone")
         return
     cmake = tools.find_cmake(host, asked.cmake)
-    least = load_facts().era(plan.torch).cmake_min if plan.torch else None
+    # An extension has a build of its own: what torch's CMake wants is not asked of it.
+    least = load_facts().era(plan.torch).cmake_min if plan.torch and not compiles_against_torch(plan.project) else None
     settings = {**plan.build.cmake, **plan.build.env}
     if least and not at_least(cmake.version, least):
         raise BadInput(
