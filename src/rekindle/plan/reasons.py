@@ -118,7 +118,11 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
         for sm in question.sms if row is not None else ():
             near = emits_for(cuda, sm, facts)
             if row is not None and near is not None and near != sm:
-                text = f"CUDA {cuda} does not know {sm} ({sm.dotted}); it is built for {near.dotted}, which runs there."
+                own = toolkits_for(sm, facts)[0]
+                text = (
+                    f"CUDA {cuda} does not know {sm} ({sm.dotted}); it is built for {near.dotted}, which runs there"
+                    f" (CUDA {own} and newer know the card itself)."
+                )
                 yield Reason(code="cuda-targets-sibling", text=text, source=row.source[0])
         if row is not None and not question.sms:
             text = "No card is named, so TORCH_CUDA_ARCH_LIST is left out and the build takes the cards it finds"
