@@ -6,14 +6,16 @@ strangers: the templates escape everything, and links are quoted.
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from packaging.version import InvalidVersion, Version
 
 from rekindle.index.rows import Piece
+from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
 from rekindle.model.wheelhouse import Row
 
 if TYPE_CHECKING:
@@ -68,14 +70,23 @@ def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tu
 
 
 def standing(row: Row, arch: str) -> str:
-    """h: a proof on such a card; s: its code was read in the file; j: PTX only; n: no code."""
+    """h: a proof on such a card; s: code that it runs was read in the file; j: PTX only; n: no code."""
     if any(proof.passed and not proof.failed and arch in _seen(proof.environment) for proof in row.proofs):
         return "h"
     if arch in row.sass or arch in row.gfx:
         return "s"
-    number = arch.removeprefix("sm_")
-    older = [int(name.removeprefix("compute_")) for name in row.ptx if name.removeprefix("compute_").isdigit()]
-    return "j" if number.isdigit() and any(one <= int(number) for one in older) else "n"
+    if not arch.startswith("sm_"):
+        return "n"
+    device = parse_sm(arch)
+    if any(sass_runs_on(code, device) for code in _codes(row.sass)):
+        return "s"
+    return "j" if any(ptx_runs_on(code, device) for code in _codes(row.ptx)) else "n"
+
+
+def _codes(names: Iterable[str]) -> Iterator[Sm]:
+    for name in names:
+        with contextlib.suppress(ValueError):
+            yield parse_sm(name.replace("compute_", "sm_"))
 
 
 def _seen(environment: Mapping[str, str]) -> set[str]:

@@ -64,8 +64,18 @@ def test_names_of_strangers_stay_names(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arch", "kind"), [("sm_35", "h"), ("sm_61", "s"), ("sm_86", "j"), ("sm_50", "n"), ("gfx1030", "n")]
-)
+    ("arch", "kind"),
+    [
+        ("sm_35", "h"),
+        ("sm_61", "s"),
+        ("sm_37", "s"),
+        ("sm_62", "s"),
+        ("sm_60", "n"),
+        ("sm_86", "j"),
+        ("sm_50", "n"),
+        ("gfx1030", "n"),
+    ],
+)  # fmt: skip
 def test_a_field_of_the_grid(arch: str, kind: str) -> None:
     assert standing(ROW, arch) == kind
 
