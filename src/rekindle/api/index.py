@@ -30,7 +30,15 @@ def index_add(
     ['added']
     """
     from rekindle.errors import BadInput
-    from rekindle.index.evidence import check_about, find_origin, find_provenance, load_proofs, load_report
+    from rekindle.index.evidence import (
+        broken_claims,
+        check_about,
+        check_report,
+        find_origin,
+        find_provenance,
+        load_proofs,
+        load_report,
+    )
     from rekindle.index.store import Evidence, Wheelhouse, admit, receive
     from rekindle.model.wheelhouse import Added
 
@@ -44,12 +52,15 @@ def index_add(
         with receive(house, wheel, progress=progress) as incoming:
             check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
+            if given is not None:
+                check_report(given, incoming.read.name, incoming.bytes)
             seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
             evidence = Evidence(
                 report=seen,
                 proofs=proven,
                 origin=find_origin(wheel, incoming.sha256),
                 provenance=find_provenance(wheel, incoming.sha256),
+                warnings=broken_claims(seen),
             )
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import MAX_ENVELOPE_BYTES, read_envelope
 from rekindle.index.listing import provenance_object
+from rekindle.index.names import WheelName
 from rekindle.model.build import BuildResult
 from rekindle.model.document import load
 from rekindle.model.verify import VerifyReport
@@ -62,6 +65,35 @@ def find_provenance(wheel: Path, sha256: str) -> bytes | None:
 
 def load_report(path: Path | None) -> WheelReport | None:
     return load(path, WheelReport) if path else None
+
+
+def check_report(report: WheelReport, name: WheelName, size: int) -> None:
+    """A report that was given is believed only where it does not contradict the file beside it."""
+    told = {
+        "the project": (report.name and canonicalize_name(report.name), name.project),
+        "the version": (report.version, str(name.version)),
+        "the size": (report.bytes or None, size),
+    }
+    for what, (said, found) in told.items():
+        if said is not None and said != found:
+            raise BadInput(
+                f"the report is about another file than {name.file}: {what} is {said} in it, and {found} here",
+                remedy="leave --report out: the wheel is then inspected itself",
+            )
+
+
+def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
+    """What the package says of itself and its bytes do not hold."""
+    if report is None or report.quick:
+        return ()
+    kernels = report.gpu.torch_kernels
+    held = {*kernels.sass, *kernels.gfx, *(name.replace("compute_", "sm_") for name in kernels.ptx)}
+    claimed = [name for name in report.gpu.declared if name.replace("compute_", "sm_") not in held]
+    if not held or not claimed:
+        return ()
+    return (
+        f"its own list names {', '.join(claimed)}, but no code for {'it' if len(claimed) == 1 else 'them'} is in it",
+    )
 
 
 def load_proofs(paths: tuple[Path, ...]) -> tuple[VerifyReport, ...]:

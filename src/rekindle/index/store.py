@@ -84,6 +84,7 @@ class Evidence:
     proofs: tuple[VerifyReport, ...] = ()
     origin: Origin | None = None
     provenance: bytes | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,9 +158,8 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             write_atomically(target.with_name(f"{name.file}.provenance"), evidence.provenance)
         if state != "already":
             write_atomically(record, encode(entry))
-    return AddedWheel(
-        file=name.file, state=state, sha256=entry.sha256, bytes=entry.bytes, warnings=incoming.read.warnings
-    )
+    warnings = (*incoming.read.warnings, *evidence.warnings)
+    return AddedWheel(file=name.file, state=state, sha256=entry.sha256, bytes=entry.bytes, warnings=warnings)
 
 
 def yank(house: Wheelhouse, file: str, reason: str | None) -> Entry:

@@ -18,7 +18,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.index.store import Wheelhouse
-from rekindle.index.variant_rules import NULL, Variant, metadata, variants_of
+from rekindle.index.variant_rules import NULL, Properties, Variant, metadata, variants_of
 from rekindle.index.variant_wheels import variant_file, write_variant
 from rekindle.model.document import Document, decode, encode
 from rekindle.model.progress import Progress
@@ -45,6 +45,7 @@ def build_variants(
     made: list[VariantRow] = []
     left: list[str] = []
     taken: dict[str, str] = {}
+    labels: dict[tuple[str, str, str], Properties] = {}
     # Of wheels that differ only in their local version the newest wins, so look at it first.
     for row in sorted(rows, key=lambda each: (each.project, Version(each.version)), reverse=True):
         if row.yanked is not None:
@@ -52,7 +53,7 @@ def build_variants(
         found = variants_of(row, facts)
         if not found:
             left.append(f"{row.file}: {_why_none(row)}")
-        for variant in found:
+        for variant in (_apart(one, row, labels) for one in found):
             file = variant_file(row.file, variant.label)
             if file in taken:
                 left.append(f"{row.file}: {taken[file]} already is the variant {variant.label} of this release")
@@ -66,6 +67,18 @@ def build_variants(
                 made.append(_brought_up_to_date(house, row, Variant("", {}), plain))
     _sweep(house, {(one.project, one.file) for one in made})
     return made, left
+
+
+def _apart(variant: Variant, row: Row, labels: dict[tuple[str, str, str], Properties]) -> Variant:
+    """A label means one thing in a release: wheels for other systems, or with other PTX, that ask for something else
+    get a label of their own."""
+    release = (row.project, Version(row.version).public)
+    if labels.setdefault((*release, variant.label), variant.properties) == variant.properties:
+        return variant
+    digest = hashlib.sha256(json.dumps(variant.properties, sort_keys=True).encode()).hexdigest()[:6]
+    other = variant._replace(label=f"{variant.label}_{digest}")
+    labels[(*release, other.label)] = other.properties
+    return other
 
 
 def _why_none(row: Row) -> str:

@@ -1,0 +1,63 @@
+"""Wheels and reports that say something else than the bytes; labels that would mean two things."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+from rekindle.errors import BadInput
+from rekindle.model.document import encode
+from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
+from tiny_wheels import make_wheel
+
+
+def report_file(folder: Path, **fields: object) -> str:
+    path = folder / "report.json"
+    path.write_bytes(encode(WheelReport(**fields)))  # type: ignore[arg-type]
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [({"name": "other"}, "project"), ({"version": "9.9"}, "version"), ({"bytes": 7}, "size")],
+)
+def test_a_report_about_another_file_is_refused(fields: dict[str, object], word: str, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="cp311-cp311-linux_x86_64")
+    with pytest.raises(BadInput, match=f"the {word} is"):
+        api.index_add(str(tmp_path / "house"), [str(wheel)], report=report_file(tmp_path, **fields))
+    assert not list((tmp_path / "house").rglob("*.whl"))
+
+
+def test_a_report_about_this_file_is_taken(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="cp311-cp311-linux_x86_64")
+    said = report_file(tmp_path, name="Torch", version="2.6.0", bytes=wheel.stat().st_size)
+    assert api.index_add(str(tmp_path / "house"), [str(wheel)], report=said).wheels[0].warnings == ()
+
+
+def test_a_claim_that_the_bytes_do_not_hold_is_told(tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="cp311-cp311-linux_x86_64")
+    gpu = WheelGpu(
+        declared=("sm_35", "sm_86", "compute_86"), torch_kernels=Kernels(sass=("sm_86",), ptx=("compute_86",))
+    )
+    (added,) = api.index_add(str(tmp_path / "house"), [str(wheel)], report=report_file(tmp_path, gpu=gpu)).wheels
+    assert added.warnings == ("its own list names sm_35, but no code for it is in it",)
+
+
+def test_a_label_means_one_thing_in_a_release(tmp_path: Path) -> None:
+    """Two wheels of a release with the same machine code, and PTX in only one of them."""
+    house = tmp_path / "house"
+    for python, ptx in (("cp310", ()), ("cp311", ("compute_90",))):
+        wheel = make_wheel(tmp_path, "torch", "2.6.0+cu126", tag=f"{python}-{python}-linux_x86_64")
+        gpu = WheelGpu(torch_kernels=Kernels(sass=("sm_80", "sm_90"), ptx=ptx))
+        api.index_add(str(house), [str(wheel)], report=report_file(tmp_path, gpu=gpu, cuda="12.6"))
+    built = api.index_build(str(house), variants=True)
+    rows = [row for row in built.variants if row.label]
+    assert len(rows) == 2 and len({row.label for row in rows}) == 2
+    assert all(re.fullmatch(r"[0-9a-z_.]+", row.label) for row in rows)
+    (release,) = (house / "variants" / "torch").glob("*-variants.json")
+    told = json.loads(release.read_text())["variants"]
+    assert {row.label: row.properties for row in rows} == told
