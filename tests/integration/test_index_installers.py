@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -152,3 +154,53 @@ def test_a_plain_file_server_is_enough(house: Path, tmp_path: Path) -> None:
     finally:
         server.terminate()
         server.wait(10)
+
+
+def test_a_list_of_links_is_enough(house: Path, url: str, tmp_path: Path) -> None:
+    """``--find-links`` with a page of the site, and with the directory of the wheels."""
+    pages = [word for name in ("tiny", "tiny-dep") for word in ("--find-links", f"{url}simple/{name}/")]
+    folders = [word for name in ("tiny", "tiny-dep") for word in ("--find-links", str(house / "wheels" / name))]
+    pip = [sys.executable, "-m", "pip", "install", "--isolated", "--no-cache-dir", "--no-index"]
+    uv = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--no-config",
+        "--no-cache",
+        "--no-index",
+        "--python",
+        sys.executable,
+    ]
+    for number, (tool, links) in enumerate([(pip, pages), (uv, pages), (pip, folders), (uv, folders)]):
+        target = tmp_path / str(number)
+        done = _run([*tool, "--target", str(target), *links, "tiny==1.0"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert _installed(target) == ["tiny-1.0", "tiny_dep-1.0"]
+
+
+def test_html_and_json_say_the_same(url: str) -> None:
+    def ask(kind: str) -> bytes:
+        request = urllib.request.Request(
+            f"{url}simple/tiny/", headers={"Accept": f"application/vnd.pypi.simple.v1+{kind}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            assert kind in answer.headers["Content-Type"]
+            return bytes(answer.read())
+
+    listed = json.loads(ask("json"))["files"]
+    links = re.findall(r'<a href="([^"#]+)#sha256=([0-9a-f]{64})"([^>]*)>([^<]+)</a>', ask("html").decode())
+    assert [(file["url"], file["hashes"]["sha256"], file["filename"]) for file in listed] == [
+        (href, sha256, name) for href, sha256, _, name in links
+    ]
+    assert [bool(file["yanked"]) for file in listed] == ["data-yanked" in more for _, _, more, _ in links]
+    for key, name in (("requires-python", "data-requires-python"), ("core-metadata", "data-core-metadata")):
+        assert [key in file for file in listed] == [name in more for _, _, more, _ in links]
+
+
+def test_a_copy_installs_as_the_house_does(house: Path, tmp_path: Path) -> None:
+    assert _run([*REKINDLE, "index", "sync", str(tmp_path / "srv"), "--root", str(house), "-q"]).returncode == 0
+    done = _pip(tmp_path / "t", (tmp_path / "srv" / "simple").as_uri() + "/", "tiny==1.0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert _installed(tmp_path / "t") == ["tiny-1.0", "tiny_dep-1.0"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from rekindle.errors import BadInput
@@ -32,8 +33,12 @@ def variant_file(plain: str, label: str) -> str:
     return "-".join([*parts, label] if label else parts) + ".whl"
 
 
-def write_variant(plain: Path, target: Path, variant: Variant) -> bytes:
-    """Write ``target``; returns its METADATA. The file appears whole or not at all."""
+def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[str, bytes] | None = None) -> bytes:
+    """Write ``target``; returns its METADATA. The file appears whole or not at all.
+
+    ``origin``: files for its .dist-info that say which wheel it was made from; a statement about the plain wheel's
+    bytes is none about these, but leads back to it.
+    """
     name = parse_name(plain.name)
     part = target.with_name(f".{target.name}.part")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,7 +57,7 @@ def write_variant(plain: Path, target: Path, variant: Variant) -> bytes:
                     continue
                 tail = inside.removeprefix(f"{old}/")
                 writer.rows.pop(inside, None)
-                if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json"):
+                if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *(origin or ())):
                     continue
                 content = source.read(info)
                 if tail == "METADATA":
@@ -61,6 +66,8 @@ def write_variant(plain: Path, target: Path, variant: Variant) -> bytes:
             if variant.label:
                 body = json.dumps(metadata({variant.label: variant.properties}), indent=2).encode()
                 writer.add(f"{new}/variant.json", [body])
+            for tail, content in (origin or {}).items():
+                writer.add(f"{new}/{tail}", [content])
             writer.finish()
         part.replace(target)
     finally:

@@ -36,6 +36,8 @@ class VariantRecord(Document, frozen=True, kw_only=True):
     sha256: str
     bytes: int
     metadata_sha256: str
+    # What of the plain wheel's origin is in it; another one is written again.
+    origin: str = ""
 
 
 def build_variants(
@@ -93,16 +95,19 @@ def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
     known = _known(record)
+    origin = _origin(house, row)
+    digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
     fresh = (
         known is not None
         and known.plain_sha256 == row.sha256
         and known.label == variant.label
         and known.properties == variant.properties
+        and known.origin == digest
         and place.is_file()
     )
     if not fresh:
         record.unlink(missing_ok=True)
-        told = write_variant(house.wheel(row.project, row.file), place, variant)
+        told = write_variant(house.wheel(row.project, row.file), place, variant, origin)
         write_atomically(place.with_name(f"{file}.metadata"), told)
         known = VariantRecord(
             plain_sha256=row.sha256,
@@ -111,6 +116,7 @@ def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str
             sha256=sha256_of(place),
             bytes=place.stat().st_size,
             metadata_sha256=hashlib.sha256(told).hexdigest(),
+            origin=digest,
         )
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(known))
@@ -131,6 +137,15 @@ def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str
         proven=any(not proof.failed and proof.passed for proof in row.proofs),
         note=variant.note,
     )
+
+
+def _origin(house: Wheelhouse, row: Row) -> dict[str, bytes]:
+    """The plain wheel by name and digest, and the signed statement about it, where there is one."""
+    said = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
+    statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")
+    if row.provenance and statement.is_file():
+        said["variant_of.provenance"] = statement.read_bytes()
+    return said
 
 
 def _known(record: Path) -> VariantRecord | None:

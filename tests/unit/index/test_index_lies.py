@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel
@@ -61,3 +63,25 @@ def test_a_label_means_one_thing_in_a_release(tmp_path: Path) -> None:
     (release,) = (house / "variants" / "torch").glob("*-variants.json")
     told = json.loads(release.read_text())["variants"]
     assert {row.label: row.properties for row in rows} == told
+
+
+def test_a_variant_leads_back_to_the_wheel_it_was_made_from(tmp_path: Path) -> None:
+    house = tmp_path / "house"
+    wheel = make_wheel(tmp_path, "torch", "2.6.0+cu126", tag="cp311-cp311-linux_x86_64")
+    gpu = WheelGpu(torch_kernels=Kernels(sass=("sm_90",)))
+    api.index_add(str(house), [str(wheel)], report=report_file(tmp_path, gpu=gpu, cuda="12.6"))
+    (row,) = api.index_build(str(house), variants=True).variants
+    with zipfile.ZipFile(house / row.url) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/variant_of.json")]
+        assert json.loads(archive.read(name)) == {"file": wheel.name, "sha256": sha256_of(wheel)}
+        assert name in archive.read(name.replace("variant_of.json", "RECORD")).decode()
+    # A statement that comes later is carried, too.
+    statement = house / "wheels" / "torch" / f"{wheel.name}.provenance"
+    statement.write_bytes(b'{"version": 1}')
+    record = house / "records" / "torch" / f"{wheel.name}.json"
+    known = json.loads(record.read_text())
+    record.write_text(json.dumps(known | {"provenance_sha256": sha256_of(statement)}))
+    (row,) = api.index_build(str(house), variants=True).variants
+    with zipfile.ZipFile(house / row.url) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/variant_of.provenance")]
+        assert archive.read(name) == statement.read_bytes()
