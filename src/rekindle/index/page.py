@@ -34,6 +34,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
     cards = products(facts, grid.gpus)
     sms = tuple(name for name in grid.gpus if name.startswith("sm_") and parse_gpu_arch(name).number >= 30)  # type: ignore[attr-defined]
     gfxs = tuple(name for name in grid.gpus if name.startswith("gfx"))
+    kinds, firsts = _kinds(rows)
     data = {
         "version": __version__,
         "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -52,8 +53,8 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
         "cells": grid.cells,
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
-        "wheels": [_wheel(row) for row in rows],
-        "verdicts": _verdicts(rows, grid.gpus),
+        "wheels": [_wheel(row) | {"kind": kind} for row, kind in zip(rows, kinds, strict=True)],
+        "verdicts": _verdicts(firsts, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
     page = (
@@ -79,23 +80,32 @@ def _wheel(row: Row) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _verdicts(rows: Sequence[Row], gpus: tuple[str, ...]) -> list[list[list[Any]]]:
-    """For each architecture: [wheel, 1 it runs / 0 cannot tell, why]; wheels with equal contents are judged once."""
-    found: list[list[list[Any]]] = []
+def _kinds(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:
+    """Wheels with equal contents are of one kind: (each wheel's kind, one wheel of each kind)."""
+    numbers: dict[bytes, int] = {}
+    kinds: list[int] = []
+    firsts: list[Row] = []
+    for row in rows:
+        key = msgspec.msgpack.encode(
+            (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
+        )
+        if key not in numbers:
+            numbers[key] = len(firsts)
+            firsts.append(row)
+        kinds.append(numbers[key])
+    return kinds, firsts
+
+
+def _verdicts(kinds: Sequence[Row], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:
+    """For each architecture: kind -> [1 it runs / 0 cannot tell, why]; thousands of wheels share a few kinds."""
+    found: list[dict[str, list[Any]]] = []
     for gpu in gpus:
         wanted = wanted_from(gpus=[] if gpu == "none" else [parse_gpu_arch(gpu)])
-        cache: dict[bytes, tuple[bool | None, str]] = {}
-        mine: list[list[Any]] = []
-        for number, row in enumerate(rows):
-            key = msgspec.msgpack.encode(
-                (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
-            )
-            if key not in cache:
-                verdict = verdict_for(row, wanted, gpu)
-                cache[key] = verdict.runs, verdict.because[0].text
-            runs, why = cache[key]
-            if runs is not False:
-                mine.append([number, int(runs is True), why])
+        mine: dict[str, list[Any]] = {}
+        for number, row in enumerate(kinds):
+            verdict = verdict_for(row, wanted, gpu)
+            if verdict.runs is not False:
+                mine[str(number)] = [int(verdict.runs is True), verdict.because[0].text]
         found.append(mine)
     return found
 

@@ -199,12 +199,14 @@
     if (!data.wheels.length) return;
     const place = data.places.find((p) => p.id === state.place);
     const fits = (w) => (w.systems.includes("any") || w.systems.includes(place.system)) && (w.machines.includes("any") || w.machines.includes(place.machine)) && (!state.python || w.pythons.includes(state.python) || w.pythons.some((p) => p.startsWith("py") || p.endsWith("-abi3")));
-    const found = state.gpu ? data.verdicts[state.gpu.value.arch].map(([i, runs, why]) => ({ w: data.wheels[i], runs, why })).filter((m) => fits(m.w)) : [];
-    found.sort((a, b) => b.runs - a.runs || b.w.version.localeCompare(a.w.version, undefined, { numeric: true }));
+    const newer = new Intl.Collator(undefined, { numeric: true }).compare;
+    const verdicts = state.gpu ? data.verdicts[state.gpu.value.arch] : {};
+    const found = data.wheels.filter((w) => verdicts[w.kind] && fits(w)).map((w) => ({ w, runs: verdicts[w.kind][0], why: verdicts[w.kind][1] }));
+    found.sort((a, b) => b.runs - a.runs || newer(b.w.version, a.w.version));
     const nodes = [make("h2", {}, `In this wheelhouse (${data.wheels.length} wheels)`)];
     const page = (w) => new URL(`wheel/${[w.project, w.file].map(encodeURIComponent).join("/")}.html`, new URL(data.base || ".", location.href)).href;
     if (!state.gpu) {
-      const newest = data.wheels.filter((w) => w.yanked === null && fits(w)).sort((a, b) => b.version.localeCompare(a.version, undefined, { numeric: true }));
+      const newest = data.wheels.filter((w) => w.yanked === null && fits(w)).sort((a, b) => newer(b.version, a.version));
       nodes.push(make("p", { class: "lead" }, "Choose a card to see which of them run on it, or look at one."));
       nodes.push(make("ul", { class: "why" }, ...newest.slice(0, 30).map((w) => make("li", {}, make("a", { href: page(w) }, w.file), ` ${size(w.bytes)}` + (w.proofs.some((p) => p[0] && !p[1]) ? " · verified" : "")))));
       if (newest.length > 30) nodes.push(make("p", {}, make("a", { href: new URL("wheel/", new URL(data.base || ".", location.href)).href }, `all ${data.wheels.length}`)));
