@@ -14,8 +14,10 @@ from urllib.parse import quote
 
 from packaging.version import InvalidVersion, Version
 
+from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.facts import load_facts
 from rekindle.index.rows import Piece
-from rekindle.model.arch import Sm, parse_sm, ptx_runs_on, sass_runs_on
+from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.wheelhouse import Row
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 
 # Stands where the wheelhouse's address goes; readable where no script runs.
 BASE = "https://WHEELHOUSE/"
-WORDS = {"h": "proven", "s": "read, untried", "j": "compiles PTX, untried", "n": "no code"}
-SIGNS = {"h": "✓", "s": "●", "j": "◐", "n": ""}
+WORDS = {"h": "proven", "s": "read, untried", "j": "compiles PTX, untried", "u": "not known", "n": "no code"}
+SIGNS = {"h": "✓", "s": "●", "j": "◐", "u": "?", "n": ""}
 
 
 def wheel_page(row: Row) -> bytes:
@@ -62,7 +64,7 @@ def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tu
     for version, cells in found.items():
         line = []
         for name in columns:
-            kind = next(kind for kind in "hsjn" if kind in cells[name])
+            kind = next(kind for kind in "hsjun" if kind in cells[name])
             pythons = sorted(cells[name][kind], key=_version) if kind != "n" else []
             line.append((kind, SIGNS[kind], ", ".join(pythons)))
         out.append((version, line))
@@ -70,17 +72,26 @@ def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tu
 
 
 def standing(row: Row, arch: str) -> str:
-    """h: a proof on such a card; s: code that it runs was read in the file; j: PTX only; n: no code."""
+    """h: a proof on such a card; s: code that it runs was read in the file; j: PTX only; u: not known; n: no code."""
     if any(proof.passed and not proof.failed and arch in _seen(proof.environment) for proof in row.proofs):
         return "h"
-    if arch in row.sass or arch in row.gfx:
+    return _read(row.sass, row.ptx, row.gfx, row.cuda, arch)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cuda: str | None, arch: str) -> str:
+    """Wheels of a house have few different contents, so this is asked seldom."""
+    if arch in sass or arch in gfx:
         return "s"
     if not arch.startswith("sm_"):
         return "n"
-    device = parse_sm(arch)
-    if any(sass_runs_on(code, device) for code in _codes(row.sass)):
+    card, facts = parse_sm(arch), load_facts()
+    runs = {sass_runs(code, card, cuda, facts) for code in _codes(sass)}
+    if True in runs:
         return "s"
-    return "j" if any(ptx_runs_on(code, device) for code in _codes(row.ptx)) else "n"
+    if any(ptx_runs(code, card) for code in _codes(ptx)):
+        return "j"
+    return "u" if None in runs else "n"
 
 
 def _codes(names: Iterable[str]) -> Iterator[Sm]:

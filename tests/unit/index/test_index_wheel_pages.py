@@ -69,7 +69,7 @@ def test_names_of_strangers_stay_names(field: str) -> None:
         ("sm_35", "h"),
         ("sm_61", "s"),
         ("sm_37", "s"),
-        ("sm_62", "s"),
+        ("sm_62", "j"),
         ("sm_60", "n"),
         ("sm_86", "j"),
         ("sm_50", "n"),
