@@ -180,7 +180,7 @@ def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[
         (folder / page).unlink(missing_ok=True)
     for name in changed | {page.split("/")[0] for page in gone}:
         if name in projects:
-            write(folder / name / "index.html", project_page(name, rows_of(projects[name])))
+            write(folder / name / "index.html", project_page(name, projects[name]))
         else:
             shutil.rmtree(folder / name, ignore_errors=True)
     write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}))

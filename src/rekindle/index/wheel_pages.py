@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import msgspec
+from markupsafe import Markup
 from packaging.version import InvalidVersion, Version
 
 from rekindle.compat.sass import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.index.rows import Piece
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import Row, RowProof
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +29,25 @@ if TYPE_CHECKING:
 # Stands where the wheelhouse's address goes; readable where no script runs.
 BASE = "https://WHEELHOUSE/"
 WORDS = {"h": "proven", "s": "read, untried", "j": "compiles PTX, untried", "u": "not known", "n": "no code"}
+# A grid of thousands of lines helps nobody; every wheel is in the list below it.
+MOST_VERSIONS = 60
 SIGNS = {"h": "✓", "s": "●", "j": "◐", "u": "?", "n": ""}
+
+
+class Line(msgspec.Struct):
+    """Of a row what its project's page shows; the rest is skipped while reading."""
+
+    file: str
+    version: str
+    bytes: int
+    pythons: tuple[str, ...] = ()
+    yanked: str | None = None
+    inspected: bool = False
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    gfx: tuple[str, ...] = ()
+    cuda: str | None = None
+    proofs: tuple[RowProof, ...] = ()
 
 
 def wheel_page(row: Row) -> bytes:
@@ -35,12 +56,29 @@ def wheel_page(row: Row) -> bytes:
     return _render("wheel.html", row=row, code=code, link=link, base=BASE)
 
 
-def project_page(project: str, rows: Sequence[Row]) -> bytes:
-    newest = sorted(rows, key=lambda row: (_version(row.version), row.file), reverse=True)
-    columns = sorted({name for row in rows for name in (*row.sass, *row.gfx)}, key=_order)
+def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
+    """Thousands of wheels change with each that is added, so their lines are joined, not rendered one by one."""
+    rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Line])
+    rows.sort(key=lambda row: (_version(row.version), row.file), reverse=True)
+    newest = list(dict.fromkeys(row.version for row in rows))
+    shown = [row for row in rows if row.version in set(newest[:MOST_VERSIONS])]
+    columns = sorted({name for row in shown for name in (*row.sass, *row.gfx)}, key=_order)
     return _render(
-        "project.html", project=project, rows=newest, columns=columns, grid=grid(newest, columns), words=WORDS
+        "project.html",
+        project=project,
+        count=len(rows),
+        left=max(0, len(newest) - MOST_VERSIONS),
+        columns=columns,
+        grid=grid(shown, columns),
+        words=WORDS,
+        lines=Markup("\n".join(map(_line, rows))),  # noqa: S704 (each part of a line is escaped)
     )
+
+
+def _line(row: Line) -> str:
+    gone = ' <span class="pill none">withdrawn</span>' if row.yanked is not None else ""
+    link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
+    return f"<tr><td>{link}{gone}</td><td>{_size(row.bytes)}</td><td>{_proof(row)}</td></tr>"
 
 
 def projects_page(counts: Mapping[str, int]) -> bytes:
@@ -51,7 +89,7 @@ def style() -> bytes:
     return (_file("page.css") + _file("wheel.css")).encode()
 
 
-def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tuple[str, str, str]]]]:
+def grid(rows: Iterable[Row | Line], columns: Sequence[str]) -> list[tuple[str, list[tuple[str, str, str]]]]:
     """Versions down, architectures across: (kind, sign, Pythons) of the best wheel of that version."""
     found: dict[str, dict[str, dict[str, set[str]]]] = {}
     for row in rows:
@@ -71,7 +109,7 @@ def grid(rows: Iterable[Row], columns: Sequence[str]) -> list[tuple[str, list[tu
     return out
 
 
-def standing(row: Row, arch: str) -> str:
+def standing(row: Row | Line, arch: str) -> str:
     """h: a proof on such a card; s: code that it runs was read in the file; j: PTX only; u: not known; n: no code."""
     if any(proof.passed and not proof.failed and arch in _seen(proof.environment) for proof in row.proofs):
         return "h"
@@ -107,8 +145,6 @@ def _seen(environment: Mapping[str, str]) -> set[str]:
 
 
 def rows_of(pieces: Iterable[Piece]) -> list[Row]:
-    import msgspec
-
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Row])
 
 
@@ -119,7 +155,7 @@ def _order(name: str) -> tuple[str, int, str]:
     return letters, int(digits or 0), name
 
 
-def _proof(row: Row) -> str:
+def _proof(row: Line) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
     good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
@@ -133,6 +169,7 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
+@functools.lru_cache(maxsize=65536)
 def _version(text: str) -> tuple[bool, Any]:
     try:
         return True, Version(text)
@@ -155,5 +192,5 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_file), trim_blocks=True)
-    made.filters |= {"path": quote, "size": _size, "proof": _proof}
+    made.filters |= {"path": quote, "size": _size}
     return made

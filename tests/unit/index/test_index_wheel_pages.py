@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
+from rekindle.index.rows import piece_of
 from rekindle.index.wheel_pages import grid, project_page, standing, wheel_page
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
@@ -59,7 +60,7 @@ def test_unknown_is_said_to_be_unknown() -> None:
 def test_names_of_strangers_stay_names(field: str) -> None:
     evil = '"><script>alert(1)</script>'
     row = _with(**{field: evil})
-    for page in (wheel_page(row).decode(), project_page(row.project, [row]).decode()):
+    for page in (wheel_page(row).decode(), project_page(row.project, [piece_of(row, (0, 0, 0))]).decode()):
         assert "<script>alert" not in page and page.count("<script") <= 1
 
 
