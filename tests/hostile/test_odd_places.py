@@ -29,7 +29,7 @@ def test_a_name_that_is_no_text_is_no_workspace(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["mit leer", "übung", "it's", "日本", "a,b", "#1 (x) & y", "a\u00a0b"])
 def test_other_names_are_fine(name: str, tmp_path: Path) -> None:
-    Workspace(tmp_path / name)
+    assert Workspace(tmp_path / name).root == tmp_path / name
 
 
 @pytest.mark.parametrize("name", ["a b", "it's", "a$b", "a;b", "a:b", 'a"b', "a\\b", "a<b", "a>b"])

@@ -57,6 +57,8 @@ def verify(
     from rekindle.verify.settings import told_settings
     from rekindle.verify.suspects import keep as keep_trials
 
+    if cpu is not None and wheel is None and events is None:
+        raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
     host = LiveHost()
     listener = progress or Silent()
     expect = promises(load(plan, Plan)) if plan else {}
@@ -65,9 +67,7 @@ def verify(
         audit = audit_for(wheel, python, package or "torch", cpu=cpu, thorough=level == "full", progress=listener)
     if events is not None:
         report = read_events(host, events, level, listener, gpu)
-    elif cpu is not None:
-        if wheel is None:
-            raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
+    elif cpu is not None and wheel is not None:
         report = prove.prove_emulated(
             host,
             wheel,
