@@ -151,12 +151,31 @@ def _of_the_system(error: OSError) -> int | None:
 def _dispatch(argv: list[str]) -> int:
     if argv[:1] and argv[0] in VERBS:
         return _run_verb(argv[0], argv[1:])
+    ahead = _leading_options(argv)
+    if ahead and argv[ahead : ahead + 1] and argv[ahead] in VERBS:
+        # Options that every verb has are taken before it, too: ``rekindle -q plan``.
+        return _run_verb(argv[ahead], [*argv[:ahead], *argv[ahead + 1 :]])
     parser = build_parser()
     if not argv:
         parser.print_help()
         return Exit.USAGE
     known, _ = parser.parse_known_args(argv)
     raise unknown_verb(known.verb) if known.verb else BadInput("name a verb first", remedy="rekindle --help")
+
+
+def _leading_options(argv: Sequence[str]) -> int:
+    """How many words before the verb are options that every verb has."""
+    count = 0
+    while count < len(argv):
+        word = argv[count]
+        short = word[:1] == "-" and word[1:2] != "-" and len(word) > 1 and not word[1:].strip("qv")
+        if short or word in ("--json", "--quiet", "--verbose") or word.startswith("--color="):
+            count += 1
+        elif word == "--color" and count + 1 < len(argv):
+            count += 2
+        else:
+            break
+    return count
 
 
 # What other tools call it.

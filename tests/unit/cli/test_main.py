@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import types
@@ -32,6 +33,19 @@ def test_help_names_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_misspelt_verb_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert front.main(["pln"]) == Exit.USAGE
     assert "rekindle plan" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ahead", [["-q"], ["--json"], ["-qv"], ["--color", "never"], ["--color=never", "--json"]])
+def test_common_options_are_taken_before_the_verb_too(ahead: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main([*ahead, "plan", "--gpu", "RTX 3060", "--os", "linux"]) == Exit.YES
+    assert capsys.readouterr().out.startswith("{") == ("--json" in ahead)
+
+
+@pytest.mark.parametrize("words", [["-q"], ["-q", "pln"], ["--color"], ["-x", "plan"]])
+def test_options_ahead_of_no_verb_are_usage(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        assert front.main(words) == Exit.USAGE
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_a_wrong_option_is_usage_not_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
