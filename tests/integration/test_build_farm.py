@@ -82,6 +82,8 @@ def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> No
         python=sys.executable, options=dataclasses.replace(options, clean=True),
     )  # fmt: skip
     assert again.launcher["hit rate"] == "100 %"
+    good, _, every = again.launcher["hits, C++"].partition(" of ")
+    assert good == every and int(every) > 5
 
 
 @needs.tool("sccache")
@@ -100,6 +102,7 @@ def test_sccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> N
     assert int(first.launcher["misses"]) > 5
     assert again.launcher["hit rate"] == "100 %"
     assert int(again.launcher["hits"]) == int(first.launcher["misses"])
+    assert any(name.startswith("hits, ") for name in again.launcher)
 
 
 @needs.tool("distcc", "distccd")

@@ -6,6 +6,7 @@ gave a torch without CUDA and no error). Caches also launch nvcc and hipcc; farm
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -19,6 +20,7 @@ from rekindle.host.protocol import Host
 
 CACHES = ("ccache", "sccache")
 _MASQUERADE = ("ccache", "sccache", "distcc", "icecc")
+_LANGUAGES = {".c": "C", ".cc": "C++", ".cpp": "C++", ".cxx": "C++", ".cu": "CUDA", ".hip": "HIP", ".s": "assembler"}
 # What ccache must not hash when precompiled headers are used (ccache manual, "Precompiled headers").
 _PCH_SLOPPINESS = "pch_defines,time_macros,include_file_mtime,include_file_ctime"
 
@@ -42,6 +44,10 @@ def find_launcher(host: Host, name: str, settings: Mapping[str, str], root: Path
     env, jobs = before_each_compiler(name, path), None
     if name == "ccache":
         env |= {"CCACHE_BASEDIR": str(root), "CCACHE_COMPILERCHECK": "content"}
+        # One entry for each compilation of this build; its counters know no languages.
+        env["CCACHE_STATSLOG"] = str(logs / "ccache-stats.log")
+        with contextlib.suppress(OSError):
+            (logs / "ccache-stats.log").unlink(missing_ok=True)
         if settings.get("USE_PRECOMPILED_HEADERS", "0").upper() in ("1", "ON"):
             env |= {"CCACHE_DEPEND": "1", "CCACHE_SLOPPINESS": _PCH_SLOPPINESS}
         env |= {key: value for key, value in settings.items() if key.startswith("CCACHE_")}
@@ -99,7 +105,32 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
     if "sent" in change:
         return {"launcher": launcher.name, "compiled elsewhere": str(change["sent"])}
     rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "no compilations"
-    return {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
+    told = {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
+    languages = _logged(host, launcher) if launcher.name == "ccache" else _split(change)
+    return told | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in sorted(languages.items())}
+
+
+def _logged(host: Host, launcher: Launcher) -> dict[str, tuple[int, int]]:
+    """Hits and compilations by language, from ccache's log: a line with the file, then what became of it."""
+    text = (host.read(launcher.env.get("CCACHE_STATSLOG", ""), limit=64 << 20) or b"").decode("utf-8", "replace")
+    found: dict[str, tuple[int, int]] = {}
+    language = None
+    for line in text.splitlines():
+        if line.startswith("# "):
+            language = _LANGUAGES.get(os.path.splitext(line)[1].lower(), "others")  # noqa: PTH122
+        elif language and line in ("direct_cache_hit", "preprocessed_cache_hit", "cache_miss"):
+            good, every = found.get(language, (0, 0))
+            found[language] = (good + (line != "cache_miss"), every + 1)
+    return found
+
+
+def _split(change: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """The same from sccache's counters, which are kept by language."""
+    names = {key.partition(": ")[2] for key, count in change.items() if ": " in key and count}
+    return {
+        name: (change.get(f"hits: {name}", 0), change.get(f"hits: {name}", 0) + change.get(f"misses: {name}", 0))
+        for name in names
+    }
 
 
 def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[str, int]:
@@ -112,11 +143,10 @@ def _counts(host: Host, name: str, path: str, env: Mapping[str, str]) -> dict[st
         said = host.run([path, "--show-stats", "--stats-format=json"], timeout=20.0, env=env)
         try:
             stats = json.loads(said.out)["stats"]
-            return {
-                "hits": sum(stats["cache_hits"]["counts"].values()),
-                "misses": sum(stats["cache_misses"]["counts"].values()),
-            }
-        except (ValueError, KeyError, TypeError):
+            kinds = {"hits": stats["cache_hits"]["counts"], "misses": stats["cache_misses"]["counts"]}
+            split = {f"{kind}: {name}": int(n) for kind, counts in kinds.items() for name, n in counts.items()}
+            return {kind: sum(counts.values()) for kind, counts in kinds.items()} | split
+        except (ValueError, KeyError, TypeError, AttributeError):
             return {}
     if name == "icecc":
         log = host.read(env["ICECC_LOGFILE"], limit=256 << 20) or b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -77,3 +78,30 @@ def test_icecc_is_counted_by_its_log(tmp_path: Path) -> None:
     assert not any("CUDA" in name for name in launcher.env)
     log.write_text("ICECC[1]: <send compile_file>\nICECC[1]: </send compile_file: 0ms>\nICECC[2]: local\n")
     assert statistics(machine, launcher) == {"launcher": "icecc", "compiled elsewhere": "1"}
+
+
+def test_hits_are_counted_by_language(tmp_path: Path) -> None:
+    machine = Machine("ccache", files=True)
+    (tmp_path / "ccache-stats.log").write_text("# /t/old.cpp\ncache_miss\n")
+    launcher = find_launcher(machine, "ccache", {}, tmp_path, tmp_path)
+    assert not (tmp_path / "ccache-stats.log").exists(), "an earlier build's"
+    log = "# /t/a.cpp\ndirect_cache_hit\nlocal_storage_hit\n# /t/a.cpp\ncache_miss\ndirect_cache_miss\n"
+    (tmp_path / "ccache-stats.log").write_text(log + "# /t/k.cu\npreprocessed_cache_hit\n# /t/x.f90\ncache_miss\n")
+    told = statistics(machine, launcher)
+    assert {name: words for name, words in told.items() if name.startswith("hits,")} == {
+        "hits, C++": "1 of 2", "hits, CUDA": "1 of 1", "hits, others": "0 of 1",
+    }  # fmt: skip
+
+
+def test_sccache_counts_by_language_itself(tmp_path: Path) -> None:
+    class Counting(Machine):
+        def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+            self.asked += "--show-stats" in argv
+            hits = {"C/C++": 3 * self.asked, "CUDA": 1}
+            stats = {"cache_hits": {"counts": hits}, "cache_misses": {"counts": {"C/C++": self.asked}}}
+            return Completed(argv=tuple(argv), code=0, out=json.dumps({"stats": stats}))
+
+    machine = Counting("sccache")
+    told = statistics(machine, find_launcher(machine, "sccache", {}, tmp_path, tmp_path))
+    assert (told["hits"], told["misses"], told["hits, C/C++"]) == ("3", "1", "3 of 4")
+    assert "hits, CUDA" not in told, "nothing of it was compiled"
