@@ -68,7 +68,8 @@ def test_no_crash_report_can_be_written_and_it_still_says_so(monkeypatch: pytest
 @pytest.mark.skipif(os.name != "posix", reason="signals")
 def test_sighup_leaves_no_crash_report(tmp_path: Path) -> None:
     code = (
-        "import os,signal,time\nfrom rekindle.cli import main as door\n"
+        "import os,signal,time\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # nohup would have it ignored
+        "from rekindle.cli import main as door\n"
         "def wait(argv):\n    os.kill(os.getpid(), signal.SIGHUP); time.sleep(5); return 0\n"
         "door._dispatch = wait\nimport sys\nsys.exit(door.main(['x']))\n"
     )
