@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,18 @@ def test_a_wheel_built_here_needs_no_sandbox(data_home: Path, listener: int, mon
     made.mark_wheel_made(sha256_of(wheel))
     got, about = _said(wheel)
     assert "sandbox" not in about and got["network"] is True
+
+
+def test_one_file_cannot_fill_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _need_bubblewrap(tmp_path)
+    monkeypatch.setattr(sandbox, "FILE_BYTES", 1 << 20)
+    box, _ = sandbox.find_sandbox("auto", shown=(), gpu=False, probe=["/usr/bin/env"], work=tmp_path)
+    assert box is not None
+    argv, env = box.wrap(["/usr/bin/head", "-c", "3000000", "/dev/zero"], work=tmp_path, env={"PATH": "/usr/bin:/bin"})
+    with (tmp_path / "log").open("wb") as log:
+        done = subprocess.run(argv, env=env, stdout=log, stderr=subprocess.DEVNULL, check=False)
+    assert done.returncode != 0
+    assert (tmp_path / "log").stat().st_size == 1 << 20
 
 
 def test_where_there_is_no_bubblewrap_it_is_said(

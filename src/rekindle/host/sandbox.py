@@ -20,6 +20,7 @@ from rekindle.errors import MissingTool
 Wish = Literal["auto", "yes", "no"]
 PROGRAM = "bwrap"
 PROBE_SECONDS = 60.0
+FILE_BYTES = 8 << 30  # no library of any torch is as large
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 # Of /etc only what loaders, compilers and drivers read: it also holds keys, and root's own files where root asks.
 _ETC = (
@@ -75,7 +76,7 @@ class Sandbox:
         for path in _outermost([*self.shown, *shown, *_named_folders(inside)], home):
             words += _read_only(path)
         words += ["--bind", str(work), str(work), "--remount-ro", "/", "--chdir", str(work)]
-        return [self.program, *words, "--", *argv], inside
+        return [*_limited(), self.program, *words, "--", *argv], inside
 
 
 def find_sandbox(
@@ -140,6 +141,12 @@ def _trouble(box: Sandbox, probe: Sequence[str], work: Path) -> str | None:
         return None
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return f"bubblewrap cannot work here: {said[-1] if said else f'exit code {done.returncode}'}"
+
+
+def _limited() -> list[str]:
+    """No file of its own, and no log it fills through us, grows past ``FILE_BYTES``."""
+    program = shutil.which("prlimit")
+    return [program, f"--fsize={FILE_BYTES}:{FILE_BYTES}", "--"] if program else []
 
 
 def _as_it_is(path: Path) -> list[str]:
