@@ -66,20 +66,25 @@ def make_environment(
     _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
     python = python_of(folder)
     progress.stage("installing", subject.path.name)
-    wanted = [subject.path.as_uri(), *(extra if dependencies else ())]
-    options = [option for place in find_links for option in ("--find-links", place)]
+    more = extra if dependencies else ()
+    places = [str(Path(place).absolute()) if Path(place).exists() else place for place in find_links]
+    options = [option for place in places for option in ("--find-links", place)]
     if not dependencies:
         options.append("--no-deps")
     if strange:
         options += ["--only-binary", ":all:"]
     if installer == "uv":
-        argv = ["uv", "pip", "install", "--quiet", "--python", str(python), *options, *wanted]
+        # From the wheel's own folder: uv 0.13 decodes an address before it splits it, so "%23" ends the path.
+        where = f"./{subject.path.name}"
+        _run(
+            ["uv", "pip", "install", "--quiet", "--python", str(python.absolute()), *options, where, *more],
+            cwd=subject.path.parent,
+        )
     else:
         pip = [str(python)] if installer == "own" else [sys.executable]
         at = [] if installer == "own" else ["--python", str(python)]
         quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-        argv = [*pip, "-m", "pip", *at, "install", *quiet, *options, *wanted]
-    _run(argv)
+        _run([*pip, "-m", "pip", *at, "install", *quiet, *options, subject.path.as_uri(), *more])
     return python
 
 
@@ -98,10 +103,10 @@ def _have_pip() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-def _run(argv: Sequence[str]) -> None:
+def _run(argv: Sequence[str], cwd: Path | None = None) -> None:
     try:
         done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False
+            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False, cwd=cwd
         )
     except FileNotFoundError as error:
         raise MissingTool(f"{argv[0]} is not there", remedy="install it, or give another with --python EXE") from error
