@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rekindle.facts import Facts
-    from rekindle.formats.simple_index import IndexWheel
+    from rekindle.formats.simple_index import IndexFile, IndexWheel
     from rekindle.inspect.published import Places
     from rekindle.model.facts import Compared, FactsCheck, FactsFormat, Platform, SourcesView, TableView
     from rekindle.model.progress import Progress
@@ -19,6 +20,7 @@ _ARCH_LIST = re.compile(rb"(?:sm_\d+[af]? )+sm_\d+[af]?|(?:sm_\d+[af]? )+compute
 _PTXAS_SM = re.compile(r"'(sm_\d+[af]?)'")
 _NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu11")
 _CUDNN = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11")
+PAGE_SECONDS = 20.0
 
 
 def facts_show(table: str | None = None, row: str | None = None) -> TableView:
@@ -107,9 +109,13 @@ def facts_check(
     for package in ("torchvision", "torchaudio"):
         listener.stage("index", package)
         rows += drift.companions(facts, package, _pythons_found(_wheels(package, places)))
-    for package in facts.beside.package:
-        listener.stage("index", package)
-        rows.append(drift_beside.newest(facts, package, _stable(_files_of(package, places))))
+    listener.stage("index", f"{len(facts.beside.package)} companions")
+    # Many small pages: side by side, so that one slow answer is not waited for as often as there are companions.
+    with ThreadPoolExecutor(8) as pool:
+        for package, files in zip(
+            facts.beside.package, pool.map(lambda name: _files_of(name, places), facts.beside.package), strict=True
+        ):
+            rows.append(drift_beside.newest(facts, package, _stable(files)))
     for name in beside:
         rows += _beside_rows(facts, name, places, listener)
     for version in torch or facts.releases[:1]:
@@ -125,47 +131,45 @@ def facts_check(
     return drift.summary(rows)
 
 
-def _wheels(project: str, places: Places) -> list[IndexWheel]:
-    """Every wheel of a project on every index that answers."""
+def _project_files(project: str, places: Places) -> list[IndexFile]:
+    """What every index that answers lists for a project."""
     from rekindle.errors import BadInput
     from rekindle.formats.ranges import read_page, tls_context
-    from rekindle.formats.simple_index import ACCEPT, read_project_page, wheels_of
+    from rekindle.formats.simple_index import ACCEPT, read_project_page
 
     context = tls_context(places.certificates)
-    files = []
+    files: list[IndexFile] = []
     for index in places.indexes:
         url = f"{index.rstrip('/')}/{project}/"
         try:
-            files += read_project_page(read_page(url, accept=ACCEPT, context=context), url)
+            files += read_project_page(read_page(url, accept=ACCEPT, context=context, timeout=PAGE_SECONDS), url)
         except BadInput:
             continue
-    return wheels_of(files, project)
+    return files
+
+
+def _wheels(project: str, places: Places) -> list[IndexWheel]:
+    """Every wheel of a project on every index that answers."""
+    from rekindle.formats.simple_index import wheels_of
+
+    return wheels_of(_project_files(project, places), project)
 
 
 def _files_of(project: str, places: Places) -> list[IndexWheel]:
     """Wheels and sdists alike: a companion may have only the latter. Tags are those of wheels."""
     from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 
-    from rekindle.errors import BadInput
-    from rekindle.formats.ranges import read_page, tls_context
-    from rekindle.formats.simple_index import ACCEPT, IndexWheel, read_project_page, wheels_of
+    from rekindle.formats.simple_index import IndexWheel, wheels_of
 
-    context = tls_context(places.certificates)
-    found: list[IndexWheel] = []
-    for index in places.indexes:
-        url = f"{index.rstrip('/')}/{project}/"
-        try:
-            files = read_project_page(read_page(url, accept=ACCEPT, context=context), url)
-        except BadInput:
-            continue
-        found += wheels_of(files, project)
-        for file in files:
-            if file.name.endswith(".tar.gz"):
-                try:
-                    version = parse_sdist_filename(file.name)[1]
-                except (InvalidSdistFilename, ValueError):
-                    continue
-                found.append(IndexWheel(file, version, (), frozenset()))
+    files = _project_files(project, places)
+    found = list(wheels_of(files, project))
+    for file in files:
+        if file.name.endswith(".tar.gz"):
+            try:
+                version = parse_sdist_filename(file.name)[1]
+            except (InvalidSdistFilename, ValueError):
+                continue
+            found.append(IndexWheel(file, version, (), frozenset()))
     return found
 
 

@@ -39,6 +39,7 @@ class Judged:
     late: bool = False
     picking: bool = False
     doubt: str | None = None
+    setting: str | None = None
 
 
 def by_library(report: WheelReport) -> bool:
@@ -91,6 +92,10 @@ def _judge(library: LibraryGpu, mine: Sequence[ArchSet], runs: Callable[[Sequenc
     good = [(one, found) for one, found in answers if found.kind in ("native", "jit")]
     count = sum(one.count for one, _ in good)
     late = bool(good) and all(found.kind == "jit" for _, found in good)
+    other = next((found for _, found in answers if found.kind in ("unknown", "override")), None)
+    if count == 0 and other is not None:
+        setting = " ".join(f"{variable}={value}" for variable, value in other.env) if other.kind == "override" else None
+        return Judged(name, "unknown", 0, total, picking=picks(library), doubt=other.text, setting=setting)
     if picks(library):
         # Of machine code: PTX and LTO code run on every newer card and say nothing of who is served well.
         native = sum(one.count for one, found in good if found.kind == "native")
@@ -101,9 +106,6 @@ def _judge(library: LibraryGpu, mine: Sequence[ArchSet], runs: Callable[[Sequenc
         return Judged(name, "yes" if fair or not native else "partly", count, total, native == 0, picking=True)
     if count == total:
         return Judged(name, "yes", count, total, late)
-    other = next((found for _, found in answers if found.kind in ("unknown", "override")), None)
-    if count == 0 and other is not None:
-        return Judged(name, "unknown", 0, total, doubt=other.text)
     return Judged(name, "partly" if count else "no", count, total, late)
 
 
@@ -114,7 +116,10 @@ def _sum_up(found: Sequence[Judged], card: str, chosen: bool) -> AxisVerdict:
     if len(bad) == len(found):
         return _say("no", "gpu-no-kernels", f"no image for {card} in {_names(bad)}")
     if len(unsure) == len(found):
-        return _say("unknown", "gpu-not-told", f"{unsure[0].name} {unsure[0].doubt}")
+        text = f"{unsure[0].name} {unsure[0].doubt}"
+        if all(one.setting for one in unsure):
+            return _say("partly", "gpu-override", text, f"set {unsure[0].setting} before starting the program")
+        return _say("unknown", "gpu-not-told", text)
     if len(good) == len(found):
         which = f" (in {_names(good)}; the package picks by toolkit version)" if chosen else ""
         if all(one.late for one in good):
@@ -139,5 +144,5 @@ def _names(rows: Sequence[Judged]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def _say(runs: Runs, code: str, text: str) -> AxisVerdict:
-    return AxisVerdict(axis="gpu", runs=runs, code=code, text=text)
+def _say(runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)
