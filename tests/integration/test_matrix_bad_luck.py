@@ -82,13 +82,16 @@ def test_a_compiler_that_hangs_is_ended_and_the_cell_tried_again(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, flag = shutil.which("g++"), tmp_path / "hung"
-    wrapper = tmp_path / "bin" / "g++"
-    wrapper.parent.mkdir()
-    wrapper.write_text(
-        f'#!/bin/sh\ncase "$*" in *.cpp.o*) [ -e {flag} ] || {{ touch {flag}; sleep 3600; }};; esac\nexec {real} "$@"\n'
-    )
-    wrapper.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{wrapper.parent}{os.pathsep}{os.environ['PATH']}")
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("g++", "c++"):
+        wrapper = folder / name
+        wrapper.write_text(
+            f'#!/bin/sh\ncase "$*" in *checksum.cpp*) [ -e {flag} ] || {{ touch {flag}; sleep 3600; }};; esac\n'
+            f'exec {real} "$@"\n'
+        )
+        wrapper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     assert cli("matrix", "plan", str(table)).returncode == 0
     assert run(table) == 0
     assert sorted(map(str, failures(table).values())) == ["['hang', None]", "[None]"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rekindle.errors import BadInput, MissingTool, RekindleError, WorkspaceBusy
+from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, WorkspaceBusy
 from rekindle.host.files import write_atomically
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
@@ -49,7 +49,7 @@ def carry_out_cell(
             state = _attempt(folder, cell, state, jobs=jobs, memory=memory, launcher=launcher, progress=progress)
         except WorkspaceBusy:
             raise
-        except (BadInput, MissingTool) as error:
+        except (BadInput, MissingTool, NotReady) as error:
             state = failed(state, classify(error.message, default="setup"), error.message)
         except RekindleError as error:
             state = failed(state, classify(error.message, default="compile"), error.message)

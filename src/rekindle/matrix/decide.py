@@ -88,6 +88,7 @@ _BY_WORDS: tuple[tuple[str, FailureClass], ...] = (
     ("disk is full", "disk"),
     ("disk is nearly full", "disk"),
     ("disk quota", "disk"),
+    ("gib are free where", "disk"),
     ("killed for memory", "memory"),
     ("out of memory", "memory"),
     ("cannot allocate memory", "memory"),

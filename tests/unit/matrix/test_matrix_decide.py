@@ -104,5 +104,11 @@ def test_what_cannot_be_prepared_is_a_class_of_its_own() -> None:
     assert classify("there is no Python 3.9", default="setup") == "setup"
 
 
+def test_a_machine_without_room_is_a_full_disk() -> None:
+    words = "this machine is not ready for the build: only 0.0 GiB are free where /x lies"
+    assert classify(words, default="setup") == "disk"
+    assert classify("this machine is not ready for the build: no compiler", default="setup") == "setup"
+
+
 def test_every_diagnosis_it_waits_for_is_one_that_explain_gives() -> None:
     assert set(BY_DIAGNOSIS) <= {rule.id for rule in load_rules()}
