@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Started in the background a shell makes us ignore Ctrl-C, and all we start: then nothing that tests it can pass.
@@ -13,3 +16,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A busy machine is no failure: no property here is about time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium that asks nobody for anything by itself."""
+    flags = ("no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking")
+    quiet = ("disable-component-update", "disable-sync")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(
+            executable_path="/usr/bin/chromium", args=[f"--{name}" for name in (*flags, *quiet)]
+        )
+        yield running
+        running.close()

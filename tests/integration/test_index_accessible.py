@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from test_index_browser import FLAGS
 
 import needs
 from rekindle import api
@@ -48,15 +46,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text, _ = render_page(load_facts(), grid, load_wheels(str(root)), base="")
     (root / "index.html").write_text(text, encoding="utf-8")
     return root
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield running
-        running.close()
 
 
 def faults(page: Any) -> list[str]:

@@ -23,15 +23,6 @@ from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel
 
 pytestmark = [pytest.mark.integration, needs.tool("chromium")]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 GPUS = ("none", "sm_35", "sm_61", "sm_86", "sm_120", "gfx1031")
 
 
@@ -49,15 +40,6 @@ def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = base / "house" / "index.html"
     path.write_text(text, encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

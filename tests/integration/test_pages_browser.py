@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from pages import pages
 from rekindle.model.page import colours, report_style
 
 pytestmark = [pytest.mark.integration, needs.tool("chromium")]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 # What sticks out of the window though nothing lets it scroll inside a frame of its own.
 WIDER = """() => {
   const limit = document.documentElement.clientWidth;
@@ -35,15 +33,6 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         found[name] = folder / f"{name}.html"
         found[name].write_text(text, encoding="utf-8")
     return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield running
-        running.close()
 
 
 def test_nothing_overflows_on_a_phone_or_a_desk(browser: Any, written: dict[str, Path]) -> None:

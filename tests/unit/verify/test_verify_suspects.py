@@ -20,21 +20,9 @@ from rekindle.verify.crash import remedy_for, sentence
 from rekindle.verify.output import compare, junit
 from rekindle.verify.runner import run_checks
 from rekindle.verify.target import Target
+from spark_stand_in import GOOD
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
-PACKAGE = """
-import struct
-__version__ = "0.3.0"
-def config(): return "spark\\n - BUILD_TYPE=Release\\n - USE_CUDA=OFF"
-def cpu_capability(): return "DEFAULT"
-def axpy(a, x, y): return [a * u + v for u, v in zip(x, y)]
-def dot(x, y):
-    if len(x) != len(y): raise ValueError("lengths")
-    return sum(u * v for u, v in zip(x, y))
-def checksum(x): return sum(struct.unpack("<%dI" % len(x), struct.pack("<%df" % len(x), *x)))
-def cuda_arch_list(): return []
-def cuda_available(): return False
-"""
 FUNCTION = "fbgemm::FindMinMax"
 FOUND = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x10")
 CORNER = (IsaUse(isa="avx", functions=1, examples=(FUNCTION,)), IsaUse(isa="avx2", functions=1, examples=(FUNCTION,)))
@@ -60,7 +48,7 @@ WANTED = ["crashes", "runs", "refuses", "not-tried", "not-tried"]
 
 def run(folder: Path, *, inline: bool = False, **more: object) -> VerifyReport:
     (folder / "spark").mkdir(parents=True, exist_ok=True)
-    (folder / "spark" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
+    (folder / "spark" / "__init__.py").write_text(GOOD, encoding="utf-8")
     target = Target(
         command=(sys.executable,), env={"PYTHONPATH": str(folder)}, package="spark", gpu=False, inline=inline,
         subject="it",
