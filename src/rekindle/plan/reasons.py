@@ -258,6 +258,10 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     if question.backend == "cpu" and not named:
         yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
     seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    cpu = question.machine.cpu
+    if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
+        text = f"What {cpu.name} can do is not known here, so whether this torch starts on it was not judged"
+        yield Reason(code=seen.code, text=f"{text}: name its microarchitecture (--cpu nehalem).")
     if candidate.answer == "install" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
     if candidate.answer == "install" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from planning import FACTS, ask, build, plan, said
 
+from rekindle.api import machine_from_flags
 from rekindle.cli.main import main
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for
@@ -223,3 +224,9 @@ def test_a_32_bit_python_that_is_there_is_not_taken() -> None:
     assert both.python == "3.11"
     alone = make_plan(with_(question, pythons=(narrow,)).machine, question.wish, FACTS)
     assert alone.python == "3.12" and "python-missing" in [warning.code for warning in alone.warnings]
+
+
+@pytest.mark.parametrize(("cpu", "told"), [("Core 2 Duo", True), ("Core 2 Duo E8400", False), (None, False)])
+def test_a_cpu_whose_name_says_too_little_is_told(cpu: str | None, told: bool) -> None:
+    made = make_plan(machine_from_flags(gpu=["none"], cpu=cpu, os="linux", python="3.12"))
+    assert any("was not judged" in reason.text for reason in made.warnings) is told
