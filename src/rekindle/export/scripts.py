@@ -19,6 +19,7 @@ from rekindle.export.recipe import Recipe
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
 from rekindle.export.workflow import brought, cuda_release, fit_runner
 from rekindle.facts import load_facts
+from rekindle.model.slurm import slurm_head
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -108,14 +109,21 @@ def _slurm(recipe: Recipe, shared: dict[str, Any]) -> str:
     cost = build_cost(plan.torch, recipe.backend, load_facts())
     compiler = plan.build.compiler if plan.build else None
     kits = {"cuda": plan.cuda, "rocm": plan.rocm}
+    folder = plain_word(recipe.folder)
     modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
     return _template("slurm.sh.j2").render(
         shared,
         script=Quoted(render(recipe, "sh")),
-        cores=_SLURM_CORES,
-        memory=max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job) + 2,
-        # Twice the estimate: Slurm ends what is late.
-        hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
+        head=Quoted(
+            slurm_head(
+                job=folder,
+                cores=_SLURM_CORES,
+                memory_gib=math.ceil(max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job)) + 2,
+                # Twice the estimate: Slurm ends what is late.
+                hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
+                log=f"{folder}-%j.log",
+            )
+        ),
         modules=(*modules, *([plain_word(compiler).replace("-", "/", 1)] if compiler else [])),
     )
 

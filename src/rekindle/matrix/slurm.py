@@ -12,17 +12,10 @@ from collections.abc import Sequence
 
 from rekindle.matrix.schedule import chain_costs
 from rekindle.model.matrix import Cell, MatrixScript
+from rekindle.model.slurm import slurm_head
 
 TEMPLATE = """\
-#!/bin/bash
-#SBATCH --job-name=rekindle
-#SBATCH --array=0-{last}
-#SBATCH --cpus-per-task={cores}
-#SBATCH --mem={memory}G
-#SBATCH --time={hours}:00:00
-#SBATCH --requeue
-#SBATCH --signal=B:TERM@120
-#SBATCH --output=rekindle-%A_%a.log
+{head}
 # Submit with: sbatch FILE. The directory below must be seen by every node.
 # 'rekindle matrix status' tells what became of the cells; submitting again continues.
 set -u
@@ -51,10 +44,14 @@ def slurm_script(cells: Sequence[Cell], root: str, *, cores: int = 8) -> MatrixS
     costs = chain_costs(list(cells), ())
     minutes = max(costs.values(), default=60.0)
     text = TEMPLATE.format(
-        last=max(0, len(trees) - 1),
-        cores=cores,
-        memory=math.ceil(max((cell.memory_gib for cell in cells), default=4.0) * 1.25) + 2,
-        hours=max(1, math.ceil(2 * minutes / 60)),
+        head=slurm_head(
+            job="rekindle",
+            array=len(trees),
+            cores=cores,
+            memory_gib=math.ceil(max((cell.memory_gib for cell in cells), default=4.0) * 1.25) + 2,
+            hours=max(1, math.ceil(2 * minutes / 60)),
+            log="rekindle-%A_%a.log",
+        ),
         root=shlex.quote(root),
         trees="\n".join(f'    "{" ".join(cell.id for cell in group)}"' for group in trees.values()),
     )
