@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from rekindle.api.causes import with_cause
+from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class BuildChoices(TypedDict, total=False):
     settings    switches by hand, as pairs; they win over the plan's
     against     the torch a companion is compiled against: a wheel or ``torch==2.6.0`` (default: the workspace's)
     as_is       use the given Python with the packages it has instead of an environment made for the build
+    package     an extension by name (``torch-scatter==2.1.2``): its sources come from the package index
+    gpus        the cards an extension is for (``sm_80``, a product name), instead of this machine's
     """
 
     plan: Plan | Path | None
@@ -52,6 +55,8 @@ class BuildChoices(TypedDict, total=False):
     settings: tuple[tuple[str, str], ...]
     against: str | None
     as_is: bool
+    package: str | None
+    gpus: tuple[str, ...]
 
 
 def build(
@@ -74,7 +79,8 @@ def build(
     from rekindle.errors import Untrusted
     from rekindle.model.plan import Plan
 
-    order = _order(choices)
+    choices = with_own_plan(with_sources(choices, progress))
+    order = _order_of(choices)
     if not trust and not isinstance(choices.get("plan"), Plan) and (account := foreign_plan(order.plan)):
         raise Untrusted(
             "the plan was not made here, and it decides what runs, is fetched and set",
@@ -201,28 +207,15 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
     write_for_user(path, render_bug_report(failure))
 
 
-def _order(choices: BuildChoices) -> Order:
+def _order(choices: BuildChoices, progress: Progress | None = None) -> Order:
+    return _order_of(with_own_plan(with_sources(choices, progress)))
+
+
+def _order_of(choices: BuildChoices) -> Order:
     from rekindle.build import BuildRequest, make_order
 
-    return _with_parts(make_order(BuildRequest(**_with_own_plan(choices))))
-
-
-def _with_own_plan(choices: BuildChoices) -> BuildChoices:
-    """An extension needs no plan by hand: the one for this machine, and for the torch it is compiled against."""
-    from pathlib import Path
-
-    from rekindle.api.plan import plan, this_machine
-    from rekindle.build.extension import find_extension, torch_in
-    from rekindle.host.workspace import workspace_at
-    from rekindle.model.plan import Wish
-
-    source = choices.get("source")
-    if choices.get("plan") is not None or not isinstance(source, Path) or find_extension(source) is None:
-        return choices
-    if workspace_at(choices.get("workspace")).plan.is_file():
-        return choices
-    torch, flavour = torch_in(choices.get("against"))
-    return {**choices, "plan": plan(this_machine(), Wish(build=True, torch=torch, variant=flavour), wheelhouses=[])}
+    plain = {name: value for name, value in choices.items() if name not in ("package", "gpus")}
+    return _with_parts(make_order(BuildRequest(**plain)))  # type: ignore[arg-type]
 
 
 def _with_parts(order: Order) -> Order:

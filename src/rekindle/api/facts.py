@@ -157,20 +157,10 @@ def _wheels(project: str, places: Places) -> list[IndexWheel]:
 
 def _files_of(project: str, places: Places) -> list[IndexWheel]:
     """Wheels and sdists alike: a companion may have only the latter. Tags are those of wheels."""
-    from packaging.utils import InvalidSdistFilename, parse_sdist_filename
-
-    from rekindle.formats.simple_index import IndexWheel, wheels_of
+    from rekindle.formats.simple_index import sdists_of, wheels_of
 
     files = _project_files(project, places)
-    found = list(wheels_of(files, project))
-    for file in files:
-        if file.name.endswith(".tar.gz"):
-            try:
-                version = parse_sdist_filename(file.name)[1]
-            except (InvalidSdistFilename, ValueError):
-                continue
-            found.append(IndexWheel(file, version, (), frozenset()))
-    return found
+    return [*wheels_of(files, project), *sdists_of(files, project)]
 
 
 def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) -> Iterator[Compared]:

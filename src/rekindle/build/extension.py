@@ -6,6 +6,7 @@ switches come from the tables of companions; one that is not in them gets what e
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,9 @@ from typing import NamedTuple
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.compat.images import Code, covers
+from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
+from rekindle.host.protocol import Host
 from rekindle.model.arch import parse_sm
 from rekindle.model.beside import BesideSource
 from rekindle.model.plan import Plan
@@ -65,19 +68,59 @@ def _quoted(text: str, name: str) -> str | None:
     return match[1] if match else None
 
 
-def torch_in(against: str | None) -> tuple[str | None, str | None]:
-    """Release and flavour of what an extension is compiled against: a wheel's path, or ``torch==2.6.0+cpu``."""
+class Torch(NamedTuple):
+    """What is known of a torch: release, flavour and the Python it is for."""
+
+    release: str | None = None
+    flavour: str | None = None
+    python: str | None = None
+
+
+def torch_in(against: str | None) -> Torch:
+    """What an extension is compiled against: a wheel's path, or ``torch==2.6.0+cpu``."""
     if not against:
-        return None, None
+        return Torch()
+    python = None
     try:
-        text = (
-            str(parse_wheel_filename(Path(against).name)[1]) if against.endswith(".whl") else against.partition("==")[2]
-        )
+        if against.endswith(".whl"):
+            _, version, _, tags = parse_wheel_filename(Path(against).name)
+            text = str(version)
+            python = _python(next(iter(tags)).interpreter)
+        else:
+            text = against.partition("==")[2]
     except ValueError:
-        return None, None
+        return Torch()
+    return _torch(text, python)
+
+
+def torch_of(host: Host, python: str) -> Torch:
+    """The torch that a Python has, by its metadata; nothing is imported."""
+    script = (
+        "import json,sys,importlib.metadata as m\n"
+        "v=m.version('torch')\n"
+        "try:\n"
+        "    w=(m.distribution('torch').read_text('../torch/version.py') or '')\n"
+        "except Exception: w=''\n"
+        "print(json.dumps([v,w,'%d.%d'%sys.version_info[:2]]))"
+    )
+    said = host.run([python, "-I", "-c", script], timeout=30.0)
+    if not said.ok:
+        raise BadInput(f"{python} has no torch", remedy=f"{python} -m pip install torch, or --against torch==2.6.0")
+    version, words, own = json.loads(said.out.strip().splitlines()[-1])
+    # The wheels of PyPI leave the flavour out of their name, and tell it here.
+    inner = _quoted(words, "__version__")
+    return _torch(inner or version, own)
+
+
+def _torch(text: str, python: str | None) -> Torch:
     release, _, flavour = text.partition("+")
     known = flavour == "cpu" or flavour.startswith(("cu", "rocm"))
-    return release or None, flavour if known else None
+    return Torch(release or None, flavour if known else None, python)
+
+
+def _python(tag: str) -> str | None:
+    match = re.fullmatch(r"cp(\d)(\d+)", tag)
+    return f"{match[1]}.{match[2]}" if match else None
 
 
 class Own(NamedTuple):

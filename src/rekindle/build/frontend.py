@@ -5,7 +5,7 @@
 ``scikit``       scikit-build-core (torch since 2.14, whose setup.py is only a signpost): it has no "configure only",
                  so its own settings are used to build and install nothing the first time
 ``pep517``       any other build backend; CMake is checked as soon as it says that it has configured
-``setup``        any other setup.py (torchvision, torchaudio); the same
+``setup``        any other setup.py (torchvision, torchaudio); the same. ``serial``: it asks torch not to use Ninja
 
 A tree that names its backend gets its wheel by ``python -m build``; without one by ``setup.py bdist_wheel``.
 """
@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.build.side_by_side import is_serial, words
 from rekindle.errors import BadInput
 
 _PROVIDED = ("cmake", "ninja")
@@ -33,6 +34,7 @@ class FrontEnd:
     requires: tuple[str, ...] = ()
     only_flag: bool = False
     backend: str = ""
+    serial: bool = False
 
     @property
     def build_tree(self) -> Path:
@@ -70,7 +72,7 @@ class FrontEnd:
 
     def wheel(self, python: str, out: Path, defines: Mapping[str, str] | None = None) -> list[str]:
         if not self.backend:
-            return [python, "setup.py", "bdist_wheel", "--dist-dir", str(out)]
+            return [python, *words(serial=self.serial), "bdist_wheel", "--dist-dir", str(out)]
         # Our CMake and Ninja are on PATH, not packages of the target: the check of requirements would miss them.
         argv = [python, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "--outdir", str(out)]
         if self.kind == "scikit":
@@ -105,7 +107,7 @@ def find_front_end(root: Path) -> FrontEnd:
             only = "--cmake-only" in text
             return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag=only, backend=backend)
         if not backend:
-            return FrontEnd(kind="setup", root=root, requires=requires)
+            return FrontEnd(kind="setup", root=root, requires=requires, serial=is_serial(text))
     if project.is_file() and (backend or requires):
         return FrontEnd(kind="pep517", root=root, requires=requires, backend=backend or "setuptools.build_meta")
     raise BadInput(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}")
     front = find_front_end(root)
+    if plan.build is not None and plan.build.env.get("USE_NINJA") == "0":
+        front = dataclasses.replace(front, serial=False)
     for folder, remedy in (
         (workspace.wheels, "give a writable place with --workspace DIR"),
         (workspace.logs, "give a writable place with --workspace DIR"),

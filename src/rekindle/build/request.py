@@ -5,6 +5,7 @@ The tree is described here only where no ``source.json`` of the source stage lie
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +73,9 @@ def make_order(request: BuildRequest) -> Order:
         against=request.against,
         as_is=request.as_is,
     )
-    pythons = request.pythons or ((plan.python,) if plan.python else (sys.executable,))
+    # Commands run in the tree: a path from here would lead elsewhere there. Links stay, they make an environment.
+    given = tuple(str(Path(one).absolute()) if os.sep in one else one for one in request.pythons)
+    pythons = given or ((plan.python,) if plan.python else (sys.executable,))
     return Order(plan=plan, tree=tree, workspace=workspace, pythons=pythons, options=options)
 
 

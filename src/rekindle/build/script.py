@@ -58,11 +58,14 @@ def render_script(order: Order) -> BuildScript:
         interpreter = _interpreter(python)
         folder = order.workspace.root / "python" / f"script-{number}"
         inside = str(folder / "bin" / "python")
-        lines += [
-            f"{shlex.quote(interpreter)} -m venv {shlex.quote(str(folder))}",
-            f'export PATH={shlex.quote(str(folder / "bin"))}:"$PATH"',
-            shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
-        ]
+        if order.options.as_is:
+            inside = interpreter
+        else:
+            lines += [
+                f"{shlex.quote(interpreter)} -m venv {shlex.quote(str(folder))}",
+                f'export PATH={shlex.quote(str(folder / "bin"))}:"$PATH"',
+                shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
+            ]
         configure = front.configure(inside, again=number > 0, out=out, defines=env.defines)
         if configure and (front.kind != "scikit" or order.options.target):
             before = "".join(f"{name}={value} " for name, value in front.configure_environment.items())

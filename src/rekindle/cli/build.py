@@ -16,8 +16,10 @@ EXAMPLES = """examples:
   rekindle build --memory 12G --launcher ccache keep all compilers within 12 GiB, cache what they make
   rekindle build --target c10                   only one CMake target, no wheel
   rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
-  rekindle build --source flash_attn-2.8.3 --against torch==2.8.0+cu128 --memory 16G
-                                                an extension, compiled against that torch
+  rekindle build torch-scatter --python .venv/bin/python --as-is
+                                                an extension for the torch of that environment, sources fetched
+  rekindle build flash-attn==2.8.3 --against torch==2.8.0 --gpu sm_80 --gpu sm_90 --memory 16G
+                                                compiled against a published torch, for these cards
 
 A plan that was not made on this machine is shown first and needs a yes, or --trust.
 Interrupted, killed, out of disk: the same command continues.
@@ -25,7 +27,16 @@ Interrupted, killed, out of disk: the same command continues.
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--plan", metavar="FILE", help="the plan (default: plan.json of the workspace)")
+    parser.add_argument(
+        "package",
+        nargs="?",
+        help="an extension of torch, by its name on the package index, such as torch-scatter==2.1.2",
+    )
+    parser.add_argument(
+        "--plan",
+        metavar="FILE",
+        help="the plan (default: plan.json of the workspace; for an extension one is made for this machine)",
+    )
     parser.add_argument(
         "--source", metavar="DIR", help="the source tree, also of any extension of torch (default: the workspace's)"
     )
@@ -46,6 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against",
         metavar="TORCH",
         help="the torch that an extension is compiled against: a wheel, or torch==2.6.0 (default: the workspace's)",
+    )
+    parser.add_argument(
+        "--as-is",
+        action="store_true",
+        help="build in the Python of --python with the packages it has, its torch too; nothing is installed",
+    )
+    parser.add_argument(
+        "--gpu",
+        action="append",
+        metavar="GPU",
+        help="for an extension: these cards instead of the ones here; repeatable",
     )
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
@@ -76,6 +98,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         clean=args.clean,
         settings=read_settings(args.settings),
         against=args.against,
+        as_is=args.as_is,
+        package=args.package,
+        gpus=tuple(args.gpu or ()),
     )
     if args.dry_run:
         return Answer(document=api.build_script(**choices), view=view.render_script)

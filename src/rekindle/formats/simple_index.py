@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html.parser
 import json
+import re
 import urllib.parse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,7 +12,13 @@ from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    canonicalize_name,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
 from packaging.version import Version
 
 from rekindle.errors import BadInput
@@ -21,9 +28,12 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+ht
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
+    """``sha256`` where the index says what the file must be."""
+
     name: str
     url: str
     yanked: bool = False
+    sha256: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,12 @@ def read_project_page(page: bytes, url: str) -> list[IndexFile]:
         try:
             rows = json.loads(page)["files"]
             return [
-                IndexFile(str(row["filename"]), _absolute(url, str(row["url"])), bool(row.get("yanked")))
+                IndexFile(
+                    str(row["filename"]),
+                    _absolute(url, str(row["url"])),
+                    bool(row.get("yanked")),
+                    _digest((row.get("hashes") or {}).get("sha256")),
+                )
                 for row in rows
             ]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -75,8 +90,13 @@ def read_project_page(page: bytes, url: str) -> list[IndexFile]:
         if href := attrs.get("href"):
             address = _absolute(url, href)
             name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rsplit("/", 1)[-1]) or text.strip()
-            out.append(IndexFile(name, address, "data-yanked" in attrs))
+            kind, _, digest = urllib.parse.urldefrag(href)[1].partition("=")
+            out.append(IndexFile(name, address, "data-yanked" in attrs, _digest(digest) if kind == "sha256" else None))
     return out
+
+
+def _digest(text: object) -> str | None:
+    return text.lower() if isinstance(text, str) and re.fullmatch("[0-9a-fA-F]{64}", text) else None
 
 
 def _absolute(base: str, href: str) -> str:
@@ -84,7 +104,9 @@ def _absolute(base: str, href: str) -> str:
 
 
 def files_in_folder(folder: Path) -> list[IndexFile]:
-    return [IndexFile(path.name, path.resolve().as_uri()) for path in sorted(folder.glob("*.whl"))]
+    """Wheels and source archives."""
+    found = sorted(path for kind in ("*.whl", "*.tar.gz", "*.zip") for path in folder.glob(kind))
+    return [IndexFile(path.name, path.resolve().as_uri()) for path in found]
 
 
 def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
@@ -100,6 +122,21 @@ def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
         if name == canonicalize_name(project):
             out.append(IndexWheel(file, version, build, tags))
     return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)
+
+
+def sdists_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
+    """The source archives of a project, newest first; they have no tags."""
+    out = []
+    for file in files:
+        if not file.name.endswith((".tar.gz", ".zip")):
+            continue
+        try:
+            name, version = parse_sdist_filename(file.name)
+        except (InvalidSdistFilename, ValueError):
+            continue
+        if name == canonicalize_name(project):
+            out.append(IndexWheel(file, version, (), frozenset()))
+    return sorted(out, key=lambda sdist: sdist.version, reverse=True)
 
 
 def choose(

@@ -22,6 +22,7 @@ from rekindle.formats.simple_index import (
     choose,
     files_in_folder,
     read_project_page,
+    sdists_of,
     wheels_of,
 )
 from rekindle.inspect.reader import WheelSource, open_local
@@ -78,6 +79,27 @@ def find_wheels(
             remedy=f"choose with --python and --platform among {', '.join(tags[:40])}",
         )
     return chosen
+
+
+def find_sdist(name: str, places: Places) -> IndexWheel:
+    """The newest source archive for a requirement such as ``torch-scatter==2.1.2``."""
+    try:
+        wish = Requirement(name)
+    except InvalidRequirement as error:
+        raise BadInput(f"{name!r} is no package name", remedy="write e.g. torch-scatter==2.1.2") from error
+    indexed, linked = _files(canonicalize_name(wish.name), places)
+    found = sdists_of([*indexed, *linked], wish.name)
+    if not found:
+        only = "only wheels" if wheels_of([*indexed, *linked], wish.name) else "nothing"
+        raise BadInput(
+            f"the package index has {only} of {wish.name}, no sources",
+            remedy=f"rekindle plan --with {wish.name} says what else there is; --source DIR takes a tree of your own",
+        )
+    chosen = choose(found, str(wish.specifier), python=None, platform=None)
+    if not chosen:
+        versions = ", ".join(str(sdist.version) for sdist in found[:8])
+        raise BadInput(f"{wish.name} has no sources {wish.specifier}; the newest are {versions}")
+    return chosen[0]
 
 
 def is_linked(wheel: IndexWheel, places: Places) -> bool:

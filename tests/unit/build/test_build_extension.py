@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.build.companion import compiles_against_torch, plan_for
-from rekindle.build.extension import find_extension, own_settings, torch_in
+from rekindle.build.extension import Torch, find_extension, own_settings, torch_in
 from rekindle.build.naming import wheel_name
 from rekindle.build.request import project_of, version_of
 from rekindle.errors import BadInput
@@ -99,15 +99,15 @@ def test_settings_of_another_version_or_platform_are_not_taken() -> None:
 @pytest.mark.parametrize(
     ("against", "wanted"),
     [
-        (None, (None, None)),
-        ("torch==2.6.0", ("2.6.0", None)),
-        ("torch==2.6.0+cu124", ("2.6.0", "cu124")),
-        ("/a b/torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl", ("2.13.0", "cpu")),
-        ("torch-2.6.0+rekindle.cpu-cp311-cp311-linux_x86_64.whl", ("2.6.0", None)),
-        ("odd.whl", (None, None)),
+        (None, Torch()),
+        ("torch==2.6.0", Torch("2.6.0")),
+        ("torch==2.6.0+cu124", Torch("2.6.0", "cu124")),
+        ("/a b/torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl", Torch("2.13.0", "cpu", "3.11")),
+        ("torch-2.6.0+rekindle.cpu-cp39-cp39-linux_x86_64.whl", Torch("2.6.0", None, "3.9")),
+        ("odd.whl", Torch()),
     ],
 )
-def test_the_torch_it_is_compiled_against(against: str | None, wanted: tuple[str | None, str | None]) -> None:
+def test_the_torch_it_is_compiled_against(against: str | None, wanted: Torch) -> None:
     assert torch_in(against) == wanted
 
 

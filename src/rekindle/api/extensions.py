@@ -1,0 +1,130 @@
+"""An extension by its name: its sources from the package index, and a plan for the torch it is compiled against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.api.build import BuildChoices
+    from rekindle.host.workspace import Workspace
+    from rekindle.inspect.published import Places
+    from rekindle.model.machine import Machine
+    from rekindle.model.plan import Plan
+    from rekindle.model.progress import Progress
+
+
+def with_sources(choices: BuildChoices, progress: Progress | None = None) -> BuildChoices:
+    """A package that was named, fetched and unpacked; choices that name none as they are."""
+    from rekindle.errors import BadInput
+    from rekindle.host.workspace import workspace_at
+
+    package = choices.get("package")
+    if not package:
+        return choices
+    if choices.get("source") is not None:
+        raise BadInput(f"{package} is to be fetched, and --source names a tree", remedy="give one of the two")
+    return {**choices, "source": fetch_sources(package, workspace_at(choices.get("workspace")), progress)}
+
+
+def fetch_sources(
+    package: str, workspace: Workspace, progress: Progress | None = None, *, places: Places | None = None
+) -> Path:
+    """The tree of a package's newest source archive (or of the version asked for) in the workspace.
+
+    One that is there already is kept with what was compiled in it: the same command continues.
+    """
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    from rekindle.api.inspect import pip_places
+    from rekindle.build.extension import find_extension
+    from rekindle.errors import BadInput
+    from rekindle.host.download import download
+    from rekindle.inspect.published import find_sdist
+    from rekindle.model.progress import Silent
+    from rekindle.source.archive import unpack
+
+    listener = progress or Silent()
+    listener.stage("sources", package)
+    found = find_sdist(package, places or pip_places())
+    name = found.file.name
+    tree = workspace.source / name.removesuffix(".zip").removesuffix(".tar.gz")
+    if not tree.is_dir():
+        if found.file.url.startswith("file:"):
+            archive = Path(url2pathname(urlsplit(found.file.url).path))
+        else:
+            archive = workspace.cache / "sdists" / name
+            download(found.file.url, archive, sha256=found.file.sha256, progress=listener)
+        unpack(archive, tree, progress=listener)
+    if find_extension(tree) is None:
+        raise BadInput(
+            f"nothing in {name} compiles against torch",
+            remedy=f"pip install {package}: it needs no build of its own for your torch",
+        )
+    return tree
+
+
+def with_own_plan(choices: BuildChoices) -> BuildChoices:
+    """An extension needs no plan by hand: the one for this machine, and for the torch it is compiled against.
+
+    The workspace's own plan counts where it is one to build and nothing says otherwise.
+    """
+    from rekindle.build.extension import find_extension
+    from rekindle.errors import BadInput
+    from rekindle.host.workspace import workspace_at
+
+    source = choices.get("source")
+    if choices.get("plan") is not None:
+        if choices.get("gpus"):
+            raise BadInput("the plan says which cards it is for", remedy="leave --gpu or --plan out")
+        return choices
+    if not isinstance(source, Path) or find_extension(source) is None:
+        if choices.get("gpus"):
+            raise BadInput(
+                "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
+            )
+        return choices
+    told = choices.get("against") or choices.get("as_is") or choices.get("gpus")
+    if not told and _plans_a_build(workspace_at(choices.get("workspace")).plan):
+        return choices
+    return {**choices, "plan": own_plan(choices)}
+
+
+def own_plan(choices: BuildChoices) -> Plan:
+    """A plan to build with the torch that was named, or that the given Python has."""
+    import msgspec
+
+    from rekindle.api.plan import machine_from_flags, plan, this_machine
+    from rekindle.build.extension import torch_in, torch_of
+    from rekindle.build.target import find_interpreter
+    from rekindle.errors import BadInput
+    from rekindle.host.live import LiveHost
+    from rekindle.model.plan import Wish
+
+    host = LiveHost()
+    given = next(iter(choices.get("pythons") or ()), None)
+    told = torch_in(choices.get("against"))
+    python = told.python
+    if given:
+        interpreter = find_interpreter(host, given)
+        python = ".".join(interpreter.version.split(".")[:2])
+        if choices.get("as_is"):
+            told = torch_of(host, interpreter.path)
+    machine: Machine = this_machine()
+    if gpus := choices.get("gpus"):
+        machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
+    wish = Wish(build=True, torch=told.release, variant=told.flavour, python=python)
+    made = plan(machine, wish, wheelhouses=[])
+    if made.build is None:
+        raise BadInput(
+            "no build is possible here: " + (made.because[0].text if made.because else "nothing fits"),
+            remedy="rekindle plan --build says why; --plan FILE takes a plan of your own",
+        )
+    return made
+
+
+def _plans_a_build(path: Path) -> bool:
+    from rekindle.build.request import read_plan
+
+    return path.is_file() and read_plan(path).build is not None
