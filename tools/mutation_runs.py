@@ -6,6 +6,7 @@ import contextlib
 import enum
 import functools
 import gc
+import importlib
 import json
 import os
 import resource
@@ -106,6 +107,10 @@ class _Warm:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = session.items
         covered, seconds = self._survey(session)
+        # What the tests import late would come in fresh, without its error: it must be there before the forks.
+        with self.lines.watching("import"):
+            for path in {path for path, _, _ in self.tasks}:
+                _import(path)
         imported = self.lines.seen["import"]
         functions = _live_functions({str(path) for path, _, _ in self.tasks})
         caches = _caches()
@@ -117,6 +122,10 @@ class _Warm:
                 chosen = sorted(_tests_of(covered, path, mutant), key=lambda number: seconds[number])
                 if not chosen:
                     outcomes[key] = Outcome.UNTESTED.value
+                    continue
+                if (str(path), *(mutant.function or ())) not in functions:
+                    outcomes[key] = Outcome.UNTESTED.value
+                    again.append(key)  # a function made while a test runs: its error must come with the import
                     continue
                 yield (
                     key,
@@ -131,7 +140,7 @@ class _Warm:
                 print(f"mutate: {done} of {len(self.tasks)}", file=sys.stderr, flush=True)
         for path, mutant, key in self.tasks:
             at_import = any((str(path), line) in imported for line in range(mutant.lines[0], mutant.lines[1] + 1))
-            if at_import and outcomes[key] in ("survived", "untested"):
+            if at_import and outcomes[key] in ("survived", "untested") and key not in again:
                 again.append(key)  # it ran while the tests were collected, before the error was planted
         with self.note.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"outcomes": outcomes, "again": again, "seconds": total}) + "\n")
@@ -207,6 +216,18 @@ class _Lines:
         finally:
             sys.settrace(before)
             threading.settrace(before)
+
+
+def _import(path: Path) -> None:
+    """Imports a module by its file, under the name its package gives it."""
+    parts = [path.stem] if path.stem != "__init__" else []
+    folder = path.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    name = ".".join(parts)
+    if name and name not in sys.modules:
+        importlib.import_module(name)
 
 
 def _tests_of(covered: dict[tuple[str, int], set[int]], path: Path, mutant: Mutant) -> set[int]:

@@ -85,3 +85,14 @@ def test_an_equivalent_error_does_not_count(project: Path) -> None:
     )
     lines = mutate(project)[1]
     assert [line.split(": ")[0] for line in lines if line.startswith("little.py:")] == ["little.py:9"] * 2
+
+
+def test_a_module_that_the_tests_import_late_gets_its_errors_too(project: Path) -> None:
+    (project / "test_little.py").write_text(
+        "def test_late():\n    from little import allowed\n"
+        "    assert allowed(5, strict=True) and not allowed(6, strict=True)\n    assert not allowed(-1)\n"
+    )
+    lines = mutate(project)[1]
+    survivors = [line.split("    ")[0] for line in lines if line.startswith("little.py:")]
+    assert "little.py:5: > becomes >= (survived)" not in survivors
+    assert "little.py:6: None returned (survived)" in survivors and len(survivors) < len(lines)
