@@ -6,15 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rekindle import api
+from rekindle.api.page import ask_planner
 from rekindle.build.governor import Sample
 from rekindle.build.report import write_report
+from rekindle.facts import load_facts
+from rekindle.index.catalogue import load_wheels
+from rekindle.index.grid import fill, questions
+from rekindle.index.names import parse_name
+from rekindle.index.page import render_page
+from rekindle.index.store import Wheelhouse
 from rekindle.model.build import BuildFailure, BuildResult, Fact, Phase
 from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.model.document import encode
 from rekindle.model.journey import Journey, Leg
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.model.plan import BuildRecipe, Plan, Reason
 from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, Links, WheelCpu, WheelGpu, WheelReport
+from rekindle.model.wheelhouse import Entry
 from rekindle.render.journey_html import render_journey_html
 from rekindle.render.matrix_html import render_matrix_html
 from rekindle.render.verify_html import verify_page
@@ -126,6 +135,52 @@ def matrix() -> MatrixStatus:
     return MatrixStatus(
         root="/srv/someone/matrix/with a long name/and another", rows=tuple(rows), counts={"proven": 7, "failed": 1}
     )
+
+
+def house(folder: Path) -> dict[str, Path]:
+    """The pages of a wheelhouse, with wheels proven, read, failed, withdrawn and never read."""
+    place = Wheelhouse(folder / "house")
+    good = VerifyReport(verdict="proven", passed=28, environment={"gpu0": "Tesla K40c, sm_35, 11.2 GiB", "os": "x"})
+    bad = VerifyReport(verdict="failed", passed=8, failed=2, environment={"gpu0": "GTX 1080, sm_61, 8 GiB"})
+    for python in ("cp310", "cp311", "cp312"):
+        for platform in ("manylinux_2_28_x86_64", "win_amd64"):
+            tags = f"{python}-{python}-{platform}"
+            _keep(place, f"torch-2.0.1+kepler.and.maxwell-{tags}.whl", wheel(), proofs=(good,))
+            _keep(place, f"torch-2.14.1-{tags}.whl", wheel())
+    _keep(place, "torch-2.6.0-cp311-cp311-linux_x86_64.whl", wheel(), proofs=(bad,))
+    _keep(place, "torch-2.7.0-cp311-cp311-linux_x86_64.whl", None)
+    _keep(place, "torch-2.8.0-cp311-cp311-linux_x86_64.whl", wheel(), yanked="built without cuDNN by mistake")
+    api.index_build(str(place.root))
+    gpus = ("none", "sm_35")
+    asks = [ask for ask in questions(gpus) if ask.cpu == "" and ask.python == ""]
+    grid = fill(gpus, ((ask, ask_planner(ask)) for ask in asks), lambda done: None)
+    text, _ = render_page(load_facts(), grid, load_wheels(str(place.root)), base="")
+    (place.root / "index.html").write_text(text, encoding="utf-8")
+    pages = place.root / "wheel"
+    return {
+        "finder": place.root / "index.html",
+        "projects": pages / "index.html",
+        "project": pages / "torch/index.html",
+        "wheel": pages / "torch/torch-2.0.1+kepler.and.maxwell-cp310-cp310-win_amd64.whl.html",
+        "wheel-failed": pages / "torch/torch-2.6.0-cp311-cp311-linux_x86_64.whl.html",
+    }
+
+
+def _keep(
+    place: Wheelhouse,
+    file: str,
+    report: WheelReport | None,
+    proofs: tuple[VerifyReport, ...] = (),
+    yanked: str | None = None,
+) -> None:
+    name = parse_name(file)
+    entry = Entry(
+        file=file, project=name.project, version=str(name.version), tags=name.tag_strings, sha256=SHA, bytes=7_667_000,
+        metadata_sha256=SHA, added="2026-11-16T00:00:00Z", report=report, proofs=proofs, yanked=yanked,
+    )  # fmt: skip
+    path = place.record(name.project, file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(encode(entry))
 
 
 def pages(folder: Path) -> Iterator[tuple[str, str]]:

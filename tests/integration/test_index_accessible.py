@@ -80,7 +80,7 @@ def test_pages_can_be_used_by_everyone(browser: Any, house: Path, scheme: str, w
     page.wait_for_selector(".result")
     assert faults(page) == [], "an answer"
     page.click("#house .wheel a")
-    page.wait_for_selector("main.one")
+    page.wait_for_selector(".crumbs")
     page.go_back()
     page.wait_for_selector("html[data-ready=true]")
     page.click("#tab-matrix")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import needs
-from pages import pages
+from pages import house, pages
 from rekindle.model.page import colours, report_style
 
 pytestmark = [pytest.mark.integration, needs.tool("chromium")]
@@ -35,11 +35,18 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-def test_nothing_overflows_on_a_phone_or_a_desk(browser: Any, written: dict[str, Path]) -> None:
+@pytest.fixture(scope="module")
+def housed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return house(tmp_path_factory.mktemp("housed"))
+
+
+def test_nothing_overflows_on_a_phone_or_a_desk(
+    browser: Any, written: dict[str, Path], housed: dict[str, Path]
+) -> None:
     shots = os.environ.get("REKINDLE_SCREENSHOTS")
     for width, height, scheme in ((390, 844, "light"), (390, 844, "dark"), (1280, 900, "light")):
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-        for name, path in written.items():
+        for name, path in (written | housed).items():
             tab = context.new_page()
             tab.goto(path.as_uri())
             if shots:
@@ -93,3 +100,16 @@ def test_every_report_has_the_one_face(written: dict[str, Path]) -> None:
         assert report_style() in text and colours() in text, name
         assert 'class="brand"' in text and text.index("<h1") < text.index("<section"), name
         assert "http-equiv" not in text and "<script" not in text and "<link" not in text, name
+
+
+def test_the_wheelhouse_has_it_too(browser: Any, housed: dict[str, Path]) -> None:
+    """One style for thousands of pages lies beside them; the finder, which is sent around alone, holds it."""
+    assert report_style() in housed["finder"].read_text(encoding="utf-8")
+    assert (housed["projects"].parent / "style.css").read_text(encoding="utf-8") == report_style()
+    tab = browser.new_page(viewport={"width": 390, "height": 844})
+    for name, path in housed.items():
+        tab.goto(path.as_uri())
+        ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(250, 248, 245)", name
+        assert tab.evaluate("document.querySelectorAll('.brand').length") == 1, name
+    tab.close()

@@ -18,11 +18,12 @@ from rekindle import __version__
 from rekindle.facts import Facts
 from rekindle.index.asking import wanted_from
 from rekindle.index.cards import processors, products
+from rekindle.index.fields import version_key
 from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid
 from rekindle.index.matrix import make_matrix
 from rekindle.index.search import verdict_for
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.page import colours
+from rekindle.model.page import report_style
 from rekindle.model.wheelhouse import Row
 
 if TYPE_CHECKING:
@@ -34,7 +35,10 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
     cards = products(facts, grid.gpus)
     sms = tuple(name for name in grid.gpus if name.startswith("sm_") and parse_gpu_arch(name).number >= 30)  # type: ignore[attr-defined]
     gfxs = tuple(name for name in grid.gpus if name.startswith("gfx"))
+    # The newest first, so that the page need not sort thousands before it can be used.
+    rows = sorted(rows, key=lambda row: (version_key(row.version), row.file), reverse=True)
     kinds, firsts = _kinds(rows)
+    shelf = _Shelf()
     data = {
         "version": __version__,
         "generated": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -53,7 +57,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
         "cells": grid.cells,
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
-        "wheels": [_wheel(row) | {"kind": kind} for row, kind in zip(rows, kinds, strict=True)],
+        "wheels": shelf.shelved([shelf.put(row, kind) for row, kind in zip(rows, kinds, strict=True)]),
         "verdicts": _verdicts(firsts, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
@@ -61,7 +65,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
         _environment()
         .from_string(_file("page.html"))
         .render(
-            style=colours() + _file("page.css"),
+            style=report_style() + _file("page.css"),
             script=_file("page.js"),
             data=text,
             version=__version__,
@@ -71,13 +75,28 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
     return page, len(cards)
 
 
-def _wheel(row: Row) -> dict[str, Any]:
-    return {
-        "file": row.file, "url": row.url, "project": row.project, "version": row.version, "bytes": row.bytes,
-        "sha256": row.sha256, "pythons": row.pythons, "systems": row.systems, "machines": row.machines,
-        "yanked": row.yanked, "code": [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx], "cpu": row.cpu,
-        "glibc": row.glibc, "proofs": [[p.passed, p.failed, p.environment] for p in row.proofs],
-    }  # fmt: skip
+class _Shelf:
+    """Wheels as short rows: what thousands of them share is written once."""
+
+    def __init__(self) -> None:
+        self.projects: dict[str, int] = {}
+        self.shapes: dict[bytes, int] = {}
+
+    def put(self, row: Row, kind: int) -> list[Any]:
+        """[file, its project, bytes, sha256, its shape, proofs]; the page knows where the file lies by its name."""
+        shape = {
+            "pythons": row.pythons, "systems": row.systems, "machines": row.machines, "yanked": row.yanked,
+            "code": [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx], "cpu": row.cpu, "glibc": row.glibc,
+            "kind": kind,
+        }  # fmt: skip
+        number = self.shapes.setdefault(msgspec.json.encode(shape), len(self.shapes))
+        project = self.projects.setdefault(row.project, len(self.projects))
+        good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
+        return [row.file, project, row.bytes, row.sha256, number, good]
+
+    def shelved(self, wheels: list[list[Any]]) -> dict[str, Any]:
+        shapes = [msgspec.Raw(shape) for shape in self.shapes]
+        return {"projects": list(self.projects), "shapes": shapes, "rows": wheels}
 
 
 def _kinds(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:

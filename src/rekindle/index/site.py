@@ -20,14 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
 from rekindle.index import simple
 from rekindle.index.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.store import Wheelhouse
-from rekindle.index.wheel_pages import project_page, projects_page, rows_of, style, wheel_page
+from rekindle.index.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import SiteBuilt, VariantRow
@@ -164,14 +163,14 @@ def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[
     if not old and folder.exists():
         shutil.rmtree(folder)
     memory.unlink(missing_ok=True)
-    edition = hashlib.sha256(style()).hexdigest()[:16] + __version__
-    now = {"": edition}
+    this = edition()
+    now = {"": this}
     changed: set[str] = set()
     for name, group in projects.items():
         for piece in group:
             page = f"{name}/{piece.file}.html"
             now[page] = piece.digest.hex()
-            if old.get(page) != now[page] or old.get("") != edition:
+            if old.get(page) != now[page] or old.get("") != this:
                 (row,) = rows_of([piece])
                 write(folder / page, wheel_page(row))
                 changed.add(name)
@@ -184,8 +183,9 @@ def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[
         else:
             shutil.rmtree(folder / name, ignore_errors=True)
     write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}))
-    if old.get("") != edition:
+    if old.get("") != this:
         write(folder / "style.css", style())
+        write(folder / "house.js", script())
     write(memory, msgspec.json.encode(now))
     return len(changed)
 

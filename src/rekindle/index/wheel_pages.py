@@ -1,26 +1,35 @@
 """A page for every wheel, a list and a grid for every project: static files that can be posted as links.
 
 Each wheel's page is written from its row alone and is written again only when the row changes. Names come from
-strangers: the templates escape everything, and links are quoted.
+strangers: the templates escape everything, and links are quoted. Frame, style and components are those of the reports.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import msgspec
 from markupsafe import Markup
-from packaging.version import InvalidVersion, Version
 
-from rekindle.compat.sass import ptx_runs, sass_runs
-from rekindle.facts import load_facts
+from rekindle import __version__
+from rekindle.index.fields import (
+    KINDS,
+    SYSTEMS,
+    Line,
+    columns_of,
+    field_rows,
+    products_of,
+    seen,
+    spoken_python,
+    version_key,
+)
 from rekindle.index.rows import Piece
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.page import header, page, report_style
 from rekindle.model.wheelhouse import Row, RowProof
 
 if TYPE_CHECKING:
@@ -28,138 +37,123 @@ if TYPE_CHECKING:
 
 # Stands where the wheelhouse's address goes; readable where no script runs.
 BASE = "https://WHEELHOUSE/"
-WORDS = {"h": "proven", "s": "read, untried", "j": "compiles PTX, untried", "u": "not known", "n": "no code"}
 # A grid of thousands of lines helps nobody; every wheel is in the list below it.
 MOST_VERSIONS = 60
-SIGNS = {"h": "✓", "s": "●", "j": "◐", "u": "?", "n": ""}
-
-
-class Line(msgspec.Struct):
-    """Of a row what its project's page shows; the rest is skipped while reading."""
-
-    file: str
-    version: str
-    bytes: int
-    pythons: tuple[str, ...] = ()
-    yanked: str | None = None
-    inspected: bool = False
-    sass: tuple[str, ...] = ()
-    ptx: tuple[str, ...] = ()
-    gfx: tuple[str, ...] = ()
-    cuda: str | None = None
-    proofs: tuple[RowProof, ...] = ()
+MOST_LIBRARIES = 6
 
 
 def wheel_page(row: Row) -> bytes:
     code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
     link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
-    return _render("wheel.html", row=row, code=code, link=link, base=BASE)
+    verdict, good = _verdict(row)
+    body = _render(
+        "wheel.html",
+        row=row,
+        code=code,
+        link=link,
+        base=BASE,
+        pythons=[spoken_python(name) for name in row.pythons],
+        systems=[SYSTEMS.get(name, name) for name in row.systems],
+        most=MOST_LIBRARIES,
+    )
+    title = f"{row.project} {row.version}"
+    top = _crumbs([("../", "all wheels"), ("./", row.project)]) + header(
+        f"{title}: {verdict}", row.file, good=good, brand=False
+    )
+    return _framed(title, f"{top}\n{body}")
+
+
+def _verdict(row: Row) -> tuple[str, bool | None]:
+    """The short answer to "can I trust it?"."""
+    if row.yanked is not None:
+        return f"withdrawn{', ' + row.yanked if row.yanked else ''}", False
+    good = [proof for proof in row.proofs if proof.passed and not proof.failed]
+    if good:
+        where = ", ".join(dict.fromkeys(_where(proof) for proof in good))
+        return f"proven on {where}", True
+    if row.proofs:
+        return "failed where it was tried", False
+    return ("read, not tried yet" if row.inspected else "neither read nor tried"), None
+
+
+def _where(proof: RowProof) -> str:
+    cards = [value.split(",")[0].strip() for name, value in proof.environment.items() if name.startswith("gpu")]
+    return " and ".join(dict.fromkeys(filter(None, cards))) or "a CPU"
 
 
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     """Thousands of wheels change with each that is added, so their lines are joined, not rendered one by one."""
     rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Line])
-    rows.sort(key=lambda row: (_version(row.version), row.file), reverse=True)
+    rows.sort(key=lambda row: (version_key(row.version), row.file), reverse=True)
     newest = list(dict.fromkeys(row.version for row in rows))
-    shown = [row for row in rows if row.version in set(newest[:MOST_VERSIONS])]
-    columns = sorted({name for row in shown for name in (*row.sass, *row.gfx)}, key=_order)
-    return _render(
+    some = set(newest[:MOST_VERSIONS])
+    shown = [row for row in rows if row.version in some]
+    columns = columns_of(shown)
+    proven = sum(1 for row in rows if any(proof.passed and not proof.failed for proof in row.proofs))
+    body = _render(
         "project.html",
-        project=project,
         count=len(rows),
         left=max(0, len(newest) - MOST_VERSIONS),
         columns=columns,
-        grid=grid(shown, columns),
-        words=WORDS,
+        grid=field_rows(shown, columns),
+        products=products_of(columns),
+        kinds=KINDS,
         lines=Markup("\n".join(map(_line, rows))),  # noqa: S704 (each part of a line is escaped)
     )
+    about = f"{len(rows)} wheel{'' if len(rows) == 1 else 's'}, {proven} of them proven"
+    top = _crumbs([("../", "all wheels")]) + header(project, about, brand=False)
+    return _framed(project, f"{top}\n{body}")
 
 
 def _line(row: Line) -> str:
-    gone = ' <span class="pill none">withdrawn</span>' if row.yanked is not None else ""
+    gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
     link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
-    return f"<tr><td>{link}{gone}</td><td>{_size(row.bytes)}</td><td>{_proof(row)}</td></tr>"
+    return f'<tr><td>{link}{gone}</td><td class="n">{_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
 
 
 def projects_page(counts: Mapping[str, int]) -> bytes:
-    return _render("projects.html", projects=list(counts.items()))
+    total = sum(counts.values())
+    about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
+    body = _render("projects.html", projects=list(counts.items()))
+    top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
+    return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
 
 
 def style() -> bytes:
-    return (_file("page.css") + _file("wheel.css")).encode()
+    return report_style().encode()
 
 
-def grid(rows: Iterable[Row | Line], columns: Sequence[str]) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Versions down, architectures across: (kind, sign, Pythons) of the best wheel of that version."""
-    found: dict[str, dict[str, dict[str, set[str]]]] = {}
-    for row in rows:
-        if row.yanked is None:
-            cells = found.setdefault(row.version, {})
-            for name in columns:
-                kind = standing(row, name)
-                cells.setdefault(name, {}).setdefault(kind, set()).update(row.pythons)
-    out = []
-    for version, cells in found.items():
-        line = []
-        for name in columns:
-            kind = next(kind for kind in "hsjun" if kind in cells[name])
-            pythons = sorted(cells[name][kind], key=_version) if kind != "n" else []
-            line.append((kind, SIGNS[kind], ", ".join(pythons)))
-        out.append((version, line))
-    return out
+def script() -> bytes:
+    return _file("house.js").encode()
 
 
-def standing(row: Row | Line, arch: str) -> str:
-    """h: a proof on such a card; s: code that it runs was read in the file; j: PTX only; u: not known; n: no code."""
-    if any(proof.passed and not proof.failed and arch in _seen(proof.environment) for proof in row.proofs):
-        return "h"
-    return _read(row.sass, row.ptx, row.gfx, row.cuda, arch)
+def edition() -> str:
+    """Changes when any page would look different for the same wheel."""
+    parts = [style(), script(), *(_file(name).encode() for name in ("wheel.html", "project.html", "projects.html"))]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
 
 
-@functools.lru_cache(maxsize=4096)
-def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cuda: str | None, arch: str) -> str:
-    """Wheels of a house have few different contents, so this is asked seldom."""
-    if arch in sass or arch in gfx:
-        return "s"
-    if not arch.startswith("sm_"):
-        return "n"
-    card, facts = parse_sm(arch), load_facts()
-    runs = {sass_runs(code, card, cuda, facts) for code in _codes(sass)}
-    if True in runs:
-        return "s"
-    if any(ptx_runs(code, card) for code in _codes(ptx)):
-        return "j"
-    return "u" if None in runs else "n"
+def _crumbs(links: Iterable[tuple[str, str]]) -> str:
+    parts = " / ".join(f'<a href="{escape(href)}">{escape(text)}</a>' for href, text in links)
+    return f'<nav class="crumbs" aria-label="Where this is"><span class="brand">Rekindle</span> {parts}</nav>\n'
 
 
-def _codes(names: Iterable[str]) -> Iterator[Sm]:
-    for name in names:
-        with contextlib.suppress(ValueError):
-            yield parse_sm(name.replace("compute_", "sm_"))
-
-
-def _seen(environment: Mapping[str, str]) -> set[str]:
-    """The architectures of the cards a proof saw: ``gpu0 = "NVIDIA H200, sm_90, 139.8 GiB"``."""
-    cards = (value for name, value in environment.items() if name.startswith("gpu"))
-    return {word.strip() for card in cards for word in card.split(",")}
+def _framed(title: str, body: str, *, style: str = "../style.css", script: str = "../house.js") -> bytes:
+    return page(title, body, stylesheet=style, script=script).encode()
 
 
 def rows_of(pieces: Iterable[Piece]) -> list[Row]:
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Row])
 
 
-def _order(name: str) -> tuple[str, int, str]:
-    """sm_61 before sm_120, gfx906 before gfx1030."""
-    letters = name.rstrip("0123456789abcdef")
-    digits = "".join(char for char in name[len(letters) :] if char.isdigit())
-    return letters, int(digits or 0), name
-
-
 def _proof(row: Line) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
-    good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
-    return f"proven {good}×" if good else "failed"
+    good = [proof for proof in row.proofs if proof.passed and not proof.failed]
+    if not good:
+        return '<span class="bad">failed</span>'
+    cards = sorted({name for proof in good for name in seen(proof.environment) if name.startswith(("sm_", "gfx"))})
+    return f'<span class="good">proven</span>{" " + escape(" ".join(cards)) if cards else ""}'
 
 
 def _size(count: int) -> str:
@@ -169,16 +163,13 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
-@functools.lru_cache(maxsize=65536)
-def _version(text: str) -> tuple[bool, Any]:
-    try:
-        return True, Version(text)
-    except InvalidVersion:
-        return False, text
+def _breaks(version: str) -> Markup:
+    """A narrow column may break a version before its local part, and nowhere else."""
+    return Markup("<wbr>+").join(version.split("+"))
 
 
-def _render(name: str, **values: Any) -> bytes:
-    return _environment().get_template(name).render(**values).encode()
+def _render(name: str, **values: Any) -> str:
+    return _environment().get_template(name).render(**values)
 
 
 def _file(name: str) -> str:
@@ -192,5 +183,5 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_file), trim_blocks=True)
-    made.filters |= {"path": quote, "size": _size}
+    made.filters |= {"path": quote, "size": _size, "breaks": _breaks}
     return made

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
+from rekindle.index.fields import columns_of, field_rows, spoken_python, standing
 from rekindle.index.rows import piece_of
-from rekindle.index.wheel_pages import grid, project_page, standing, wheel_page
+from rekindle.index.wheel_pages import project_page, projects_page, style, wheel_page
 from rekindle.model.document import encode
+from rekindle.model.page import report_style
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import Row, RowLibrary, RowProof
 from tiny_wheels import make_wheel
@@ -81,18 +83,75 @@ def test_a_field_of_the_grid(arch: str, kind: str) -> None:
     assert standing(ROW, arch) == kind
 
 
-def test_the_grid_takes_the_best_wheel_of_a_version() -> None:
-    other = _with(pythons=("3.11",), sass=("sm_61",), ptx=(), proofs=())
-    ((version, cells),) = grid([other, ROW], ["sm_35", "sm_61"])
-    assert version == "2.0.1+kepler"
-    assert cells == [("h", "✓", "3.10"), ("s", "●", "3.10, 3.11")]
-    assert grid([_with(yanked="bad")], ["sm_35"]) == []
+def test_the_grid_has_a_line_for_each_version_and_python() -> None:
+    newer = _with(version="2.1.0", file="b.whl", pythons=("3.11", "3.10"), sass=("sm_61",), ptx=(), proofs=())
+    lines = field_rows([newer, ROW], ["sm_35", "sm_61"])
+    assert [(line.version, line.span, line.python) for line in lines] == [
+        ("2.1.0", 2, "3.10"), ("2.1.0", 0, "3.11"), ("2.0.1+kepler", 1, "3.10"),
+    ]  # fmt: skip
+    assert [[field.kind for field in line.fields] for line in lines] == [["n", "s"], ["n", "s"], ["h", "s"]]
+    assert lines[2].fields[0].says == "proven" and lines[2].fields[0].sign == "✓"
+    assert lines[2].wheels == (("Linux", ROW.file),)
+    assert field_rows([_with(yanked="bad")], ["sm_35"]) == []
+
+
+def test_the_grid_takes_the_best_wheel_and_says_which_system_it_is_for() -> None:
+    other = _with(file="w.whl", systems=("windows",), sass=("sm_61",), ptx=(), proofs=())
+    (line,) = field_rows([ROW, other], ["sm_35", "sm_61"])
+    assert [(field.kind, field.says) for field in line.fields] == [("h", "proven (Linux)"), ("s", "read, untried")]
+    assert [place for place, _ in line.wheels] == ["Linux", "Windows"]
+    (arm,) = field_rows([_with(machines=("aarch64",))], [])
+    assert arm.wheels[0][0] == "Linux aarch64"
+
+
+def test_columns_are_what_is_in_a_wheel_or_was_proven() -> None:
+    card = RowProof(passed=1, failed=0, skipped=0, environment={"gpu0": "RTX 4090, sm_89, 24 GiB", "os": "sm_1"})
+    assert columns_of([_with(sass=("sm_120", "sm_61"), gfx=("gfx1030", "gfx906"), proofs=(card,))]) == [
+        "gfx906", "gfx1030", "sm_61", "sm_89", "sm_120",
+    ]  # fmt: skip
+
+
+def test_what_was_not_read_is_not_known() -> None:
+    assert standing(_with(inspected=False, sass=(), ptx=(), proofs=()), "sm_61") == "u"
+    assert standing(_with(inspected=True, sass=(), ptx=(), proofs=()), "sm_61") == "n"
+
+
+@pytest.mark.parametrize(
+    ("tag", "said"), [("3.11", "3.11"), ("3.13t", "3.13t"), ("cp38-abi3", "3.8 and later"), ("py3", "any 3")]
+)
+def test_pythons_as_people_say_them(tag: str, said: str) -> None:
+    assert spoken_python(tag) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "mark"),
+    [
+        ({}, "proven on Tesla K40c", "✓"),
+        ({"yanked": "wrong flags"}, "withdrawn, wrong flags", "✗"),
+        ({"proofs": (RowProof(passed=9, failed=1, skipped=0, environment={}),)}, "failed where it was tried", "✗"),
+        ({"proofs": (RowProof(passed=9, failed=0, skipped=0, environment={}),)}, "proven on a CPU", "✓"),
+        ({"proofs": ()}, "read, not tried yet", None),
+        ({"proofs": (), "inspected": False}, "neither read nor tried", None),
+    ],
+)
+def test_the_verdict_comes_first(changes: dict[str, object], verdict: str, mark: str | None) -> None:
+    page = wheel_page(_with(**changes)).decode()
+    (title,) = re.findall(r"<h1[^>]*>(.*?)</h1>", page)
+    assert title == f"{mark + ' ' if mark else ''}torch 2.0.1+kepler: {verdict}"
+
+
+def test_one_face() -> None:
+    assert style().decode() == report_style()
+    for page in (wheel_page(ROW), project_page("torch", [piece_of(ROW, (0, 0, 0))]), projects_page({"torch": 1})):
+        shown = page.decode()
+        assert 'class="brand"' in shown and "style.css" in shown and "<style" not in shown
+        assert shown.index("<h1") < shown.index("<section")
 
 
 def test_a_failed_proof_proves_nothing() -> None:
     assert (
         standing(_with(proofs=(RowProof(passed=9, failed=1, skipped=0, environment=PROOF.environment),)), "sm_35")
-        == "s"
+        == "f"
     )
 
 

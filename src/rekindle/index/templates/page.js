@@ -183,7 +183,7 @@
     const best = ways.reduce((x, y) => key(y.torch) > key(x.torch) ? y : x);
     return `torch ${best.torch} (${best.variant || "CUDA " + best.cuda})${best.python ? ", Python " + best.python : ""}`;
   }
-  const alternatives = (rows) => make("table", { class: "alts" }, make("thead", {}, make("tr", {}, ...["", "torch", "for", "Python", "why"].map((t) => make("th", { scope: "col" }, t)))),
+  const alternatives = (rows) => make("table", { class: "rows" }, make("thead", {}, make("tr", {}, ...["", "torch", "for", "Python", "why"].map((t) => make("th", { scope: "col" }, t)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, make("td", {}, make("span", { class: `pill ${row.answer}` }, row.answer)), make("td", {}, row.torch || "–"), make("td", {}, row.variant || (row.cuda ? `CUDA ${row.cuda}` : row.rocm ? `ROCm ${row.rocm}` : "CPU")), make("td", {}, row.python || "–"), make("td", {}, words(row.why || ""))))));
   function cliCommand() {
     if (!state.gpu) return "rekindle plan";
@@ -195,30 +195,40 @@
 
   // ---- the wheelhouse
   const size = (bytes) => bytes >= 1e9 ? `${(bytes / 1e9).toFixed(1)} GB` : bytes >= 1e6 ? `${(bytes / 1e6).toFixed(1)} MB` : `${Math.ceil(bytes / 1e3)} kB`;
+  const shelf = data.wheels;
+  const wheelAt = (row) => { const [file, project, bytes, sha256, shape, proofs] = row; return { file, project: shelf.projects[project], bytes, sha256, proofs, ...shelf.shapes[shape] }; };
+  const home = () => new URL(data.base || ".", location.href);
+  const path = (...parts) => parts.map(encodeURIComponent).join("/");
   function houses() {
-    if (!data.wheels.length) return;
+    if (!shelf.rows.length) return;
     const place = data.places.find((p) => p.id === state.place);
-    const fits = (w) => (w.systems.includes("any") || w.systems.includes(place.system)) && (w.machines.includes("any") || w.machines.includes(place.machine)) && (!state.python || w.pythons.includes(state.python) || w.pythons.some((p) => p.startsWith("py") || p.endsWith("-abi3")));
-    const newer = new Intl.Collator(undefined, { numeric: true }).compare;
-    const verdicts = state.gpu ? data.verdicts[state.gpu.value.arch] : {};
-    const found = data.wheels.filter((w) => verdicts[w.kind] && fits(w)).map((w) => ({ w, runs: verdicts[w.kind][0], why: verdicts[w.kind][1] }));
-    found.sort((a, b) => b.runs - a.runs || newer(b.w.version, a.w.version));
-    const nodes = [make("h2", {}, `In this wheelhouse (${data.wheels.length} wheels)`)];
-    const page = (w) => new URL(`wheel/${[w.project, w.file].map(encodeURIComponent).join("/")}.html`, new URL(data.base || ".", location.href)).href;
+    // Thousands of wheels share a few shapes, so each shape is asked once.
+    const fitting = shelf.shapes.map((w) => (w.systems.includes("any") || w.systems.includes(place.system)) && (w.machines.includes("any") || w.machines.includes(place.machine)) && (!state.python || w.pythons.includes(state.python) || w.pythons.some((p) => p.startsWith("py") || p.endsWith("-abi3"))));
+    const page = (w) => new URL(`wheel/${path(w.project, w.file)}.html`, home()).href;
+    const nodes = [make("h2", {}, `In this wheelhouse (${shelf.rows.length} wheel${shelf.rows.length === 1 ? "" : "s"})`)];
+    const all = () => make("p", {}, make("a", { href: new URL("wheel/", home()).href }, `all ${shelf.rows.length}`));
     if (!state.gpu) {
-      const newest = data.wheels.filter((w) => w.yanked === null && fits(w)).sort((a, b) => newer(b.version, a.version));
+      const newest = [];
+      for (const row of shelf.rows) if (fitting[row[4]] && shelf.shapes[row[4]].yanked === null && newest.push(wheelAt(row)) > 30) break;
       nodes.push(make("p", { class: "lead" }, "Choose a card to see which of them run on it, or look at one."));
-      nodes.push(make("ul", { class: "why" }, ...newest.slice(0, 30).map((w) => make("li", {}, make("a", { href: page(w) }, w.file), ` ${size(w.bytes)}` + (w.proofs.some((p) => p[0] && !p[1]) ? " · verified" : "")))));
-      if (newest.length > 30) nodes.push(make("p", {}, make("a", { href: new URL("wheel/", new URL(data.base || ".", location.href)).href }, `all ${data.wheels.length}`)));
+      nodes.push(make("ul", { class: "why" }, ...newest.slice(0, 30).map((w) => make("li", {}, make("a", { href: page(w) }, w.file), " ", make("span", { class: "soft" }, size(w.bytes) + (w.proofs ? " · proven" : ""))))));
+      if (newest.length > 30) nodes.push(all());
+      $("house").replaceChildren(...nodes);
+      return;
     }
-    else if (!found.length) nodes.push(make("p", { class: "lead" }, "None of them runs on that."));
-    for (const { w, runs, why } of found.slice(0, 20)) {
-      const url = new URL(w.url.split("/").map(encodeURIComponent).join("/"), new URL(data.base || ".", location.href)).href;
-      const proof = w.proofs.filter((p) => p[0] && !p[1]).length;
+    const verdicts = data.verdicts[state.gpu.value.arch];
+    const found = [[], []];
+    for (const row of shelf.rows) { const verdict = fitting[row[4]] && verdicts[shelf.shapes[row[4]].kind]; if (verdict) found[verdict[0]].push([row, verdict[1]]); }
+    const some = [...found[1].map((one) => [1, ...one]), ...found[0].map((one) => [0, ...one])];
+    if (!some.length) nodes.push(make("p", { class: "lead" }, "None of them runs on that."));
+    for (const [number, [runs, row, why]] of some.slice(0, 20).entries()) {
+      const w = wheelAt(row), url = new URL(`wheels/${path(w.project, w.file)}`, home()).href;
+      const command = commandBox(`pip install "${w.project} @ ${url}#sha256=${w.sha256}"`);
       nodes.push(make("div", { class: "wheel" }, make("div", { class: "file" }, make("span", { class: `pill ${runs ? "install" : "build"}` }, runs ? "runs" : "cannot tell"), " ", make("a", { href: page(w) }, w.file)),
-        make("p", {}, why + (proof ? ` · verified ${proof}×` : "") + (w.cpu ? ` · CPU from ${w.cpu}` : "") + (w.glibc ? ` · glibc ${w.glibc}` : "") + ` · ${size(w.bytes)}`),
-        w.code.length ? make("p", { class: "mono" }, w.code.join(" ")) : null, commandBox(`pip install "${w.project} @ ${url}#sha256=${w.sha256}"`)));
+        make("p", {}, why + (w.proofs ? ` · verified ${w.proofs}×` : "") + (w.cpu ? ` · CPU from ${w.cpu}` : "") + (w.glibc ? ` · glibc ${w.glibc}` : "") + ` · ${size(w.bytes)}`),
+        w.code.length ? make("p", { class: "mono" }, w.code.join(" ")) : null, number ? make("details", {}, make("summary", {}, "Install it"), command) : command));
     }
+    if (some.length > 20) nodes.push(make("p", {}, `and ${some.length - 20} older ones`), all());
     $("house").replaceChildren(...nodes);
   }
 

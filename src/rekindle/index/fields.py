@@ -1,0 +1,200 @@
+"""Card × torch × Python: one line for each version and Python, one field for each architecture.
+
+A field says the best of what is known: proven on such a card, code for it read in the file, PTX that the driver
+compiles, not known, or no code. What was not read is not known; it is never shown as missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from packaging.version import InvalidVersion, Version
+
+from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.facts import load_facts
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.wheelhouse import Row, RowProof
+
+# Sign and words of each kind, the best first.
+KINDS = {
+    "h": ("✓", "proven"),
+    "s": ("●", "read, untried"),
+    "j": ("◐", "compiles PTX, untried"),
+    "u": ("?", "not known"),
+    "f": ("✗", "tried, failed"),
+    "n": ("", "no code"),
+}
+SYSTEMS = {"linux": "Linux", "windows": "Windows", "macos": "macOS", "any": "any system"}
+
+
+class Line(msgspec.Struct):
+    """Of a row what its project's page shows; the rest is skipped while reading."""
+
+    file: str
+    version: str
+    bytes: int
+    pythons: tuple[str, ...] = ()
+    systems: tuple[str, ...] = ()
+    machines: tuple[str, ...] = ()
+    yanked: str | None = None
+    inspected: bool = False
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    gfx: tuple[str, ...] = ()
+    cuda: str | None = None
+    proofs: tuple[RowProof, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    kind: str
+    says: str
+
+    @property
+    def sign(self) -> str:
+        return KINDS[self.kind][0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldRow:
+    """``span`` is how many lines its version has, on the first of them; 0 on the others."""
+
+    version: str
+    span: int
+    python: str
+    wheels: tuple[tuple[str, str], ...]
+    fields: tuple[Field, ...]
+
+
+def columns_of(rows: Iterable[Row | Line]) -> list[str]:
+    """The architectures that some wheel has code for or was proven on."""
+    found = {name for row in rows for name in (*row.sass, *row.gfx)}
+    found |= {name for row in rows for proof in row.proofs for name in seen(proof.environment) if _is_arch(name)}
+    return sorted(found, key=_order)
+
+
+def field_rows(rows: Sequence[Row | Line], columns: Sequence[str]) -> list[FieldRow]:
+    """In the order of ``rows`` by version, then by Python; withdrawn wheels are left out."""
+    found: dict[str, dict[str, list[Row | Line]]] = {}
+    for row in rows:
+        if row.yanked is None:
+            for python in row.pythons or ("",):
+                found.setdefault(row.version, {}).setdefault(python, []).append(row)
+    out: list[FieldRow] = []
+    for version, pythons in found.items():
+        for number, python in enumerate(sorted(pythons, key=version_key)):
+            wheels = sorted(pythons[python], key=lambda row: (_place(row), row.file))
+            out.append(
+                FieldRow(
+                    version=version,
+                    span=0 if number else len(pythons),
+                    python=spoken_python(python),
+                    wheels=tuple((_place(row), row.file) for row in wheels),
+                    fields=tuple(_field(wheels, name) for name in columns),
+                )
+            )
+    return out
+
+
+def _field(wheels: Sequence[Row | Line], arch: str) -> Field:
+    kinds = {row.file: standing(row, arch) for row in wheels}
+    best = next(kind for kind in KINDS if kind in kinds.values())
+    words = KINDS[best][1]
+    if len(set(kinds.values())) > 1:
+        words += " (" + ", ".join(dict.fromkeys(_place(row) for row in wheels if kinds[row.file] == best)) + ")"
+    return Field(kind=best, says=words)
+
+
+def standing(row: Row | Line, arch: str) -> str:
+    """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
+    u: not known; n: no code."""
+    tried = [proof for proof in row.proofs if arch in seen(proof.environment)]
+    if any(proof.passed and not proof.failed for proof in tried):
+        return "h"
+    if any(proof.failed for proof in tried):
+        return "f"
+    if not row.inspected:
+        return "u"
+    return _read(row.sass, row.ptx, row.gfx, row.cuda, arch)
+
+
+@functools.lru_cache(maxsize=4096)
+def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cuda: str | None, arch: str) -> str:
+    """Wheels of a house have few different contents, so this is asked seldom."""
+    if arch in sass or arch in gfx:
+        return "s"
+    if not arch.startswith("sm_"):
+        return "n"
+    card, facts = parse_sm(arch), load_facts()
+    runs = {sass_runs(code, card, cuda, facts) for code in _codes(sass)}
+    if True in runs:
+        return "s"
+    if any(ptx_runs(code, card) for code in _codes(ptx)):
+        return "j"
+    return "u" if None in runs else "n"
+
+
+def _codes(names: Iterable[str]) -> Iterator[Sm]:
+    for name in names:
+        with contextlib.suppress(ValueError):
+            yield parse_sm(name.replace("compute_", "sm_"))
+
+
+def seen(environment: Mapping[str, str]) -> set[str]:
+    """The architectures of the cards a proof saw: ``gpu0 = "NVIDIA H200, sm_90, 139.8 GiB"``."""
+    cards = (value for name, value in environment.items() if name.startswith("gpu"))
+    return {word.strip() for card in cards for word in card.split(",")}
+
+
+def products_of(columns: Iterable[str], most: int = 6) -> list[tuple[str, str]]:
+    """What people call the cards of each architecture."""
+    facts = load_facts()
+    names: dict[str, list[str]] = {}
+    for chips in (facts.nvidia.chip, facts.amd.chip):
+        for chip in chips.values():
+            names.setdefault(str(chip.arch), []).extend(chip.products)
+    out = []
+    for name in columns:
+        # The first of each chip's list in turn would be fairer; what matters is that a name is recognised.
+        known = list(dict.fromkeys(names.get(name, [])))
+        more = f" and {len(known) - most} more" if len(known) > most else ""
+        out.append((name, ", ".join(known[:most]) + more if known else "no product known"))
+    return out
+
+
+def spoken_python(tag: str) -> str:
+    """``py3`` and ``cp38-abi3`` as people say them."""
+    if tag.endswith("-abi3"):
+        least = tag.removesuffix("-abi3").removeprefix("cp")
+        return f"{least[0]}.{least[1:]} and later"
+    return "any 3" if tag in ("py3", "py2.py3") else tag
+
+
+def _place(row: Row | Line) -> str:
+    systems = [SYSTEMS.get(name, name) for name in row.systems]
+    arm = [name for name in row.machines if name not in ("any", "x86_64")]
+    return " ".join([*systems, *arm]) or "any system"
+
+
+def _is_arch(name: str) -> bool:
+    return name.startswith(("sm_", "gfx")) and name.isascii() and " " not in name
+
+
+def _order(name: str) -> tuple[str, int, str]:
+    """sm_61 before sm_120, gfx906 before gfx1030."""
+    letters = name.rstrip("0123456789abcdef")
+    digits = "".join(char for char in name[len(letters) :] if char.isdigit())
+    return letters, int(digits or 0), name
+
+
+@functools.lru_cache(maxsize=65536)
+def version_key(text: str) -> tuple[bool, Any]:
+    try:
+        return True, Version(text)
+    except InvalidVersion:
+        return False, text
