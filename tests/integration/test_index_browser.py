@@ -166,7 +166,7 @@ CONTRAST = """() => {
     if (c.length < 4 || c[3] === 1) return c; } return [255, 255, 255]; };
   const found = {};
   for (const where of ["h1", ".lead", "label", ".hint", ".verdict h2", ".verdict p", ".chips li", ".cmd", ".copy",
-      ".why li", "summary", ".alts th", ".alts td", ".pill", "footer p", ".tab", ".tries button"]) {
+      ".why li", "summary", ".rows th", ".rows td", ".pill", "footer p", ".tab", ".tries button"]) {
     const node = document.querySelector(where); if (!node) continue;
     const [a, b] = [light(rgb(getComputedStyle(node).color)), light(behind(node))];
     found[where] = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
