@@ -13,7 +13,7 @@ from rekindle.errors import Exit, Untrusted
 EXAMPLES = """examples:
   rekindle build                                the workspace's plan and source into a wheel
   rekindle build --plan plan.json --source ~/pytorch --python 3.10
-  rekindle build --memory 12G --launcher ccache keep all compilers within 12 GiB, cache what they make
+  rekindle build --memory 12G --launcher ccache  keep all compilers within 12 GiB, cache what they make
   rekindle build --target c10                   only one CMake target, no wheel
   rekindle build --dry-run > build.sh           the same as a script to read or run elsewhere
   rekindle build torch-scatter --python .venv/bin/python --as-is

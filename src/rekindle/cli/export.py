@@ -29,7 +29,7 @@ _FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "slurm", "devcontainer",
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("format", choices=_FORMATS, help="what to write")
+    parser.add_argument("format", metavar="FORMAT", choices=_FORMATS, help=f"what to write: {', '.join(_FORMATS)}")
     parser.add_argument("--plan", metavar="FILE", help="a plan made with 'rekindle plan --json' (- reads stdin)")
     parser.add_argument("--out", metavar="PATH", help="a file or a directory (default: print it)")
     parser.add_argument("--image", help="the container image to build in")

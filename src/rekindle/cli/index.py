@@ -22,11 +22,15 @@ EXAMPLES = """examples:
 """
 
 
+_ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank", "sync")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("add", "build", "serve", "check", "search", "page", "yank", "unyank", "sync"),
-        help="what to do",
+        metavar="ACTION",
+        choices=_ACTIONS,
+        help=f"what to do: {', '.join(_ACTIONS)}",
     )
     parser.add_argument(
         "what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project; sync: a directory"

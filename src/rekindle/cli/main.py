@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from rekindle import __version__
+from rekindle.cli.help_text import HelpText
 from rekindle.cli.verb import Answer, Session, add_common
 from rekindle.errors import BadInput, CommandFailed, Exit, RekindleError
 
@@ -63,7 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
         usage="rekindle VERB [options]",
         description="PyTorch for the machine you have.\n\nverbs:\n" + verbs,
         epilog=_EXAMPLES + "\n'rekindle VERB --help' tells more about each.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"rekindle {__version__}")
@@ -220,7 +221,7 @@ def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
         prog=f"rekindle {name}",
         description=(module.__doc__ or "").strip(),
         epilog=getattr(module, "EXAMPLES", None),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpText,
         allow_abbrev=False,
     )
     module.add_arguments(parser)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -13,7 +14,8 @@ import pytest
 
 from rekindle import __version__
 from rekindle.cli.grammar import read_grammar
-from rekindle.cli.main import VERBS, main
+from rekindle.cli.help_text import laid_out
+from rekindle.cli.main import VERBS, main, verb_parser
 from rekindle.cli.verb import place_for
 from rekindle.render.completion import completion_script
 
@@ -141,3 +143,29 @@ def test_an_output_that_is_full_is_no_bug_of_ours(json_: list[str]) -> None:
 def test_the_plainest_terminal_is_understood() -> None:
     done = rekindle("plan", "--gpu", "sm_61", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", LANG="C")
     assert done.returncode == 0 and done.stdout.isascii() and done.stdout.startswith("+ Install")
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_help_fits_a_narrow_terminal(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    module = importlib.import_module(f"rekindle.cli.{verb}")
+    for line in verb_parser(verb, module).format_help().splitlines():
+        is_command = line.startswith(("  rekindle ", "  pip ", "  uv "))
+        assert len(line) <= 60 or (is_command and "  " not in line.strip()), line
+
+
+def test_help_moves_a_remark_below_its_command_and_breaks_no_command() -> None:
+    text = (
+        "One sentence\nover two lines.\n\nexamples:\n"
+        "  rekindle plan --gpu 'Tesla K40c'   what runs on it, and why\n  rekindle up   it"
+    )
+    assert laid_out(text, 40) == (
+        "One sentence over two lines.\n\nexamples:\n  rekindle plan --gpu 'Tesla K40c'\n"
+        "      what runs on it, and why\n  rekindle up   it"
+    )
+    assert laid_out("  rekindle plan --gpu 'Tesla K40c' --os windows", 20) == (
+        "  rekindle plan --gpu 'Tesla K40c' --os windows"
+    )
+    below = f"  rekindle up\n{' ' * 30}a remark that stood below already"
+    assert laid_out(below, 40) == "  rekindle up\n      a remark that stood below already"
+    assert laid_out("a" * 40, 40) == "a" * 40 and laid_out("  " + "a" * 38 + " b", 40) == "  " + "a" * 38 + " b"
