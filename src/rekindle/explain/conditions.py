@@ -13,10 +13,12 @@ from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event
-from rekindle.explain.scene import Scene, capability, kernels_of, supported, toolkit_of
+from rekindle.explain.scene import Scene, capability, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Sm, parse_sm
 
 Condition = Callable[[Event, Scene], bool | None]
+# Older ones were dropped by every toolkit of the last years; from here on a toolkit may be too old or too new for it.
+_MIDDLE = Sm(5, 0)
 CONDITIONS: dict[str, Condition] = {}
 
 
@@ -125,16 +127,30 @@ def arch_is_older_than_toolkit(event: Event, scene: Scene) -> bool | None:
     known = scene.toolkit_archs(toolkit) if toolkit else ()
     if known:
         return arch < known[0]
-    newest_toolkit = scene.toolkit_archs(scene.facts.toolkits[0])
-    if arch >= newest_toolkit[0]:
+    is_dropped = _dropped_or_new(arch, event, scene)
+    if is_dropped is not None:
+        return is_dropped
+    # FindCUDA builds ("Building NVCC (Device) object") are of a time when the middle generations were new.
+    return not (scene.saw("find-cuda-module") and arch >= _MIDDLE)
+
+
+@condition
+def toolkit_or_arch_tells(event: Event, scene: Scene) -> bool | None:
+    """Does something in the log tell whether the refused architecture is too old or too new? Else it is a guess."""
+    arch, toolkit = to_sm(event.values.get("arch")), toolkit_of(event, scene)
+    is_told = arch is None or bool(toolkit and scene.toolkit_archs(toolkit)) or arch < _MIDDLE
+    return True if is_told or (arch and _dropped_or_new(arch, event, scene) is not None) else None
+
+
+def _dropped_or_new(arch: Sm, event: Event, scene: Scene) -> bool | None:
+    """By the architecture itself or the others of the same command; None where both may be."""
+    oldest_of_newest = scene.toolkit_archs(scene.facts.toolkits[0])[0]
+    if arch >= oldest_of_newest:
         return False  # no toolkit has dropped it, so this one does not know it yet
     # The same command names other architectures: a list that reaches past this one means it was dropped.
     flags = re.findall(r"compute_(\d+)", " ".join((event.around, scene.values.get("arch_flags", ""))))
     newest = max((Sm.from_number(int(number)) for number in flags), default=arch)
-    if newest >= newest_toolkit[0]:
-        return True
-    # FindCUDA builds ("Building NVCC (Device) object") are of a time when the middle generations were new.
-    return not (scene.saw("find-cuda-module") and arch >= Sm(5, 0))
+    return True if newest >= oldest_of_newest else None
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def _since(owner: Owner) -> str | None:
     return (said or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
 
 
-def _values(what: str, event: Event) -> dict[str, str]:
+def _values(what: str, event: Event, system: str | None) -> dict[str, str]:
     owner = find_owner(what, event)
     values: dict[str, str] = {}
     if what == "api" and (name := api_name(event)):
@@ -117,8 +117,8 @@ def _values(what: str, event: Event) -> dict[str, str]:
     if owner is None:
         return values
     values["owner"] = owner.owner
-    if owner.install:
-        values["install"] = owner.install
+    if install := owner.install(system):
+        values["install"] = install
     if owner.note:
         values["owner_note"] = owner.note
     if since := _since(owner):
@@ -135,7 +135,7 @@ def _values(what: str, event: Event) -> dict[str, str]:
 
 def _register(what: str) -> None:
     def fill(event: Event, scene: Scene) -> dict[str, str]:
-        return _values(what, event)
+        return _values(what, event, scene.system)
 
     def known(event: Event, scene: Scene) -> bool | None:
         return find_owner(what, event) is not None

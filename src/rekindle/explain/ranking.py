@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.lookups import CONDITIONS
+from rekindle.explain.opposites import excludes
 from rekindle.explain.proof import Proof, capped
 from rekindle.explain.rule import Rule, compiled
 from rekindle.explain.scene import Scene
@@ -25,7 +26,8 @@ _PROBE = re.compile(
     r"CMakeFiles/CMakeTmp|CMakeScratch|TryCompile-|cmTC_[0-9a-f]{5}|failed with the following output"
     r"|Performing C(?:XX|\+\+)? SOURCE FILE Test|CMakeFiles[/\\]CMakeError\.log|compilation of the test program"
 )
-_WARNING = re.compile(r"\bwarning\b|\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IGNORECASE)
+# NCCL knows no higher level than WARN: its errors are called so.
+_WARNING = re.compile(r"\bwarning\b|(?<!NCCL )\bWARN(?:ING)?\b|\[W[ \d]|\bremark\b", re.IGNORECASE)
 _ERROR = re.compile(r"\b(?:fatal|error|failed|abort)", re.IGNORECASE)
 # The program itself says that it goes on without.
 _HANDLED = re.compile(
@@ -39,7 +41,7 @@ _HANDLED_BEFORE = re.compile(
 _INFORMATION = re.compile(
     r"(?:^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]])(?! *(?:\w+\.)*\w*(?:Error|Exception): )"
 )
-_PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|\bWARN\b|\[W[ \d]")
+_PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|(?<!NCCL )\bWARN\b|\[W[ \d]")
 # A message and what it goes on to say stand within so many lines.
 _NEAR = 4
 # Two findings whose ranks differ by less are rivals.
@@ -76,7 +78,19 @@ def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> 
             found.append(finding)
     found = _with_alternatives(_explained(_specific(found)), rules)
     found.sort(key=_order)
-    return _with_rival(found)
+    return _with_rival(_without_opposites(found))
+
+
+def _without_opposites(found: list[Finding]) -> list[Finding]:
+    """Of answers that exclude each other the better one; what a rule names as its alternatives stays a possibility."""
+    kept: list[Finding] = []
+    for finding in found:
+        if not any(
+            excludes(better.rule.id, finding.rule.id) and finding.rule.id not in better.rule.alternatives
+            for better in kept
+        ):
+            kept.append(finding)
+    return kept
 
 
 def _with_rival(found: list[Finding]) -> list[Finding]:

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rekindle.compat.images import split_targets
+from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.facts import Platform
@@ -35,6 +37,15 @@ class Scene:
 
         return load_facts()
 
+    @property
+    def system(self) -> str | None:
+        """The operating system, where the machine or the log tells it."""
+        if self.machine is not None:
+            return self.machine.os.system
+        if self.saw("wsl") or self.saw("jetson"):
+            return "linux"
+        return next((name for name in ("windows", "macos") if self.saw(name)), None)
+
     def toolkit_archs(self, version: str) -> tuple[Sm, ...]:
         """What nvcc of a toolkit compiles for, oldest first; empty if the facts do not know it."""
         row = self.facts.toolkit(version)
@@ -48,7 +59,7 @@ class Scene:
             if machine.os.system == "windows":
                 return "windows"
             return "linux_aarch64" if machine.os.arch in ("aarch64", "arm64") else "linux_x86_64"
-        if self.saw("windows"):
+        if self.system == "windows":
             return "windows"
         return "linux_aarch64" if self.saw("arm") or self.saw("jetson") else "linux_x86_64"
 
@@ -61,22 +72,47 @@ def to_sm(text: str | None) -> Sm | None:
 
 
 def capability(event: Event, scene: Scene) -> Sm | None:
-    """The card: from the message, from elsewhere in the log, or the only NVIDIA card of the machine."""
-    found = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability"))
+    """The card: from the message, from elsewhere in the log (its capability or its name), or the machine's only one."""
+    found = to_sm(event.values.get("capability")) or to_sm(scene.values.get("capability")) or _named_card(scene)
     if found or scene.machine is None:
         return found
     cards = {gpu.arch for gpu in scene.machine.gpus if isinstance(gpu.arch, Sm)}
     return next(iter(cards)) if len(cards) == 1 else None
 
 
+def _named_card(scene: Scene) -> Sm | None:
+    """The architecture of the cards the log names, if it is one."""
+    from rekindle.facts.gpus import find_gpu
+
+    seen = scene.reading.signals.get("gpu-name")
+    archs: set[Sm] = set()
+    for name in {event.values.get("gpu_name", "") for event in seen.all} if seen else ():
+        try:
+            archs.update(arch for arch in find_gpu(name, scene.facts).archs if isinstance(arch, Sm))
+        except BadInput:
+            continue
+    return archs.pop() if len(archs) == 1 else None
+
+
+def _published(scene: Scene) -> str:
+    """What the wheel that the log names (release and flavour) was built for, by the facts."""
+    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
+    rows = scene.facts.flavours(version) if version and flavour else ()
+    row = next((row for row in rows if row.name == flavour and row.publisher == "pytorch"), None)
+    targets = split_targets(tuple(row.sm.get(scene.platform, ()))).sass if row else ()
+    return " ".join(map(str, targets))
+
+
 def supported(event: Event, scene: Scene) -> list[Sm]:
-    """The architectures the message (or the log) says torch was built for; PTX entries left out."""
+    """The architectures torch was built for, by the message, the log, the installed package or the published wheel; PTX
+    entries left out."""
     low, high = to_sm(scene.values.get("lowest")), to_sm(scene.values.get("highest"))
     if low and high:
         return [low, high]
     text = event.values.get("supported") or scene.values.get("supported") or ""
     if not text and scene.wheel is not None:
         text = " ".join(kernels_of(scene.wheel))
+    text = text or _published(scene)
     return sorted(arch for arch in map(to_sm, re.findall(r"sm_\d+[af]?", text)) if arch)
 
 

@@ -32,6 +32,8 @@ def surroundings(reading: Reading) -> dict[str, str]:
     for seen in reading.signals.values():
         for event in seen.all:
             values.update(event.values)
+    if "major" in values and "minor" in values:
+        values["capability"] = f"{values.pop('major')}.{values.pop('minor')}"
     return values
 
 
@@ -88,7 +90,17 @@ def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
         minimum=str(archs[0]) if archs else None,
         dotted=card.dotted if card else None,
         capability=str(card) if card else None,
+        gpu=event.values.get("gpu") or scene.values.get("gpu_name"),
+        built_sentence=_built_sentence(scene, archs),
     )
+
+
+def _built_sentence(scene: Scene, archs: list[Sm]) -> str | None:
+    if not archs:
+        return None
+    version, flavour = scene.values.get("torch_version"), scene.values.get("torch_flavour")
+    name = f"torch {version}" + (f"+{flavour}" if flavour else "") if version else "This torch"
+    return f"{name} was built for {' '.join(map(str, archs))}."
 
 
 def _plan_hint(card: Sm | None, scene: Scene) -> str | None:

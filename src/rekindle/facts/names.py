@@ -38,21 +38,15 @@ class Owner(Part, frozen=True, kw_only=True):
     remedy: str | None = None
     source: str | None = None
 
-    @property
-    def install(self) -> str | None:
-        """One sentence with the commands that bring it, or nothing where no package does."""
-        ways = [
-            f"{command} {package}{place}"
-            for command, package, place in (
-                ("apt install", self.apt, " (Debian, Ubuntu)"),
-                ("dnf install", self.dnf, " (Fedora, RHEL)"),
-                ("conda install -c conda-forge", self.conda, ""),
-                ("pip install", self.pip, ""),
-            )
-            if package
-        ]
-        if self.windows:
-            ways.append(f"on Windows: {self.windows}")
+    def install(self, system: str | None = None) -> str | None:
+        """One sentence with the commands that bring it, or nothing where no package does. Of a known ``system`` (linux,
+        windows, macos) only its own."""
+        linux = (("apt install", self.apt, " (Debian, Ubuntu)"), ("dnf install", self.dnf, " (Fedora, RHEL)"))
+        both = (("conda install -c conda-forge", self.conda, ""), ("pip install", self.pip, ""))
+        wanted = both if system in ("windows", "macos") else (*linux, *both)
+        ways = [f"{command} {package}{place}" for command, package, place in wanted if package]
+        if self.windows and system in (None, "windows"):
+            ways.append(self.windows if system == "windows" else f"on Windows: {self.windows}")
         return ", or ".join(ways) if ways else None
 
 
