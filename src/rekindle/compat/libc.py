@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from rekindle.compat.answer import Answer, answer
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_distro
-from rekindle.model.facts import Flavour, Platform
+from rekindle.model.facts import CudaToolkit, Flavour, Platform
 from rekindle.model.machine import Os
 from rekindle.model.version import compare
 
@@ -66,6 +66,11 @@ def flavour_libc(flavour: Flavour, torch: str, platform: Platform, facts: Facts)
         return None
     release = facts.release(torch)
     return Libc("glibc", flavour.glibc or (release.glibc.get(platform) if release else None))
+
+
+def toolkit_libc(row: CudaToolkit) -> Libc:
+    """What the programs of a CUDA toolkit for Linux want: the C library of the oldest system it is made for."""
+    return Libc("glibc", row.glibc)
 
 
 def libc_runs(need: Libc | None, have: Libc | None) -> Answer:

@@ -39,6 +39,7 @@ class CudaToolkit(Row, frozen=True, kw_only=True):
     msvc_from: int | None = None
     msvc_below: int | None = None
     visual_studio: str | None = None
+    glibc: str | None = None
     host_source: str | None = None
     driver_linux: str | None = None
     driver_windows: str | None = None
@@ -84,6 +85,7 @@ class SourceEra(Row, frozen=True, kw_only=True):
     accepts: tuple[str, ...] = ()
     cxx: str | None = None
     gcc_min: str | None = None
+    visual_studio: str | None = None
     cmake_min: str | None = None
     capabilities: tuple[str, ...] = ()
     numpy_linux: str = ""
@@ -118,15 +120,16 @@ class BuildEvidence(Row, frozen=True, kw_only=True):
 
 
 class JetPack(Row, frozen=True, kw_only=True):
-    """What a JetPack brings to its boards; ``torch`` are the releases NVIDIA published wheels of for it."""
+    """What a JetPack brings to its boards; ``torch`` are the releases NVIDIA published wheels of for it, empty where
+    the boards take the wheels of any other aarch64 system."""
 
     name: str
     cuda: str
-    cudnn: str
+    cudnn: str | None = None
     python: str
     sm: tuple[Sm, ...]
-    torch: str
-    wheels: str
+    torch: str = ""
+    wheels: str = ""
     distro: str
 
 

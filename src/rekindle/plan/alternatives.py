@@ -28,7 +28,7 @@ def alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
             continue
         kinds.add(kind)
         seen.add(_signature(assessed))
-        chosen.append(alternative(assessed))
+        chosen.append(alternative(assessed, _for_which(outcome), best.candidate.python))
     chosen += [_for_some_cards(alone) for alone in outcome.alone]
     keeps = _keeps_the_driver(outcome, best)
     if keeps is not None and _signature(keeps) not in seen:
@@ -40,6 +40,14 @@ def alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
             )
         )
     return tuple(chosen)
+
+
+def _for_which(outcome: Outcome) -> str:
+    """Where the plan serves a part of the cards, so does what stands beside it."""
+    if not outcome.unserved:
+        return ""
+    served = [card(gpu) for gpu in outcome.question.gpus if gpu not in outcome.unserved]
+    return f"for {', '.join(served)}: " if served else ""
 
 
 def _for_some_cards(alone: Alone) -> Alternative:
@@ -83,13 +91,18 @@ def _signature(assessed: Assessed) -> tuple[str | None, ...]:
     return candidate.answer, candidate.torch, candidate.flavour.name if candidate.flavour else candidate.cuda
 
 
-def alternative(assessed: Assessed, lead: str = "") -> Alternative:
+def alternative(assessed: Assessed, lead: str = "", beside: str | None = None) -> Alternative:
+    """``beside``: the Python of the best way; another one is named."""
     candidate = assessed.candidate
     changes = assessed.changes
     parts = [f"{change.what} {change.from_} → {change.to}" for change in changes if change.what != "machine"]
     notes = [coverage.text for _, coverage in assessed.covered if coverage.kind in ("override", "jit")]
     doubts = [refusal.reason for refusal in assessed.doubts if refusal.reason not in notes]
     why = "; ".join(parts) if parts else ("an official wheel" if candidate.answer == "install" else "a source build")
+    if beside and candidate.python and candidate.python != beside and all(c.what != "python" for c in changes):
+        why += f", for Python {candidate.python}"
+    if candidate.answer == "build" and assessed.evidence is not None:
+        why += f", evidence: {assessed.evidence.grade}"
     if notes or doubts:
         why += " (" + " ".join((notes or doubts)[:1]) + ")"
     driver = next((change.to for change in changes if change.what == "driver"), None)

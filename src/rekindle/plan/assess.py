@@ -33,6 +33,7 @@ _KIT_CHECKS = (
     rules_rocm.rocm_knows_target,
     rules_jetson.jetpack_offers_cuda,
     rules_toolchain.toolkit_is_new_enough,
+    rules_toolchain.toolkit_runs_here,
 )
 
 

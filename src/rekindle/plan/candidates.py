@@ -32,8 +32,9 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
     had = question.had_python(known, to_build=candidate.answer == "build")
     if had:
         return had
-    if question.jetpack is not None and candidate.answer == "build" and question.jetpack.python in known:
-        return question.jetpack.python  # the board's own
+    pack = question.jetpack_of(candidate.cuda)
+    if pack is not None and candidate.answer == "build" and pack.python in known:
+        return pack.python  # the board's own
     liked = [version for version in _LIKED_PYTHONS if version in known]
     unharmed = (version for version in liked if not _is_harmful(version, candidate, question))
     return next(unharmed, liked[0] if liked else known[-1] if known else None)
@@ -101,9 +102,11 @@ def _kits(question: Question, version: str) -> list[str | None]:
         newest = sorted((*used, *paired), key=key, reverse=True)
         return list(dict.fromkeys((*first, *newest)))
     first = [wish.cuda] if wish.cuda else _had(question, "cuda")
-    if not first and question.jetpack is not None:
-        first = [question.jetpack.cuda]  # it is on the board, with a driver made for it
     used = sorted((row.cuda for row in flavours if row.cuda), key=key, reverse=True)
+    if not first:
+        # On the board, with a driver made for it; a JetPack of the age of the sources before a newer one.
+        majors = {key(kit)[0] for kit in used}
+        first = sorted((row.cuda for row in question.jetpacks), key=lambda kit: key(kit)[0] not in majors)
     tried = () if wish.cuda else tried_kits(version, question.sms, question.machine.os.system, facts)
     others = [kit for kit in facts.toolkits if any(key(kit)[0] == key(u)[0] for u in used)] if used else []
     return list(dict.fromkeys((*first, *tried, *used, *others, *facts.toolkits)))

@@ -111,7 +111,11 @@ def choose(candidate: Candidate, question: Question) -> str | None:
             own = [name for name in had if name.startswith(kind)]
             if (found := _first(own, candidate, question)) is not None:
                 return found
-    proposals = MSVC if question.machine.os.system == "windows" else (*_own_gcc(question), *GCC)
+    proposals = (
+        _own_msvc(candidate, question)
+        if question.machine.os.system == "windows"
+        else (*_own_gcc(candidate, question), *GCC)
+    )
     if wish is None:
         return _first(proposals, candidate, question)
     if wish.startswith("clang"):
@@ -125,9 +129,16 @@ def choose(candidate: Candidate, question: Question) -> str | None:
     return fitting[0] if fitting else None
 
 
-def _own_gcc(question: Question) -> tuple[str, ...]:
+def _own_msvc(candidate: Candidate, question: Question) -> tuple[str, ...]:
+    """First those of the Visual Studio that official builds of this release are made with, newest first."""
+    year = question.facts.era(candidate.torch).visual_studio
+    same = [name for name in reversed(MSVC) if year and visual_studio(name.partition("-")[2]) == year]
+    return (*same, *(name for name in MSVC if name not in same))
+
+
+def _own_gcc(candidate: Candidate, question: Question) -> tuple[str, ...]:
     """The distribution's own, which its package manager has and whose libstdc++ every program there loads."""
-    row = question.distro
+    row = question.distro_of(candidate.cuda)
     return (f"gcc-{row.gcc}",) if row is not None and row.gcc is not None and row.gcc >= 5 else ()
 
 

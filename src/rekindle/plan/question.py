@@ -19,7 +19,7 @@ from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Wish
-from rekindle.model.version import key, matches, same_prefix
+from rekindle.model.version import key, matches, minor, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
 _SAME_ARCH = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64"}
@@ -203,18 +203,39 @@ class Question:
     @functools.cached_property
     def jetpack(self) -> JetPack | None:
         """The JetPack that brings the board's CUDA; without one named, the newest for the board."""
+        return next(iter(self.jetpacks), None)
+
+    @functools.cached_property
+    def jetpack_with_wheels(self) -> JetPack | None:
+        """The newest of them that NVIDIA publishes wheels of its own for."""
+        return next((row for row in self.jetpacks if row.torch), None)
+
+    def jetpack_of(self, cuda: str | None) -> JetPack | None:
+        """The one that brings this CUDA, else the one the board is taken to have."""
+        same = (row for row in self.jetpacks if cuda and minor(row.cuda) == minor(cuda))
+        return next(same, self.jetpack)
+
+    @functools.cached_property
+    def jetpacks(self) -> list[JetPack]:
+        """Those the board may have, newest first: of its CUDA, where that is known."""
         if not self.tegra:
-            return None
+            return []
         rows = [row for row in self.facts.nvidia.jetpack if all(sm in row.sm for sm in self.sms)]
         if self.board_cuda:
             rows = [row for row in rows if same_prefix(self.board_cuda, row.cuda)]
-        return max(rows, key=lambda row: key(row.cuda), default=None)
+        return sorted(rows, key=lambda row: key(row.cuda), reverse=True)
 
     @functools.cached_property
     def distro(self) -> Distro | None:
         """The Linux distribution as the tables know it; a board has that of its JetPack."""
         told = self.machine.os.distro or (self.jetpack.distro if self.jetpack else "")
         return find_distro(told, self.facts) if self.machine.os.system == "linux" else None
+
+    def distro_of(self, cuda: str | None) -> Distro | None:
+        """The same for a plan with this CUDA, which may mean another JetPack."""
+        if self.machine.os.distro or (pack := self.jetpack_of(cuda)) is None:
+            return self.distro
+        return find_distro(pack.distro, self.facts)
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:

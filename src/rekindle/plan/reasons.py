@@ -13,7 +13,7 @@ from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
-from rekindle.model.version import compare
+from rekindle.model.version import compare, key
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
@@ -153,12 +153,24 @@ def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
     nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
     if all(any(r.code == "gpu-not-in-wheel" for r in reasons) for _, reasons in refused) and listed:
-        text = f"No official wheel that keeps the wish has code for {listed}: it takes a source build."
+        text = f"{_none_has_code(outcome)} has code for {listed}: it takes a source build."
         yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
         return
     text = f"No official wheel will do, so it takes a source build. The nearest is {nearest.candidate.name}. "
     text += why[0].reason + (f" Easier than a build: {why[0].remedy}." if why[0].remedy else "")
     yield Reason(code=why[0].code, text=text, source=why[0].source)
+
+
+def _none_has_code(outcome: Outcome) -> str:
+    """Which wheels that is said of: all of them, all that keep the wish, or all newer than the last that has code."""
+    if outcome.question.torch is not None:
+        return "No official wheel of the asked torch"
+    older = [one.candidate for one in outcome.wheels if one.feasible]
+    if not older:
+        return "No official wheel that keeps the wish" if outcome.question.asked else "No official wheel"
+    last = max(older, key=lambda one: key(one.torch))
+    python = f" (Python {last.python})" if last.python else ""
+    return f"No official wheel after {last.name}{python}"
 
 
 def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
@@ -310,7 +322,7 @@ def _jetson(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if not question.tegra or candidate.cuda is None:
         return
     source = "https://developer.nvidia.com/embedded/jetpack-archive"
-    pack = question.jetpack
+    pack = question.jetpack_with_wheels
     if candidate.answer == "install":
         text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
         yield Reason(code="jetpack", text=text, source=source)

@@ -27,8 +27,9 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
         return None
     if candidate.flavour is not None:
         return candidate.flavour.cudnn
-    if question.jetpack is not None and minor(question.jetpack.cuda) == minor(candidate.cuda):
-        return question.jetpack.cudnn  # it is on the board already
+    pack = question.jetpack_of(candidate.cuda)
+    if pack is not None and pack.cudnn and minor(pack.cuda) == minor(candidate.cuda):
+        return pack.cudnn  # it is on the board already
     majors = question.facts.era(candidate.torch).cudnn_major
     oldest = min(question.sms, default=None)
     asked = question.wish.cudnn if question.wish.cudnn and key(question.wish.cudnn)[0] in majors else None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
+from rekindle.compat.answer import Answer
 from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs
 from rekindle.compat.toolkit import compiles_for, toolkits_for
@@ -108,10 +109,16 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
         code=answer.code,
         what=f"driver {driver}" if driver else f"CUDA {candidate.cuda}",
         reason=reason,
-        remedy=f"install NVIDIA driver {answer.want}" if answer.want else "use each card in a machine of its own",
+        remedy=_other_driver(answer, cards),
         source=answer.source,
         change=change,
     )
+
+
+def _other_driver(answer: Answer, cards: list[Gpu]) -> str:
+    if answer.want:
+        return f"install NVIDIA driver {answer.want}"
+    return "use each card in a machine of its own" if len(cards) > 1 else "take a torch made with an older CUDA"
 
 
 @rule("R103", "install")
@@ -126,7 +133,7 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
                 code=answer.code,
                 what=candidate.name,
                 reason=f"{candidate.name} brings cuDNN {candidate.flavour.cudnn}. For {card(gpu)}: {answer.text}.",
-                remedy=f"a wheel with an older cuDNN, for {gpu.arch} at most {answer.want}",
+                remedy=f"take a wheel with an older cuDNN, for {gpu.arch} at most {answer.want}",
                 source=answer.source,
             )
 
@@ -198,6 +205,6 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
             what=f"torch {candidate.torch}",
             reason=f"torch {end.torch_last} is the last that can be expected to compile for {card(gpu)}"
             f"{f', with CUDA {end.cuda_last} at most' if end.cuda_last else ''}.",
-            remedy=f"torch {end.torch_last} or older",
+            remedy=f"take torch {end.torch_last} or older",
             source=end.source[0],
         )

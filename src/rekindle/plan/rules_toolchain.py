@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rekindle.compat.libc import libc_runs, toolkit_libc
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.candidate import Candidate
@@ -24,9 +25,27 @@ def toolkit_is_new_enough(candidate: Candidate, question: Question) -> Iterator[
         code="cuda-too-old-for-source",
         what=f"CUDA {candidate.cuda}",
         reason=f"the sources of torch {candidate.torch} need CUDA {era.cuda_min} or newer.",
-        remedy=f"CUDA {era.cuda_min} or newer, or an older torch",
+        remedy=f"to build it, use CUDA {era.cuda_min} or newer, or an older torch",
         source=era.source[-1],
     )
+
+
+@rule("R208", "build")
+def toolkit_runs_here(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The toolkit's own programs run on this C library."""
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    if row is None or question.machine.os.system != "linux" or question.tegra:
+        return
+    answer = libc_runs(toolkit_libc(row), question.libc)
+    if answer.kind == "no":
+        yield Refusal(
+            rule="R208",
+            code="glibc-too-old-for-toolkit",
+            what=f"CUDA {candidate.cuda}",
+            reason=f"CUDA {candidate.cuda} {answer.text}.",
+            remedy="take an older CUDA, a container, or a newer distribution",
+            source=row.source[-1],
+        )
 
 
 @rule("R202", "build")
@@ -60,7 +79,7 @@ def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refu
 @rule("R203", "build")
 def distribution_compiler_will_do(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The distribution's own gcc is new enough for the sources; else another compiler must come from outside."""
-    row = question.distro
+    row = question.distro_of(candidate.cuda)
     era = question.facts.era(candidate.torch)
     if row is None or row.gcc is None or era.gcc_min is None or question.wish.compiler or question.machine.compilers:
         return

@@ -23,7 +23,9 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         screen.section("What changes")
         for change in plan.changes:
             why = change.why if screen.verbosity else change.why.split(";")[0]
-            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')})")
+            inside = plan.answer == "install" and change.what in ("cuda", "rocm")
+            told = "; it comes inside the wheel, nothing to install" if inside else ""
+            screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{told})")
     _commands(plan, screen)
     if plan.companions:
         companions_view(plan, screen)

@@ -238,6 +238,27 @@ ROWS: list[tuple[str, tuple[Candidate, Question], tuple[Candidate, Question], st
         "sources",
     ),
     (
+        "R208",
+        (build("2.7.1", cuda="12.8"), ask("sm_86", glibc="2.28")),
+        (build("2.7.1", cuda="12.8"), ask("sm_86", glibc="2.27")),
+        "glibc-too-old-for-toolkit",
+        None,
+    ),
+    (
+        "R208",
+        (build("2.7.1", cuda="12.4"), ask("sm_86", glibc="2.17")),
+        (build("2.7.1", cuda="12.4"), ask("sm_86", glibc="2.16")),
+        "glibc-too-old-for-toolkit",
+        None,
+    ),
+    (
+        "R203",
+        (build("2.11.0", compiler="gcc-13"), ask(distro="ubuntu-20.04")),
+        (build("2.12.0", compiler="gcc-13"), ask(distro="ubuntu-20.04")),
+        "compiler-too-old",
+        "compiler",
+    ),
+    (
         "R301",
         (wheel("2.7.1", "cu126"), ask(python="3.13")),
         (wheel("2.7.1", "cu126"), ask(python="3.14")),

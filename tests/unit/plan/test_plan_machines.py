@@ -18,6 +18,7 @@ from rekindle.plan.candidates import buildable_releases, builds, choose_python
 from rekindle.plan.compilers import choose, visual_studio
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
+from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import make_plan
 
 
@@ -85,7 +86,9 @@ def test_the_distribution_s_own_compiler_comes_first_and_none_other_is_forced() 
     assert choose(candidate, ask("sm_86", distro="ubuntu 24.04")) == "gcc-13"
     assert choose(candidate, ask("sm_86")) == "gcc-13"
     assert choose(candidate, ask("sm_86", distro="ubuntu 18.04")) == "gcc-13", "its gcc 7 is too old for the sources"
-    assert choose(candidate, ask("sm_86", os="windows")) == "msvc-19.29"
+    assert choose(candidate, ask("sm_86", os="windows")) == "msvc-19.44", "official builds are made with 2022 from 2.7"
+    assert choose(build("2.7.0", cuda="11.8"), ask("sm_86", os="windows")) == "msvc-19.39", "CUDA 11.8 ends there"
+    assert choose(build("2.6.0", cuda="12.6"), ask("sm_86", os="windows")) == "msvc-19.29"
     assert choose(candidate, ask("sm_86", compiler="gcc-12")) == "gcc-12"
     assert choose(candidate, ask("sm_86", compiler="clang-17")) == "clang-17"
     assert choose(build("2.9.0", cuda="11.8"), ask("sm_86", compiler="gcc-13")) == "gcc-11"
@@ -230,3 +233,17 @@ def test_a_32_bit_python_that_is_there_is_not_taken() -> None:
 def test_a_cpu_whose_name_says_too_little_is_told(cpu: str | None, told: bool) -> None:
     made = make_plan(machine_from_flags(gpu=["none"], cpu=cpu, os="linux", python="3.12"))
     assert any("was not judged" in reason.text for reason in made.warnings) is told
+
+
+def test_a_board_of_unknown_jetpack_gets_one_of_the_age_of_the_sources() -> None:
+    board = ask("Jetson Orin NX")
+    assert [row.name for row in board.jetpacks] == ["JetPack 7.2", "JetPack 6.2", "JetPack 6.0", "JetPack 5.1"]
+    assert board.jetpack_with_wheels is not None and board.jetpack_with_wheels.name == "JetPack 6.2"
+    old, new = build("2.3.1", cuda="12.6"), build("2.15.0", cuda="13.2")
+    assert (choose_python(old, board), choose(old, board)) == ("3.10", "gcc-11"), "Ubuntu 22.04 comes with JetPack 6"
+    assert (choose_python(new, board), choose(new, board)) == ("3.12", "gcc-13"), "Ubuntu 24.04 comes with JetPack 7"
+    assert planned_cudnn(old, board) == "9.3.0"
+    assert planned_cudnn(build("2.9.0", cuda="13.0"), ask("Jetson Thor")) == "9.12.0"
+    newest = ask("Jetson Orin NX", cuda="13.2")
+    assert newest.jetpack_with_wheels is None, "from JetPack 7 on the boards take the wheels of any Arm server"
+    assert newest.jetpack is not None and newest.jetpack.cudnn is None
