@@ -111,11 +111,8 @@ def choose(candidate: Candidate, question: Question) -> str | None:
             own = [name for name in had if name.startswith(kind)]
             if (found := _first(own, candidate, question)) is not None:
                 return found
-    proposals = (
-        _own_msvc(candidate, question)
-        if question.machine.os.system == "windows"
-        else (*_own_gcc(candidate, question), *GCC)
-    )
+    windows = question.machine.os.system == "windows"
+    proposals = _own_msvc(candidate, question) if windows else (*_own_gcc(candidate, question), *GCC)
     if wish is None:
         return _first(proposals, candidate, question)
     if wish.startswith("clang"):

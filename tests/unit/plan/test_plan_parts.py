@@ -123,7 +123,12 @@ def told(candidate: Candidate, question: Question) -> str:
 
 def test_an_alternative_says_what_it_costs() -> None:
     assert told(wheel("2.7.1", "cu126"), ask("sm_86")) == "an official wheel"
-    assert told(build("2.6.0", cuda="12.4", compiler="gcc-11"), ask("sm_86")) == "a source build"
+    assert told(build("2.6.0", cuda="12.4", compiler="gcc-11"), ask("sm_86")) == "a source build, evidence: compiled"
+    near = assess(wheel("2.7.1", "cu126"), ask("sm_86"))
+    assert alternative(near, beside="3.10").why == "an official wheel", "the Python of the best way"
+    assert alternative(near, beside="3.12").why == "an official wheel, for Python 3.10"
+    moved = assess(wheel("2.7.1", "cu126"), ask("sm_86", python="3.14"))
+    assert alternative(moved, beside="3.14").why.count("3.10") == 1, "a change of Python is not said twice"
     other = told(wheel("2.7.1", "cu126"), ask("sm_86", variant="cu118", torch="2.6.0"))
     assert other == "torch 2.6.0 → 2.7.1; variant cu118 → cu126"
     assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in told(wheel("2.9.1", "rocm6.4"), ask("gfx1031"))
