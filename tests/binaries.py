@@ -130,6 +130,7 @@ def make_pe(
     for number, entry in (more or {}).items():
         directories[number] = entry
     optional = struct.pack("<HBBIIIII", 0x20B, 14, 0, 0, 0, 0, 0, 0x1000) + struct.pack("<Q", 0x180000000)
+    optional = (optional + struct.pack("<II", 0x1000, 512)).ljust(56, b"\0") + struct.pack("<II", rva, header_size)
     optional = optional.ljust(108, b"\0") + struct.pack("<I", 16)
     optional += b"".join(struct.pack("<II", *entry) for entry in directories)
     dos = b"MZ".ljust(0x3C, b"\0") + struct.pack("<I", 0x40)

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 import needs
-from binaries import make_pe
 from rekindle import api
 from rekindle.bundle.trim import trim
 from rekindle.model.arch import Sm
@@ -119,21 +118,6 @@ def test_paths_are_set_by_the_real_patchelf(tmp_path: Path, kindling: Path) -> N
         [sys.executable, "-c", f"import ctypes; print(ctypes.CDLL({str(tmp_path / 'site/pkg/sub/ext.so')!r}).ext())"]
     )
     assert loaded.stdout.strip() == "7", loaded.stderr
-
-
-def test_delvewheel_sees_what_we_see(tmp_path: Path) -> None:
-    bin = tmp_path / "bin"
-    bin.mkdir()
-    (bin / "kindling.dll").write_bytes(make_pe(imports=["KERNEL32.dll"]))
-    files = {"pkg/__init__.py": b"", "pkg/ext.cp311-win_amd64.pyd": make_pe(imports=["kindling.dll", "python311.dll"])}
-    wheel = make_wheel(tmp_path, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=files)
-    thin = _run([str(BIN / "delvewheel"), "show", str(wheel), "--add-path", str(bin)])
-    assert "kindling.dll" in thin.stdout, thin.stdout + thin.stderr
-    report = api.bundle(wheel, out=tmp_path / "out", library_path=[str(bin)])
-    assert [b.file for b in report.brought] == ["pkg/kindling.dll"], "beside the module, where Windows looks"
-    fat = _run([str(BIN / "delvewheel"), "show", str(report.out), "--add-path", str(bin), "--ignore-existing"])
-    copied = fat.stdout.partition("will be copied into the wheel.")[2].split("\n\n")[0]
-    assert fat.returncode == 0 and copied.strip() == "None", fat.stdout + fat.stderr
 
 
 @needs.tool("nvcc")

@@ -30,6 +30,9 @@ class Native:
     needed: tuple[str, ...]
     soname: str | None = None
     rpath: tuple[str, ...] = ()
+    # Windows only, parts of ``needed``: loaded at first use; where exports are handed on to.
+    delayed: tuple[str, ...] = ()
+    forwards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +40,8 @@ class Found:
     name: str
     path: Path
     why: str
+    # Who opens it by name while running (folded); "" for what stands in a header.
+    opened_by: str = ""
     data: tuple[tuple[str, Path], ...] = ()
 
 
@@ -67,7 +72,14 @@ def native_of(data: mmap.mmap | bytes, what: str) -> Native | None:
         pe = Pe(data, what)
         at = int.from_bytes(head[60:64], "little")
         machine = int.from_bytes(bytes(data[at + 4 : at + 6]), "little")
-        return Native(system="windows", machine=machine, needed=(*pe.needed, *pe.delayed))
+        forwards = tuple(f"{name}.dll" for name in pe.forwards)
+        return Native(
+            system="windows",
+            machine=machine,
+            needed=tuple(dict.fromkeys((*pe.needed, *pe.delayed, *forwards))),
+            delayed=pe.delayed,
+            forwards=forwards,
+        )
     return None
 
 
@@ -82,18 +94,18 @@ def collect(
     """``own`` are the wheel's libraries by member name; ``places`` are searched in order."""
     result = Collection()
     excluded = tuple(exclude)
-    have = {_fold(member.rsplit("/", 1)[-1]) for member in own} | {
-        _fold(lib.soname) for lib in own.values() if lib.soname
+    have = {fold(member.rsplit("/", 1)[-1]) for member in own} | {
+        fold(lib.soname) for lib in own.values() if lib.soname
     }
     systems = {lib.system for lib in own.values()}
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
     machines = {lib.machine for lib in own.values()}
-    waiting = [(name, member.rsplit("/", 1)[-1], False) for member, lib in own.items() for name in lib.needed]
+    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in own.items() for name in lib.needed]
     system = next(iter(systems), "linux")
     while waiting:
-        name, who, optional = waiting.pop(0)
-        key = _fold(name)
+        name, who, opened_by = waiting.pop(0)
+        key = fold(name)
         if key in have or key in result.brought or name in result.left or name in result.missing:
             continue
         why = rules.why_left(name, system)
@@ -105,17 +117,17 @@ def collect(
         tell(name)
         path = _find(name, places, machines)
         if path is None:
-            if not optional:
+            if not opened_by:
                 result.missing[name] = Left(name=name, why="not found", needed_by=who)
             continue
         patterns, folders = rules.companions(name)
         data = tuple((folder, path.parent / folder) for folder in folders if (path.parent / folder).is_dir())
-        result.brought[key] = Found(name=name, path=path, why=f"needed by {who}", data=data)
+        result.brought[key] = Found(name=name, path=path, why=f"needed by {who}", opened_by=opened_by, data=data)
         if len(result.brought) > MAX_LIBRARIES:
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)
-        waiting += [(need, name, False) for need in (native.needed if native else ())]
-        waiting += [(other, f"{name} (opened while running)", True) for other in _siblings(path, patterns)]
+        waiting += [(need, name, "") for need in (native.needed if native else ())]
+        waiting += [(other, f"{name} (opened while running)", key) for other in _siblings(path, patterns)]
     return result
 
 
@@ -149,5 +161,6 @@ def _find(name: str, places: Sequence[Path], machines: set[int]) -> Path | None:
     return None
 
 
-def _fold(name: str) -> str:
-    return name.lower() if name.lower().endswith((".dll", ".pyd")) else name
+def fold(name: str) -> str:
+    """Windows does not tell names apart by case; Linux does."""
+    return name.lower() if name.lower().endswith((".dll", ".pyd", ".drv")) else name

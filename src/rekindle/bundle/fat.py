@@ -18,12 +18,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.bundle.collect import Collection, Native, collect, read_native
+import msgspec
+
+from rekindle.bundle.collect import Collection, Found, Native, collect, fold, read_native
+from rekindle.bundle.dlls import Placing, place
 from rekindle.bundle.notes import bill_of_materials, licence_files, with_build_tag, without_vendor_packages
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
 from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
 from rekindle.model.arch import Sm
@@ -96,10 +100,21 @@ class _Bundling:
                     f"{first.needed_by})",
                     remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
                 )
-            where = destination(own, found, self.folder)
+            where = destination(own, self.folder)
+            placing = self._placing(own, found, where, system)
+            report = msgspec.structs.replace(report, notes=(*report.notes, *placing.notes))
             if order.dry_run:
-                return _planned(report, found, where, order.rules)
-            return self._write(shop, own, found, where, report)
+                return _planned(report, found, placing, order.rules)
+            return self._write(shop, own, found, where, placing, report)
+
+    def _placing(self, own: dict[str, Native], found: Collection, where: str, system: str) -> Placing:
+        if system != "windows":
+            names = {key: lib.name for key, lib in found.brought.items()}
+            return Placing(names=names, folders=dict.fromkeys(names, (where,)))
+        return place(
+            own, found, self.order.rules, home=where, version=self.folder.removesuffix(".dist-info").rpartition("-")[2],
+            salt=",".join(map(str, self.order.archs)), members=self.source.namelist(), read=self.source.read,
+        )  # fmt: skip
 
     @contextlib.contextmanager
     def _workshop(self) -> Iterator[Path]:
@@ -125,7 +140,7 @@ class _Bundling:
         return own
 
     def _write(
-        self, shop: Path, own: dict[str, Native], found: Collection, where: str, report: BundleReport
+        self, shop: Path, own: dict[str, Native], found: Collection, where: str, placing: Placing, report: BundleReport
     ) -> BundleReport:
         order = self.order
         part = shop / "wheel"
@@ -139,27 +154,20 @@ class _Bundling:
             self.progress.stage("write", self.target_name)
             for number, info in enumerate(infos):
                 self.progress.step(number, len(infos) + len(names), info.filename)
-                self._member(out, info, own.get(info.filename), names, where, shop, trimmed, patched)
+                if info.filename in placing.starts:
+                    out.add(info.filename, [placing.starts[info.filename]])
+                    patched.append(info.filename)
+                    continue
+                self._member(out, info, own.get(info.filename), names, where, placing, shop, trimmed, patched)
             for lib in found.brought.values():
                 self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
-                file = f"{where}/{lib.name}"
-                copy = shop / "library"
-                shutil.copyfile(lib.path, copy)
-                native = read_native(copy)
-                if native and native.system == "linux" and "$ORIGIN" not in native.rpath:
-                    order.set_path(copy, "$ORIGIN")
-                self._trim(copy, file, trimmed)
-                out.add(file, file_chunks(copy), mode=0o755)
-                licence = order.rules.licence_of(lib.name)
-                size = copy.stat().st_size
-                entry = Brought(
-                    file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=licence.name if licence else None
-                )
-                brought.append((entry, lib.path))
+                brought += self._bring(out, lib, placing, shop, trimmed)
                 for folder, data in lib.data:
                     for path in sorted(p for p in data.rglob("*") if p.is_file()):
                         inside = posixpath.normpath(f"{where}/{folder}/{path.relative_to(data).as_posix()}")
                         out.add(inside, file_chunks(path))
+            if placing.order:
+                out.add(placing.order[0], [placing.order[1]])
             self._notes(out, brought)
             out.finish()
             biggest = sorted(target.infolist(), key=lambda info: info.compress_size, reverse=True)[:10]
@@ -169,8 +177,6 @@ class _Bundling:
         with part.open("rb") as file_:
             digest = hashlib.file_digest(file_, "sha256").hexdigest()
         part.replace(final)
-        import msgspec
-
         return msgspec.structs.replace(
             report,
             out=str(final),
@@ -182,6 +188,24 @@ class _Bundling:
             biggest=tuple(PartSize(file=info.filename, bytes=info.compress_size) for info in biggest),
         )
 
+    def _bring(
+        self, out: Rewriter, lib: Found, placing: Placing, shop: Path, trimmed: list[Trimmed]
+    ) -> list[tuple[Brought, Path]]:
+        copy = shop / "library"
+        shutil.copyfile(lib.path, copy)
+        native = read_native(copy)
+        if native and native.system == "linux" and "$ORIGIN" not in native.rpath:
+            self.order.set_path(copy, "$ORIGIN")
+        folders = placing.folders[fold(lib.name)]
+        self._trim(copy, f"{folders[0]}/{placing.names[fold(lib.name)]}".lstrip("/"), trimmed)
+        if native and native.system == "windows":
+            rename_imports(copy, placing.changed(native))
+        rows = []
+        for file in _files(lib, placing):
+            out.add(file, file_chunks(copy), mode=0o755)
+            rows.append((_brought(lib, file, copy.stat().st_size, self.order.rules), lib.path))
+        return rows
+
     def _member(
         self,
         out: Rewriter,
@@ -189,6 +213,7 @@ class _Bundling:
         native: Native | None,
         names: set[str],
         where: str,
+        placing: Placing,
         shop: Path,
         trimmed: list[Trimmed],
         patched: list[str],
@@ -196,7 +221,8 @@ class _Bundling:
         if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
             return
         patch = native is not None and needs_new_path(info.filename, native, names, where)
-        if native is None or not (patch or self.order.archs):
+        renamed = placing.changed(native) if native and native.system == "windows" else {}
+        if native is None or not (patch or renamed or self.order.archs):
             out.copy(info)
             return
         copy = shop / "library"
@@ -205,7 +231,10 @@ class _Bundling:
         if patch:
             self.order.set_path(copy, new_path(info.filename, native.rpath, where))
             patched.append(info.filename)
-        if patch or (outcome and outcome.bytes):
+        if renamed:
+            rename_imports(copy, renamed)
+            patched.append(info.filename)
+        if patch or renamed or (outcome and outcome.bytes):
             out.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
         else:
             out.copy(info)
@@ -233,36 +262,33 @@ class _Bundling:
                 out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
 
 
-def destination(own: dict[str, Native], found: Collection, folder: str) -> str:
-    """Where libraries go: ``package/lib`` if the wheel has one, else beside who needs them."""
-    folders = [posixpath.dirname(name) for name in own]
+def destination(own: dict[str, Native], folder: str) -> str:
+    """Where libraries go: ``name.libs`` beside the packages; on Linux ``package/lib`` if the wheel has one."""
+    folders = [posixpath.dirname(name) for name, lib in own.items() if lib.system == "linux"]
     for candidate in ("torch/lib", *sorted(name for name in set(folders) if posixpath.basename(name) == "lib")):
         if candidate in folders:
             return candidate
-    names = {lib.name for lib in found.brought.values()}
-    needing = [posixpath.dirname(name) for name, lib in own.items() if names & set(lib.needed)]
-    project = folder.split("-")[0]
-    if any(lib.system == "windows" for lib in own.values()):
-        # Windows looks beside the module that is loaded, and nowhere else that a wheel could name.
-        return next((name for name in needing if name), project)
-    return f"{project}.libs"
+    return f"{folder.split('-')[0]}.libs"
 
 
-def _planned(report: BundleReport, found: Collection, where: str, rules: Rules) -> BundleReport:
-    import msgspec
+def _files(lib: Found, placing: Placing) -> list[str]:
+    key = fold(lib.name)
+    return [posixpath.join(folder, placing.names[key]) for folder in placing.folders[key]]
 
-    rows = []
-    for lib in found.brought.values():
-        licence = rules.licence_of(lib.name)
-        rows.append(
-            Brought(
-                file=f"{where}/{lib.name}",
-                origin=str(lib.path),
-                bytes=lib.path.stat().st_size,
-                why=lib.why,
-                licence=licence.name if licence else None,
-            )
-        )
+
+def _brought(lib: Found, file: str, size: int, rules: Rules) -> Brought:
+    licence = rules.licence_of(lib.name)
+    return Brought(
+        file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=licence.name if licence else None
+    )  # fmt: skip
+
+
+def _planned(report: BundleReport, found: Collection, placing: Placing, rules: Rules) -> BundleReport:
+    rows = [
+        _brought(lib, file, lib.path.stat().st_size, rules)
+        for lib in found.brought.values()
+        for file in _files(lib, placing)
+    ]
     return msgspec.structs.replace(report, brought=tuple(rows))
 
 

@@ -59,7 +59,7 @@ def bill_of_materials(subject: str, brought: Sequence[tuple[Brought, Path]], rul
     """CycloneDX 1.5, kept in ``.dist-info/sboms`` as PEP 770 asks."""
     components = []
     for item, path in brought:
-        licence = rules.licence_of(Path(item.file).name)
+        licence = rules.licence_of(path.name)
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         components.append(

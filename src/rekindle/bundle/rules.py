@@ -47,6 +47,10 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         rows = [row for row in self.loaded if _matches(name, row.when)]
         return tuple(p for row in rows for p in row.bring), tuple(d for row in rows for d in row.data)
 
+    def asked_by_name(self, name: str) -> bool:
+        """Is the library, or one that it opens, looked for by its name while programs run? It must keep that name."""
+        return any(_matches(name, row.when) or _matches(name, row.bring) for row in self.loaded)
+
     def licence_of(self, name: str) -> Licence | None:
         return next((row for row in self.licence if _matches(name, row.names)), None)
 
@@ -59,5 +63,5 @@ def load_rules() -> Rules:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     # Windows does not tell Cudart64.DLL from cudart64.dll; Linux names are matched as they are.
-    spelt = name.lower() if name.lower().endswith(".dll") else name
+    spelt = name.lower() if name.lower().endswith((".dll", ".drv")) else name
     return any(fnmatch.fnmatchcase(spelt, pattern.lower() if spelt != name else pattern) for pattern in patterns)

@@ -13,7 +13,7 @@ from typing import Any
 from rekindle.formats.view import Malformed, View
 
 MACHINES = {0x8664: "x86_64", 0xAA64: "aarch64", 0x14C: "x86", 0xA641: "arm64ec"}
-EXPORT, IMPORT, EXCEPTION, LOAD_CONFIG, DELAY_IMPORT = 0, 1, 3, 10, 13
+EXPORT, IMPORT, EXCEPTION, CERTIFICATE, DEBUG, LOAD_CONFIG, BOUND_IMPORT, DELAY_IMPORT = 0, 1, 3, 4, 6, 10, 11, 13
 EXECUTE, WRITE = 0x20000000, 0x80000000
 MAX_IMPORTS = 4096
 MAX_EXPORTS = 1 << 18
@@ -185,3 +185,26 @@ class Pe:
             if ordinal < count and name is not None:
                 out.append((self.view.number("<I", at[0] + 4 * ordinal), table.text(name)))  # type: ignore[operator]
         return tuple(out)
+
+    @functools.cached_property
+    def forwards(self) -> tuple[str, ...]:
+        """Libraries that some of the exports are handed on to: ``NAME`` of ``NAME.function``, without ``.dll``. The
+        loader looks for them when such an export is asked for."""
+        found = self.directory(EXPORT)
+        if found is None:
+            return ()
+        start, size = self.directories[EXPORT]
+        count = self.view.number("<I", found[0] + 20)
+        table = self.offset_of(self.view.number("<I", found[0] + 28))
+        if not count or table is None:
+            return ()
+        if count > MAX_EXPORTS:
+            raise Malformed(f"{self.view.what}: its export table cannot be")
+        out: dict[str, None] = {}
+        names = _Names(self.view)
+        for i in range(count):
+            address = self.view.number("<I", table + 4 * i)
+            offset = self.offset_of(address) if start <= address < start + size else None
+            if offset is not None:
+                out[names.text(offset).rpartition(".")[0]] = None
+        return tuple(name for name in out if name)

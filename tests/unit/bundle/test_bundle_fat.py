@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from binaries import make_elf, make_entry, make_fatbin, make_pe
+from binaries import make_elf, make_entry, make_fatbin
 from rekindle.bundle.fat import Order, make_fat
 from rekindle.bundle.notes import without_vendor_packages
 from rekindle.bundle.rpath import new_path, reaches
@@ -166,38 +166,6 @@ def test_cut_short_anywhere_the_result_is_whole_or_absent(
     except _Killed:
         assert not list(out.iterdir())
     assert wheel.read_bytes() == before
-
-
-def test_windows_dlls_go_beside_torch_whatever_their_case(tmp_path: Path) -> None:
-    bin = tmp_path / "bin"
-    bin.mkdir()
-    (bin / "CUDART64_110.dll").write_bytes(make_pe(imports=["KERNEL32.dll"]))
-    (bin / "cudnn64_8.dll").write_bytes(make_pe(imports=["cudart64_110.dll"]))
-    (bin / "cudnn_ops_infer64_8.dll").write_bytes(make_pe(imports=["kernel32.dll"]))
-    (bin / "msvcp140.dll").write_bytes(make_pe(imports=["vcruntime140.dll"]))
-    (bin / "uv.dll").write_bytes(make_pe(imports=["WS2_32.dll"]))
-    files = {
-        "torch/__init__.py": b"",
-        "torch/lib/torch_cuda.dll": make_pe(
-            imports=["cudnn64_8.dll", "c10.dll", "MSVCP140.dll", "uv.dll", "nvcuda.dll"]
-        ),
-        "torch/lib/c10.dll": make_pe(imports=["KERNEL32.dll", "api-ms-win-crt-heap-l1-1-0.dll"]),
-        "torch/_C.cp311-win_amd64.pyd": make_pe(imports=["torch_cuda.dll", "python311.dll"]),
-    }
-    wheel = make_wheel(tmp_path, "torch", "2.0.1", tag="cp311-cp311-win_amd64", files=files)
-    report = make_fat(_order(wheel, tmp_path / "out", bin), Silent())
-    members = _check_record(Path(report.out or ""))
-    assert {m.rsplit("/", 1)[1] for m in members if m.startswith("torch/lib/")} == {
-        "torch_cuda.dll", "c10.dll", "cudnn64_8.dll", "cudart64_110.dll", "cudnn_ops_infer64_8.dll", "MSVCP140.dll",
-        "uv.dll",
-    }  # fmt: skip
-    assert report.system == "windows" and not report.patched
-    assert {left.name.lower() for left in report.left} >= {
-        "nvcuda.dll",
-        "python311.dll",
-        "vcruntime140.dll",
-        "kernel32.dll",
-    }
 
 
 def test_rocm_data_comes_along(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""How DLLs go into a Windows wheel: one folder beside the packages, names that no other wheel uses, and who finds them.
+
+Windows keeps one DLL of a name in a process, whoever asks for it. So a brought DLL gets a hash into its name, made of
+its content and of the names of what it needs, and all that ask for it get new import tables. Left as they are: names
+that programs ask for while they run, names that exports are handed on to, and the DLLs the wheel had already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rekindle.bundle.collect import Collection, Native, fold, read_native
+from rekindle.bundle.rules import Rules
+from rekindle.bundle.startup import with_search
+
+_DIGITS = 16
+_LOST = (
+    "{names}: asked for by name at the first use, by a module outside any package; Windows will not look beside "
+    "that module then. Put the module into a package with an __init__.py"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placing:
+    """Where brought DLLs go. ``names``: folded old name -> name in the wheel. ``folders``: folded old name -> folders
+    it lies in. ``starts``: ``__init__.py`` members with their new content. ``order``: what is loaded in which order."""
+
+    names: Mapping[str, str]
+    folders: Mapping[str, tuple[str, ...]]
+    starts: Mapping[str, bytes] = field(default_factory=dict)
+    order: tuple[str, bytes] | None = None
+    notes: tuple[str, ...] = ()
+
+    def changed(self, native: Native) -> dict[str, str]:
+        """Old -> new for those of its wishes that got another name."""
+        pairs = ((need, self.names.get(fold(need))) for need in native.needed)
+        return {old: new for old, new in pairs if new is not None and fold(new) != fold(old)}
+
+
+def place(
+    own: Mapping[str, Native],
+    found: Collection,
+    rules: Rules,
+    *,
+    home: str,
+    version: str,
+    salt: str,
+    members: Iterable[str],
+    read: Callable[[str], bytes],
+) -> Placing:
+    """``home`` is the folder ``name.libs``; ``salt`` is what else decides on the content (device code taken out);
+    ``read`` gives a member of the wheel."""
+    natives = {key: native for key, lib in found.brought.items() if (native := read_native(lib.path))}
+    order = _in_order(natives)
+    names = _names(found, natives, own, rules, order, salt)
+    opened: dict[str, list[str]] = {}
+    for key, lib in found.brought.items():
+        opened.setdefault(lib.opened_by, []).append(key)
+    asked = {member: _closure(member, own, natives, opened) for member in own}
+    asked = {member: needs for member, needs in asked.items() if needs}
+    inits = {name for name in members if posixpath.basename(name) == "__init__.py"}
+    marker = f".load-order-{posixpath.basename(home).removesuffix('.libs')}-{version}"
+    starts: dict[str, bytes] = {}
+    folders: dict[str, dict[str, None]] = {key: {} for key in found.brought}
+    for member, needs in asked.items():
+        init = _package(member, inits)
+        if init and init not in starts:
+            way = tuple(posixpath.relpath(home, _installed(posixpath.dirname(init))).split("/"))
+            changed = with_search(read(init), way, marker)
+            if changed is not None:
+                starts[init] = changed
+        # Where no package can be told, Windows still looks beside the module that is loaded.
+        folder = home if init in starts else posixpath.dirname(member)
+        for key in needs:
+            folders[key][folder] = None
+    now = {key for native in (*own.values(), *natives.values()) for key in map(fold, native.delayed)}
+    now |= {key for key, lib in found.brought.items() if lib.opened_by}
+    lost = [names[key] for key in order if key in now and set(folders[key]) - {home}]
+    rows = [f"{names[key]}\t{'now' if key in now else ''}\n" for key in order if home in folders[key]]
+    return Placing(
+        names=names,
+        folders={key: tuple(places) or (home,) for key, places in folders.items()},
+        starts=starts,
+        order=(f"{home}/{marker}", "".join(rows).encode()) if starts else None,
+        notes=(_LOST.format(names=", ".join(lost)),) if lost else (),
+    )
+
+
+def _names(
+    found: Collection,
+    natives: Mapping[str, Native],
+    own: Mapping[str, Native],
+    rules: Rules,
+    order: list[str],
+    salt: str,
+) -> dict[str, str]:
+    handed_on = {fold(name) for native in (*own.values(), *natives.values()) for name in native.forwards}
+    names: dict[str, str] = {}
+    for key in order:
+        lib = found.brought[key]
+        if key in handed_on or lib.opened_by or rules.asked_by_name(lib.name) or not lib.name.isascii():
+            names[key] = lib.name
+            continue
+        digest = hashlib.sha256(salt.encode())
+        with lib.path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+        for need in sorted(map(fold, natives[key].needed)):
+            # In a circle the later one's name is not known yet; its content decides on its own name alone.
+            digest.update(names.get(need, need).encode())
+        stem, dot, ending = lib.name.rpartition(".")
+        names[key] = f"{stem}-{digest.hexdigest()[:_DIGITS]}{dot}{ending}"
+    return names
+
+
+def _in_order(natives: Mapping[str, Native]) -> list[str]:
+    """Each behind what it needs; circles are cut where they are met."""
+    out: dict[str, None] = {}
+    begun: set[str] = set()
+    for first in natives:
+        waiting = [(first, False)]
+        while waiting:
+            key, done = waiting.pop()
+            if done:
+                out[key] = None
+            elif key not in begun:
+                begun.add(key)
+                waiting.append((key, True))
+                needs = [fold(need) for need in natives[key].needed]
+                waiting += [(need, False) for need in reversed(needs) if need in natives and need not in begun]
+    return list(out)
+
+
+def _closure(
+    member: str, own: Mapping[str, Native], natives: Mapping[str, Native], opened: Mapping[str, list[str]]
+) -> list[str]:
+    """The brought DLLs that must be found when ``member`` is loaded: through other DLLs of the wheel, too, and those
+    that are opened by name."""
+    inside = {fold(posixpath.basename(name)): native for name, native in own.items()}
+    seen: dict[str, None] = {}
+    waiting = [fold(need) for need in own[member].needed]
+    while waiting:
+        key = waiting.pop()
+        native = natives.get(key) or inside.get(key)
+        if native is not None and key not in seen:
+            seen[key] = None
+            waiting += [*map(fold, native.needed), *opened.get(key, ())]
+    return [key for key in seen if key in natives]
+
+
+def _installed(path: str) -> str:
+    """Where a folder of the wheel lies once it is installed: ``name.data/platlib`` is no part of the way."""
+    first, _, rest = path.partition("/")
+    kind, _, inner = rest.partition("/")
+    return inner if first.endswith(".data") and kind in ("platlib", "purelib") else path
+
+
+def _package(member: str, inits: set[str]) -> str | None:
+    """The outermost package a module lies in: its ``__init__.py`` runs before the module is loaded."""
+    folders = posixpath.dirname(member).split("/")
+    outer = (f"{'/'.join(folders[:depth])}/__init__.py" for depth in range(1, len(folders) + 1))
+    return next((name for name in outer if name in inits), None)

@@ -1,0 +1,227 @@
+"""Other names for the libraries a PE image asks for: the strings go into a new section, the tables point there.
+
+Nothing that has an address moves. The new section lies behind the last one; what follows the image in the file
+(symbols, an installer's data) stays behind it. A signature would no longer be true and is taken out, and so are bound
+imports and the wish to look for libraries in Windows' own folder only. Layout: Microsoft's "PE Format".
+"""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from rekindle.formats.pe import BOUND_IMPORT, CERTIFICATE, DEBUG, DELAY_IMPORT, IMPORT, LOAD_CONFIG, MAX_SECTIONS, Pe
+from rekindle.formats.view import Malformed
+
+SECTION = b".rknames"
+_READABLE_DATA = 0x40000040
+_HEADER = 40
+_DEPENDENT_LOAD_FLAGS = 0x4E
+_CHUNK = 1 << 20
+
+
+def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Change the image in place: ``names`` says old -> new, whatever the case of the old. Returns what was changed."""
+    wanted = {old.lower(): new for old, new in names.items()}
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        pe = Pe(data, path.name)
+        used = [name for name in dict.fromkeys((*pe.needed, *pe.delayed)) if name.lower() in wanted]
+        if not used:
+            return ()
+        layout = _Layout(pe)
+        blob, at = b"", {}
+        for old in used:
+            at[old.lower()] = layout.address + len(blob)
+            blob += wanted[old.lower()].encode("ascii") + b"\0"
+        edits = layout.edits(blob) | _table_edits(pe, at)
+        beside = path.with_name(path.name + ".renamed")
+        with beside.open("w+b") as out:
+            layout.copy(file, out, blob)
+            for offset, piece in edits.items():
+                out.seek(layout.moved(offset))
+                out.write(piece)
+            total = checksum(out, layout.checksum_at)
+            out.seek(layout.checksum_at)
+            out.write(struct.pack("<I", total))
+    shutil.copymode(path, beside)
+    beside.replace(path)
+    return tuple(used)
+
+
+def checksum(file: IO[bytes], at: int) -> int:
+    """The image's sum over its 16-bit words, carries added back, without the field itself, plus its length. Read as one
+    long number the words have the same remainder by 65535, which is quick to get."""
+    file.seek(0)
+    total, size = 0, 0
+    while chunk := file.read(_CHUNK):
+        if size <= at < size + len(chunk):
+            piece = bytearray(chunk)
+            piece[at - size : at - size + 4] = bytes(4)
+            chunk = bytes(piece)
+        size += len(chunk)
+        total += int.from_bytes(chunk, "little") % 0xFFFF or (0xFFFF if any(chunk) else 0)
+    folded = total % 0xFFFF or (0xFFFF if total else 0)
+    return folded + size
+
+
+class _Layout:
+    """Where things lie in the old file and where they will lie in the new one. ``moved`` tells a file offset's new
+    place: behind the headers if those had to grow, and behind the new section for what follows the image."""
+
+    def __init__(self, pe: Pe) -> None:
+        view = pe.view
+        self.pe = pe
+        self.start = view.number("<I", 0x3C)
+        header = self.start + 24
+        self.optional = header
+        count, size = view.number("<H", self.start + 6), view.number("<H", self.start + 20)
+        self.table_end = header + size + _HEADER * count
+        self.section_alignment, self.file_alignment = view.unpack("<II", header + 32)
+        self.headers = view.number("<I", header + 60)
+        self.checksum_at = header + 64
+        self._check(count)
+        filled = [s for s in pe.sections if s.size and s.offset]
+        self.first = min((s.offset for s in filled), default=view.size)
+        self.end = min(max((s.offset + s.size for s in filled), default=self.headers), view.size)
+        # Windows wants sections without holes between them.
+        last = max(s.address + (s.virtual_size or s.size) for s in pe.sections)
+        self.address = _up(last, self.section_alignment)
+        self.grown = 0 if self._room() else self.file_alignment
+        if self.headers + self.grown > min(s.address for s in pe.sections):
+            raise Malformed(f"{view.what}: its headers have no room for one section more")
+        self.section_at = _up(self.end + self.grown, self.file_alignment)
+        self.kept = self._without_signature()
+
+    def _check(self, count: int) -> None:
+        what = self.pe.view.what
+        for value in (self.section_alignment, self.file_alignment):
+            if not 1 <= value <= 1 << 20 or value & (value - 1):
+                raise Malformed(f"{what}: its sections are aligned to {value}, which Windows does not load")
+        if not count or count >= MAX_SECTIONS:
+            raise Malformed(f"{what} has {count} sections; one more does not fit")
+
+    def _room(self) -> bool:
+        """Is there a place for one more section header? Bound imports often lie there, and go anyway."""
+        bound = self.pe.directories[BOUND_IMPORT] if len(self.pe.directories) > BOUND_IMPORT else (0, 0)
+        limit = min(self.headers, self.first)
+        spare = self.pe.view.take(self.table_end, max(0, min(_HEADER, limit - self.table_end)))
+        if any(value and not bound[0] <= self.table_end + i < bound[0] + bound[1] for i, value in enumerate(spare)):
+            raise Malformed(f"{self.pe.view.what} keeps something of its own behind its section table")
+        return len(spare) == _HEADER
+
+    def _without_signature(self) -> int:
+        """Where the file ends without its signature, if that is its last part (it is where Windows puts it)."""
+        size = self.pe.view.size
+        if len(self.pe.directories) <= CERTIFICATE:
+            return size
+        offset, length = self.pe.directories[CERTIFICATE]
+        return offset if offset >= self.end and offset and offset + length >= size - 8 else size
+
+    def raw_size(self, blob: bytes) -> int:
+        return _up(len(blob), self.file_alignment)
+
+    def moved(self, offset: int) -> int:
+        return offset if offset < self.first else offset + self.grown
+
+    def behind(self, offset: int, blob: bytes) -> int:
+        """The new place of something in the file that is no section: it may follow the image."""
+        if offset < self.end:
+            return self.moved(offset)
+        return offset - self.end + self.section_at + self.raw_size(blob)
+
+    def edits(self, blob: bytes) -> dict[int, bytes]:
+        """Old file offset -> new bytes, for the headers."""
+        pe, view = self.pe, self.pe.view
+        count = len(pe.sections)
+        directories = self.optional + 112
+        image = _up(self.address + len(blob), self.section_alignment)
+        initialised = view.number("<I", self.optional + 8)
+        out = {
+            self.start + 6: struct.pack("<H", count + 1),
+            self.optional + 8: struct.pack("<I", initialised + self.raw_size(blob)),
+            self.optional + 56: struct.pack("<II", image, self.headers + self.grown),
+        }
+        symbols = view.number("<I", self.start + 12)
+        if symbols:
+            out[self.start + 12] = struct.pack("<I", self.behind(symbols, blob))
+        for index in (CERTIFICATE, BOUND_IMPORT):
+            if len(pe.directories) > index:
+                out[directories + 8 * index] = bytes(8)
+        for number in range(count):
+            row = self.table_end - _HEADER * (count - number)
+            for field in (20, 24, 28):  # bytes, relocations, line numbers
+                place = view.number("<I", row + field)
+                if place and self.grown:
+                    out[row + field] = struct.pack("<I", self.moved(place))
+        out |= self._debug(blob)
+        # Written last: headers that grew have its place only in the new file, where nothing else lies.
+        head = struct.pack(
+            "<8sIIIIIIHHI", SECTION, len(blob), self.address, self.raw_size(blob), self.section_at, 0, 0, 0, 0,
+            _READABLE_DATA,
+        )  # fmt: skip
+        self.head = head
+        return out
+
+    def _debug(self, blob: bytes) -> dict[int, bytes]:
+        found = self.pe.directory(DEBUG)
+        out = {}
+        for row in range(min(found[1] // 28, 64) if found else 0):
+            assert found is not None
+            at = found[0] + 28 * row + 24
+            place = self.pe.view.number("<I", at)
+            if place:
+                out[at] = struct.pack("<I", self.behind(place, blob))
+        return out
+
+    def copy(self, file: IO[bytes], out: IO[bytes], blob: bytes) -> None:
+        """The file with room for the new section: headers, image, new section, what follows."""
+        _pour(file, out, 0, min(self.first, self.end))
+        out.write(bytes(self.grown))
+        _pour(file, out, min(self.first, self.end), self.end)
+        out.write(bytes(self.section_at - out.tell()))
+        out.write(blob.ljust(self.raw_size(blob), b"\0"))
+        _pour(file, out, self.end, self.kept)
+        out.seek(self.table_end)
+        out.write(self.head)
+
+
+def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
+    out: dict[int, bytes] = {}
+    for index, step, names in ((IMPORT, 20, pe.needed), (DELAY_IMPORT, 32, pe.delayed)):
+        found = pe.directory(index)
+        for number, name in enumerate(names):
+            assert found is not None
+            row = found[0] + step * number
+            address = at.get(name.lower())
+            if index == IMPORT:
+                out[row + 4] = bytes(8)  # no time stamp, no chain: nothing is bound any more
+            if address is None:
+                continue
+            if index == DELAY_IMPORT and not pe.view.number("<I", row) & 1:
+                address += pe.image_base
+                if address >> 32:
+                    raise Malformed(f"{pe.view.what}: its delayed imports are of a kind no 64-bit image can have")
+            out[row + (12 if index == IMPORT else 4)] = struct.pack("<I", address)
+    config = pe.directory(LOAD_CONFIG)
+    if config and pe.view.number("<I", config[0]) > _DEPENDENT_LOAD_FLAGS + 2:
+        # Set, it would send the loader to System32 only, where nothing of ours lies.
+        out[config[0] + _DEPENDENT_LOAD_FLAGS] = bytes(2)
+    return out
+
+
+def _pour(file: IO[bytes], out: IO[bytes], start: int, end: int) -> None:
+    file.seek(start)
+    while start < end:
+        chunk = file.read(min(_CHUNK, end - start))
+        if not chunk:
+            return
+        out.write(chunk)
+        start += len(chunk)
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step

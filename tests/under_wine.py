@@ -1,0 +1,51 @@
+"""The Windows Python that ``.ci/prepare/windows.sh`` unpacks, run by wine: marks, environment, one way to start it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import needs
+
+ROOT = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci"
+PYTHON = CACHE / "windows" / "python" / "python.exe"
+MARKS = [
+    pytest.mark.integration,
+    needs.tool("wine"),
+    pytest.mark.skipif(
+        platform.machine() != "x86_64",
+        reason="wine runs x64 programs on x86_64 only; elsewhere it needs box64 and an amd64 root (docs/windows.md)",
+    ),
+    pytest.mark.skipif(not PYTHON.exists(), reason="no Windows Python (.ci/prepare/windows.sh)"),
+]
+
+
+def windows(path: Path) -> str:
+    return "Z:" + str(path).replace("/", "\\")
+
+
+def run_python(*arguments: str, limit: int, **more: str) -> tuple[int, str]:
+    """Exit code and everything it said. The source tree and our dependencies are on its path."""
+    env = {
+        **{name: os.environ[name] for name in ("HOME", "PATH", "REKINDLE_LONG") if name in os.environ},
+        "WINEPREFIX": str(CACHE / "wine"), "WINEDEBUG": "-all", "WINEDLLOVERRIDES": "mscoree,mshtml=",
+        "PYTHONPATH": ";".join(map(windows, (ROOT / "src", CACHE / "windows" / "packages", ROOT / "tests"))),
+        "PYTHONPYCACHEPREFIX": windows(CACHE / "windows" / "compiled"), "PYTHONUTF8": "0",
+        # Without it wine cannot name a file with an umlaut.
+        "LC_ALL": "C.UTF-8",
+        **more,
+    }  # fmt: skip
+    # Wine's services outlive the program and would keep a pipe open, so they are started before; and Python does not
+    # start on a plain file as its output there.
+    subprocess.run(["wine", "cmd", "/c", "exit 0"], env=env, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.DEVNULL, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        ["wine", str(PYTHON), *arguments],
+        cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit,
+    )  # fmt: skip
+    return done.returncode, done.stdout.decode("utf-8", "replace")

@@ -1,0 +1,199 @@
+"""Windows wheels made fat: where DLLs go, which names they get, who tells Windows where to look."""
+
+from __future__ import annotations
+
+import re
+import struct
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from binaries import make_pe
+from rekindle.bundle.fat import Order, make_fat
+from rekindle.bundle.rules import load_rules
+from rekindle.bundle.startup import MARK
+from rekindle.formats.pe import DELAY_IMPORT, Pe
+from rekindle.model.arch import Sm
+from rekindle.model.bundle import BundleReport
+from rekindle.model.progress import Silent
+from tiny_wheels import make_wheel
+
+EXT = "cp311-win_amd64.pyd"
+
+
+def _bundle(folder: Path, files: Mapping[str, bytes], dlls: Mapping[str, bytes], **more: object) -> BundleReport:
+    bin = folder / "bin"
+    bin.mkdir(exist_ok=True)
+    for name, data in dlls.items():
+        (bin / name).write_bytes(data)
+    wheel = make_wheel(folder, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=dict(files))
+    order = Order(
+        wheel=wheel, out=folder / "out", places=(bin,), rules=load_rules(), set_path=_no_patchelf,
+        **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+    return make_fat(order, Silent())
+
+
+def _no_patchelf(library: Path, path: str) -> None:
+    raise AssertionError("patchelf is for Linux")
+
+
+def _read(report: BundleReport) -> dict[str, bytes]:
+    with zipfile.ZipFile(report.out or "") as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def _one(files: Mapping[str, bytes], pattern: str) -> str:
+    found = [name for name in files if re.fullmatch(pattern, name)]
+    assert len(found) == 1, (pattern, sorted(files))
+    return found[0]
+
+
+def test_a_dll_gets_a_name_of_its_own_and_all_who_ask_for_it_know(tmp_path: Path) -> None:
+    files = _read(
+        report := _bundle(
+            tmp_path,
+            {"pkg/__init__.py": b"x = 1\n", f"pkg/sub/ext.{EXT}": make_pe(imports=["One.dll", "python311.dll"])},
+            {"one.dll": make_pe(imports=["TWO.dll"]), "two.dll": make_pe(imports=["KERNEL32.dll", "one.dll"])},
+        )
+    )
+    one, two = _one(files, r"pkg\.libs/One-[0-9a-f]{16}\.dll"), _one(files, r"pkg\.libs/TWO-[0-9a-f]{16}\.dll")
+    names = one.split("/")[1], two.split("/")[1]
+    assert Pe(files[f"pkg/sub/ext.{EXT}"]).needed == (names[0], "python311.dll")
+    assert Pe(files[one]).needed == (names[1],)
+    assert Pe(files[two]).needed == ("KERNEL32.dll", names[0]), "a circle"
+    assert set(report.patched) == {"pkg/__init__.py", f"pkg/sub/ext.{EXT}"}
+    order = files["pkg.libs/.load-order-pkg-1.0"].decode().splitlines()
+    assert [row.split("\t")[0] for row in order] == [names[1], names[0]], "what others need comes first"
+    assert {left.name for left in report.left} == {"python311.dll", "KERNEL32.dll"}
+
+
+def test_another_content_is_another_name(tmp_path: Path) -> None:
+    """Of the DLL, of what it needs, or by device code taken out: two wheels in one process must not share it."""
+
+    def name(folder: str, two: bytes, **more: object) -> str:
+        (tmp_path / folder).mkdir()
+        dlls = {"one.dll": make_pe(imports=["two.dll"]), "two.dll": make_pe({".data": two})}
+        ext = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": make_pe(imports=["one.dll"])}
+        return _one(_read(_bundle(tmp_path / folder, ext, dlls, **more)), r"pkg\.libs/one-.*")
+
+    first = name("a", b"x")
+    assert first == name("b", b"x"), "the same again"
+    assert first != name("c", b"y"), "what it needs changed"
+    assert first != name("d", b"x", archs=(Sm(8, 6),)), "device code was taken out"
+
+
+def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
+    files = _read(
+        _bundle(
+            tmp_path,
+            {
+                "pkg/__init__.py": b"",
+                "pkg/lib/torch_cuda.dll": make_pe(
+                    imports=["cudnn64_8.dll", "c10.dll", "MSVCP140.dll", "uv.dll", "nvcuda.dll", "WINSPOOL.DRV"]
+                ),
+                "pkg/lib/c10.dll": make_pe(imports=["KERNEL32.dll", "api-ms-win-crt-heap-l1-1-0.dll"]),
+                f"pkg/_C.{EXT}": make_pe(imports=["torch_cuda.dll", "python311.dll"]),
+            },
+            {
+                "CUDART64_110.dll": make_pe(imports=["KERNEL32.dll"]),
+                "cudnn64_8.dll": make_pe(imports=["cudart64_110.dll"]),
+                "cudnn_ops_infer64_8.dll": make_pe(imports=["kernel32.dll"]),
+                "msvcp140.dll": make_pe(imports=["vcruntime140.dll"]),
+                "uv.dll": make_pe(imports=["WS2_32.dll"]),
+            },
+        )
+    )
+    brought = {name.split("/")[1] for name in files if name.startswith("pkg.libs/")}
+    hashed = {re.sub(r"-[0-9a-f]{16}", "-#", name) for name in brought}
+    assert hashed == {
+        "cudnn64_8.dll", "cudnn_ops_infer64_8.dll", "cudart64_110-#.dll", "MSVCP140-#.dll", "uv-#.dll",
+        ".load-order-pkg-1.0",
+    }  # fmt: skip
+    assert "c10.dll" in Pe(files["pkg/lib/torch_cuda.dll"]).needed, "the wheel's own DLLs are left as they are"
+    order = files["pkg.libs/.load-order-pkg-1.0"].decode()
+    assert "cudnn_ops_infer64_8.dll\tnow\n" in order, "opened by name: that search does not know the folder"
+    assert "cudnn64_8.dll\t\n" in order
+
+
+def test_exports_that_are_handed_on_keep_their_goal(tmp_path: Path) -> None:
+    files = _read(
+        _bundle(
+            tmp_path,
+            {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": make_pe(imports=["front.dll"])},
+            {"front.dll": _forwarding("back.work"), "back.dll": make_pe(imports=["KERNEL32.dll"])},
+        )
+    )
+    assert "pkg.libs/back.dll" in files
+    assert Pe(files[_one(files, r"pkg\.libs/front-.*")]).forwards == ("back",)
+
+
+def _forwarding(target: str) -> bytes:
+    """A DLL whose only export is ``work``, handed on to ``target``."""
+    at = 0x2000  # the second section: make_pe numbers them
+    text = target.encode() + b"\0work\0"
+    head = b"\0" * 12 + b"".join(value.to_bytes(4, "little") for value in (0, 1, 1, 1, at + 40, at + 44, at + 48))
+    tables = (at + 50).to_bytes(4, "little") + (at + 50 + len(target) + 1).to_bytes(4, "little") + b"\0\0"
+    edata = head + tables + text
+    return make_pe({".edata": edata}, imports=["KERNEL32.dll"], more={0: (at, len(edata))})
+
+
+@pytest.mark.parametrize(
+    ("files", "folders"),
+    [
+        ({f"ext.{EXT}": b""}, {""}),
+        ({f"space/ext.{EXT}": b""}, {"space"}),
+        ({f"space/pkg/ext.{EXT}": b"", "space/pkg/__init__.py": b""}, {"pkg.libs"}),
+        ({f"pkg/ext.{EXT}": b"", "pkg/__init__.py": b"def ("}, {"pkg"}),
+        ({f"pkg/ext.{EXT}": b"", "pkg/__init__.py": b"", f"other.{EXT}": b""}, {"pkg.libs", ""}),
+        ({f"pkg-1.0.data/platlib/pkg/ext.{EXT}": b"", "pkg-1.0.data/platlib/pkg/__init__.py": b""}, {"pkg.libs"}),
+    ],
+)  # fmt: skip
+def test_where_no_package_can_be_told_dlls_lie_beside_the_module(
+    tmp_path: Path, files: dict[str, bytes], folders: set[str]
+) -> None:
+    ext = make_pe(imports=["one.dll"])
+    made = {name: ext if name.endswith(".pyd") else data for name, data in files.items()}
+    inside = _read(_bundle(tmp_path, made, {"one.dll": make_pe(imports=["KERNEL32.dll"])}))
+    dlls = {name for name in inside if name.endswith(".dll")}
+    assert {name.rpartition("/")[0] for name in dlls} == folders
+    starts = [name for name in inside if name.endswith("__init__.py") and MARK.encode() in inside[name]]
+    assert len(starts) == ("pkg.libs" in folders)
+    for name in starts:
+        way = "os.pardir, 'pkg.libs'" if "space" not in name else "os.pardir, os.pardir, 'pkg.libs'"
+        assert f"(__file__), {way})" in inside[name].decode()
+
+
+def test_a_dry_run_names_the_same_files(tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": make_pe(imports=["one.dll"])}
+    dlls = {"one.dll": make_pe(imports=["KERNEL32.dll"])}
+    planned = _bundle(tmp_path, files, dlls, dry_run=True)
+    assert planned.out is None
+    assert [b.file for b in planned.brought] == [b.file for b in _bundle(tmp_path, files, dlls).brought]
+
+
+def test_a_wheel_that_needs_nothing_is_not_touched(tmp_path: Path) -> None:
+    files = {"pkg/__init__.py": b"x = 1\n", f"pkg/ext.{EXT}": make_pe(imports=["KERNEL32.dll"])}
+    report = _bundle(tmp_path, files, {})
+    inside = _read(report)
+    assert not report.patched and all(inside[name] == data for name, data in files.items())
+    assert not [name for name in inside if ".libs" in name]
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_what_is_loaded_at_first_use_is_loaded_early_or_told(tmp_path: Path, package: bool) -> None:
+    """That search knows neither the folder nor the module's own."""
+    table = struct.pack("<8I", 1, 0x2000 + 64, 0, 0, 0, 0, 0, 0) + bytes(32) + b"late.dll\0"
+    ext = make_pe({".didat": table}, imports=["KERNEL32.dll"], more={DELAY_IMPORT: (0x2000, 64)})
+    files = {"pkg/__init__.py": b"", f"pkg/ext.{EXT}": ext} if package else {f"ext.{EXT}": ext}
+    report = _bundle(tmp_path, files, {"late.dll": make_pe(imports=["KERNEL32.dll"])})
+    inside = _read(report)
+    name = _one(inside, r".*late-[0-9a-f]{16}\.dll").rpartition("/")[2]
+    assert Pe(inside[f"pkg/ext.{EXT}" if package else f"ext.{EXT}"]).delayed == (name,)
+    if package:
+        assert inside["pkg.libs/.load-order-pkg-1.0"] == f"{name}\tnow\n".encode() and not report.notes
+    else:
+        assert len(report.notes) == 1 and name in report.notes[0]
