@@ -10,15 +10,20 @@ import re
 import subprocess
 import sys
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import needs
 from rekindle import api
+from rekindle.bundle.trim import trim
+from rekindle.formats.fatbin import SECTIONS, read_containers
 from rekindle.formats.pe import Pe
+from rekindle.inspect.libraries import open_binary
+from rekindle.model.arch import Sm
 from tiny_wheels import make_wheel
-from under_wine import MARKS, PYTHON, run_python, windows
+from under_wine import CACHE, MARKS, PYTHON, run_python, windows
 
 pytestmark = [*MARKS, needs.tool("x86_64-w64-mingw32-gcc", "lld-link-15")]
 BIN = Path(sys.executable).parent
@@ -181,3 +186,42 @@ def test_what_stays_outside_is_on_delvewheels_list_of_windows_own() -> None:
     ours = next(row.names for row in load_rules().leave if row.system == "windows" and row.why == "part of Windows")
     plain = {name for name in ours if "*" not in name}
     assert len(plain) > 150 and plain <= known
+
+
+CUDA = CACHE / "cuda" / "nvidia" / "cu13"
+
+
+@pytest.mark.skipif(not (CUDA / "bin" / "cuobjdump").exists(), reason="needs bash .ci/prepare/inspect.sh")
+def test_device_code_goes_out_of_a_dll_as_out_of_a_linux_library(tmp_path: Path) -> None:
+    """The device code of a library NVIDIA publishes for Linux, put into a DLL: both lose the same, byte for byte, and
+    NVIDIA's tool lists what is left (it reads no DLLs, so it gets the containers one by one)."""
+    linux = tmp_path / "libnvjpeg.so"
+    linux.write_bytes((CUDA / "lib" / "libnvjpeg.so.13").read_bytes())
+    section = tmp_path / "code.bin"
+    section.write_bytes(b"".join(_containers(linux)))
+    (tmp_path / "code.s").write_text('.section .nv_fatb,"dr"\n.balign 8\n.incbin "code.bin"\n')
+    _gcc("-shared", "-nostdlib", "-Wl,--entry,0", "-o", "code.dll", "code.s", cwd=tmp_path)
+    files = {"pkg/__init__.py": b"", "pkg/code.dll": (tmp_path / "code.dll").read_bytes()}
+    wheel = make_wheel(tmp_path, "pkg", "1.0", tag="cp311-cp311-win_amd64", files=files)
+    report = api.bundle(wheel, out=tmp_path / "out", archs=["8.6"])
+    trimmed = _unpack(str(report.out), tmp_path / "read") / "pkg" / "code.dll"
+    assert trim(linux, [Sm(8, 6)]).dropped == report.trimmed[0].archs
+    left = _containers(trimmed)
+    assert left == _containers(linux) and len(left) > 5
+    [library] = api.inspect(str(trimmed), cpu=False).gpu.libraries
+    listed: list[str] = []
+    for number, container in enumerate(left):
+        file = tmp_path / f"{number}.fatbin"
+        file.write_bytes(container)
+        said = subprocess.run([CUDA / "bin" / "cuobjdump", "-all", "-lelf", file], capture_output=True, text=True)
+        listed += re.findall(r"\.(sm_\d+[af]?)\.cubin$", said.stdout, re.MULTILINE)
+    assert {use.arch: use.entries for use in library.uses} == dict(Counter(listed))
+    assert set(listed) <= {"sm_80", "sm_86"} and report.bytes_after and report.bytes_after < report.bytes_before / 2
+
+
+def _containers(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    binary = open_binary(data, path.name)
+    assert binary is not None
+    spans = (binary.content(s) for s in binary.sections if s.name in SECTIONS)  # type: ignore[arg-type]
+    return [data[c.offset : c.offset + c.size] for span in spans for c in read_containers(data, *span)]
