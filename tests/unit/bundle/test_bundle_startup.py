@@ -77,7 +77,7 @@ def test_windows_is_told_where_to_look_or_the_dlls_are_loaded(
     folders: list[str] = []
     loader = _Loader()
     monkeypatch.setattr("os.add_dll_directory", folders.append, raising=False)
-    monkeypatch.setitem(sys.modules, "ctypes", types.SimpleNamespace(WinDLL=loader))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ctypes", types.SimpleNamespace(WinDLL=loader))
     monkeypatch.setattr(sys, "version_info", version)
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     made = with_search(b"x = 1\n", WAY, "order")
