@@ -1,6 +1,6 @@
 """Prove that a torch works, also on an emulated older CPU.
 
-Without --wheel the torch installed in --python is tried (default: the python3 on PATH). With --wheel the wheel
+Without --wheel the torch installed in --python is tried (default: the Python on PATH). With --wheel the wheel
 is installed into a fresh environment that is thrown away afterwards. A wheel that was not built here runs in a
 sandbox without network and home (bubblewrap, on Linux); where there is none, that is said.
 """
@@ -14,7 +14,7 @@ from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
 
 EXAMPLES = """examples:
-  rekindle verify                                   the torch of the python3 on PATH, in seconds
+  rekindle verify                                   the torch of the Python on PATH, in seconds
   rekindle verify --level full                      every check, in minutes
   rekindle verify --wheel torch-2.6.0-cp311-….whl   a wheel, in a fresh environment
   rekindle verify --wheel FILE --cpu ivybridge      the same on an emulated Xeon E5 v2

@@ -19,6 +19,11 @@ class ImageRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: str | None = None
 
 
+class Digest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sha256: str
+    source: str
+
+
 class Runner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a hosted runner of GitHub has; ``remove`` are folders of its own that a build may throw away."""
 
@@ -39,6 +44,7 @@ class ImageTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu: dict[str, ImageRow]
     python: dict[str, ImageRow]
     runner: dict[str, Runner]
+    digest: dict[str, Digest]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,12 @@ class Images:
 def load_images() -> ImageTable:
     raw = resources.files("rekindle.export").joinpath("images.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(raw), ImageTable)
+
+
+def pinned(image: str) -> str:
+    """The image by tag and digest where that is known: the same bytes, whatever becomes of the tag."""
+    row = load_images().digest.get(image)
+    return f"{image}@sha256:{row.sha256}" if row else image
 
 
 def choose_images(plan: Plan, given: str | None) -> Images:

@@ -13,7 +13,7 @@ from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.export import quoting
 from rekindle.export.environments import devcontainer, pixi
-from rekindle.export.images import choose_images
+from rekindle.export.images import choose_images, pinned
 from rekindle.export.quoting import Quoted, plain_word
 from rekindle.export.recipe import Recipe
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
@@ -34,6 +34,7 @@ SYSTEMS = {
     "bat": "windows", "ps1": "windows", "sh": "linux", "dockerfile": "linux", "slurm": "linux", "devcontainer": "linux",
 }  # fmt: skip
 _SLURM_CORES = 8
+_UV_IMAGE = "ghcr.io/astral-sh/uv:0.8.6"
 _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "libopenblas-dev", "python3-venv")
 
 
@@ -55,6 +56,7 @@ def render(
     shared: dict[str, Any] = {
         "r": recipe,
         "version": Quoted(__version__),
+        "uv_image": Quoted(pinned(_UV_IMAGE)),
         "name": plain_word(NAMES[kind].format(recipe.folder)),
         "compiler": cxx_command(compiler),
         "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
@@ -194,6 +196,7 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         plain=plain_word,
+        pinned=pinned,
         sh=quoting.sh_word,
         sh_words=quoting.sh_words,
         bat_words=quoting.batch_words,

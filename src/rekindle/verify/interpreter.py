@@ -52,6 +52,18 @@ def read_answer(path: str, done: Completed) -> Interpreter:
         raise BadInput(f"{path} is not a Python that starts: {words}", remedy="give one with --python EXE") from error
 
 
+def default_python(host: Host) -> str:
+    """The Python people mean where they name none: the one on PATH; on Windows, where ``python3`` is often only a door
+    to the shop and the installer leaves PATH alone, else the one that runs us."""
+    names = ("python",) if host.system == "windows" else ("python3", "python")
+    found = [path for path in map(host.which, names) if path and "WindowsApps" not in path]
+    if host.system == "windows":
+        found.append(sys.executable)
+    if not found:
+        raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
+    return found[0]
+
+
 def find_interpreter(host: Host, versions: set[tuple[int, int]]) -> Interpreter:
     """A Python of one of these versions (any, where there are none) on this machine."""
     if not versions or sys.version_info[:2] in versions:

@@ -25,7 +25,7 @@ from rekindle.verify.disk_errors import disk_errors
 from rekindle.verify.emulated_python import find_emulated_python
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
-from rekindle.verify.interpreter import find_interpreter, probe_interpreter
+from rekindle.verify.interpreter import default_python, find_interpreter, probe_interpreter
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
@@ -100,9 +100,7 @@ def prove_installed(
 ) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _known(package)
-    path = python or host.which("python3") or host.which("python")
-    if path is None:
-        raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
+    path = python or default_python(host)
     if "/" in path or "\\" in path:
         path = str(Path(path).absolute())  # the checks run in a folder of their own
     interpreter = probe_interpreter(host, path)

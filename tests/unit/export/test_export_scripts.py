@@ -14,7 +14,7 @@ import export_plans as plans
 from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.export.images import choose_images, load_images
+from rekindle.export.images import choose_images, load_images, pinned
 from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import FORMATS, encode, render
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
@@ -138,6 +138,24 @@ def test_images_have_patch_levels_and_sources() -> None:
     with pytest.raises(BadInput, match=r"11\.5"):
         choose_images(unknown, None)
     assert choose_images(unknown, "my/image:1").build == "my/image:1"
+
+
+def test_bases_are_pinned_where_their_digest_is_known() -> None:
+    table = load_images()
+    images = {
+        image for rows in (table.cuda, table.rocm, table.cpu) for row in rows.values() for image in (row.build, row.run)
+    }
+    for name, row in table.digest.items():
+        assert name in images or name.startswith("ghcr.io/astral-sh/uv:"), f"{name} is used nowhere"
+        assert re.fullmatch(r"[0-9a-f]{64}", row.sha256) and row.source
+    assert len({row.sha256 for row in table.digest.values()}) == len(table.digest)
+    text = render(make_recipe(plans.ALL["ivybridge"], {}), "dockerfile")
+    assert f"cudnn-devel-ubuntu22.04@sha256:{table.digest['nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04'].sha256}" in text
+    froms = [line.split()[1] for line in text.splitlines() if line.startswith("FROM ")]
+    assert all("@sha256:" in name or name.startswith(("${", "scratch")) for name in froms) and not any(
+        '"' in f for f in froms
+    )
+    assert pinned("my/image:1") == "my/image:1"
 
 
 def test_compilers_in_the_words_of_each_system() -> None:

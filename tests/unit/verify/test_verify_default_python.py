@@ -1,0 +1,43 @@
+"""Which Python is tried where none is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from bare_host import BareHost
+from rekindle.errors import BadInput
+from rekindle.verify.interpreter import default_python
+
+
+class _Host(BareHost):
+    def __init__(self, system: str, found: Mapping[str, str]) -> None:
+        super().__init__(system)
+        self.found = found
+
+    def which(self, name: str) -> str | None:
+        return self.found.get(name)
+
+
+SHOP = r"C:\Users\ada\AppData\Local\Microsoft\WindowsApps\python.exe"
+
+
+@pytest.mark.parametrize(
+    ("system", "found", "chosen"),
+    [
+        ("linux", {"python3": "/usr/bin/python3", "python": "/usr/bin/python"}, "/usr/bin/python3"),
+        ("linux", {"python": "/usr/bin/python"}, "/usr/bin/python"),
+        ("windows", {"python": r"C:\Python312\python.exe", "python3": SHOP}, r"C:\Python312\python.exe"),
+        ("windows", {"python3": SHOP, "python": SHOP}, sys.executable),
+        ("windows", {}, sys.executable),
+    ],
+)
+def test_the_python_people_mean(system: str, found: dict[str, str], chosen: str) -> None:
+    assert default_python(_Host(system, found)) == chosen
+
+
+def test_linux_without_one_says_so() -> None:
+    with pytest.raises(BadInput, match="no python3 on PATH"):
+        default_python(_Host("linux", {}))
