@@ -144,8 +144,11 @@ def index_check(
     )
 
 
-def index_sync(root: str, target: str, *, progress: Progress | None = None) -> Synced:
-    """Copy the built wheelhouse to the directory ``target``: wheels before pages, each file whole, resumable.
+def index_sync(root: str, target: str, *, endpoint: str | None = None, progress: Progress | None = None) -> Synced:
+    """Copy the built wheelhouse to ``target``: wheels before pages, each file whole, resumable.
+
+    ``target`` is a directory, or ``s3://BUCKET/PREFIX`` in any S3-like store (``endpoint`` says which; keys come from
+    the environment).
 
     >>> _ = index_add(str(folder / "ours"), [str(wheel)])
     >>> _ = index_build(str(folder / "ours"))
@@ -159,7 +162,16 @@ def index_sync(root: str, target: str, *, progress: Progress | None = None) -> S
     house = Wheelhouse(Path(root))
     if not house.exists():
         raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
-    return sync_house(house, Path(target), progress or Silent())
+    if not target.startswith("s3:"):
+        return sync_house(house, Path(target), progress or Silent())
+    from rekindle.host.object_store import ObjectStore, read_credentials, read_place
+    from rekindle.index.sync import send_house
+    from rekindle.index.sync_objects import StoreTarget, memory_path
+
+    place = read_place(target, endpoint)
+    store = ObjectStore(place, read_credentials())
+    memory = memory_path(house.site, str(place), place.endpoint)
+    return send_house(house, StoreTarget(store, memory), str(place), progress or Silent())
 
 
 def index_yank(root: str, file: str, reason: str | None) -> Yanked:

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   rekindle index serve --root ~/wheelhouse --port 8080
   pip install --index-url http://127.0.0.1:8080/simple/ torch
   rekindle index sync /srv/www/wheelhouse --root ~/wheelhouse    (plain files, wheels before the pages that name them)
+  rekindle index sync s3://BUCKET/torch --root ~/wheelhouse --endpoint https://STORE
   rekindle index search --root ~/wheelhouse --gpu "Tesla K40c" --os windows
   rekindle index page --out torch-finder.html      (needs no wheelhouse)
 """
@@ -33,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what to do: {', '.join(_ACTIONS)}",
     )
     parser.add_argument(
-        "what", nargs="*", metavar="WHEEL", help="add: wheels; yank: a file name; search: a project; sync: a directory"
+        "what",
+        nargs="*",
+        metavar="WHEEL",
+        help="add: wheels; yank: a file; search: a project; sync: a directory or s3://BUCKET/PREFIX",
     )
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
     add = parser.add_argument_group("add")
@@ -58,6 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     search.add_argument("--python", help="3.11")
     search.add_argument("--glibc", help="2.28")
     search.add_argument("--torch", metavar="SPEC", help="a version or a specifier")
+    sync = parser.add_argument_group("sync")
+    sync.add_argument(
+        "--endpoint", metavar="URL", help="the S3-like store (default: AWS_ENDPOINT_URL; keys: AWS_ACCESS_KEY_ID, …)"
+    )
     parser.add_argument("--reason", default="", help="yank: why")
     parser.add_argument("--out", metavar="FILE", help="page: where to write it (default: index.html in the root)")
 
@@ -105,8 +113,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.index_yank(args.root, args.what[0], reason), view=view.render_yanked)
     if args.action == "sync":
         if len(args.what) != 1:
-            raise BadInput("one directory to copy to, please", remedy="rekindle index sync DIR --root DIR")
-        synced = api.index_sync(args.root, args.what[0], progress=session.progress)
+            raise BadInput("one place to copy to, please", remedy="rekindle index sync DIR --root DIR")
+        synced = api.index_sync(args.root, args.what[0], endpoint=args.endpoint, progress=session.progress)
         return Answer(document=synced, view=view.render_synced)
     if args.action == "serve":
         served = api.index_serve(args.root, host=args.host, port=args.port, say=lambda text: _say(text, session))

@@ -1,8 +1,8 @@
-"""A wheelhouse's public files copied to a directory: wheels first, then the pages that name them, the way in last.
+"""A wheelhouse's public files copied elsewhere: wheels first, then the pages that name them, the way in last.
 
 Whoever reads the target meanwhile finds the old pages or the new ones, and every wheel they name. Each file appears
-whole, by a rename. A run that was cut short goes on where it stopped: what is there with the right digest stays.
-The target holds plain files and no links, so that any server or object store can take it from there.
+whole: by a rename in a directory, by the store itself in a store. A run that was cut short goes on where it stopped:
+what is there with the right digest stays. The target holds plain files and no links, so that anything can serve it.
 """
 
 from __future__ import annotations
@@ -10,97 +10,80 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.index.listing import LIST_FILE
 from rekindle.index.store import Wheelhouse
-from rekindle.model.document import load
+from rekindle.index.sync_items import PAGES, Item, all_items, below
 from rekindle.model.progress import Progress
-from rekindle.model.wheelhouse import Catalogue, Synced
+from rekindle.model.wheelhouse import Synced
 
 MEMORY = ".rekindle-sync.json"
 _CHUNK = 1 << 20
-_PAGES = ("wheel", "simple", "variant")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
-    """One file. ``sha256`` is what it must have, where a record says so."""
+class Target(Protocol):
+    """Where files go. ``put`` says how many bytes it sent: 0 where the file was there already."""
 
-    name: str
-    path: Path
-    sha256: str | None = None
+    def open(self) -> None: ...
+    def put(self, item: Item) -> int: ...
+    def remove_stale(self, wanted: set[str]) -> list[str]: ...
+    def close(self) -> None: ...
 
 
 def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
-    """Bring ``target`` up to date with the built site of ``house``."""
-    if not (house.root / "simple" / "index.html").is_file():
-        raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
+    """Bring the directory ``target`` up to date with the built site of ``house``."""
     if target.resolve() == house.root.resolve() or house.root.resolve() in target.resolve().parents:
         raise BadInput(f"{target} lies in the wheelhouse itself", remedy="give another directory")
+    return send_house(house, FolderTarget(target), str(target), progress)
+
+
+def send_house(house: Wheelhouse, target: Target, name: str, progress: Progress) -> Synced:
+    if not (house.root / "simple" / "index.html").is_file():
+        raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
     sent = kept = bytes_sent = 0
-    memory = _read(target / MEMORY)
     try:
         with house.lock("index sync"):
-            target.mkdir(parents=True, exist_ok=True)
-            items = list(_wheels(house)) + list(_pages(house))
+            target.open()
+            items = all_items(house)
             for number, item in enumerate(items):
                 progress.step(number, len(items), item.name)
-                stored = _put(item, target / item.name, memory)
+                stored = target.put(item)
                 sent, kept = sent + bool(stored), kept + (not stored)
                 bytes_sent += stored
-            removed = _remove_stale(target, {item.name for item in items})
+            removed = target.remove_stale({item.name for item in items})
     except OSError as error:
         raise BadInput(
-            f"cannot bring {target} up to date: {error.strerror or error}",
+            f"cannot bring {name} up to date: {error.strerror or error}",
             remedy="make room or check the permissions; the same command goes on where this one stopped",
         ) from error
     finally:
         # Also after an interruption: it saves reading what is there already.
         with contextlib.suppress(OSError):
-            write_atomically(target / MEMORY, msgspec.json.encode(memory))
-    return Synced(
-        root=str(house.root), target=str(target), sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed)
-    )
+            target.close()
+    return Synced(root=str(house.root), target=name, sent=sent, kept=kept, bytes=bytes_sent, removed=tuple(removed))
 
 
-def _wheels(house: Wheelhouse) -> Iterator[Item]:
-    """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
-    for row in load(house.root / "catalogue.json", Catalogue).wheels:
-        place = house.root / row.url
-        yield Item(name=row.url, path=place, sha256=row.sha256)
-        yield Item(
-            name=f"{row.url}.metadata", path=place.with_name(f"{place.name}.metadata"), sha256=row.metadata_sha256
-        )
-        if row.provenance:
-            yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
-    yield from _below(house.root, "variants")
+class FolderTarget:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._memory = _read(folder / MEMORY)
 
+    def open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
 
-def _pages(house: Wheelhouse) -> Iterator[Item]:
-    """Pages of single things before the lists that lead to them; the signed list and the front page last."""
-    pages = [item for name in _PAGES for item in _below(house.root, name)]
-    lists = {
-        name for part in _PAGES for name in (f"{part}/index.html", f"{part}/index.json", f"{part}/simple/index.html")
-    }
-    yield from (item for item in pages if item.name not in lists)
-    yield from (item for item in pages if item.name in lists)
-    for name in ("catalogue.json", LIST_FILE, "index.html"):
-        if (house.root / name).is_file():
-            yield Item(name=name, path=house.root / name)
+    def put(self, item: Item) -> int:
+        return _put(item, self._folder / item.name, self._memory)
 
+    def remove_stale(self, wanted: set[str]) -> list[str]:
+        return _remove_stale(self._folder, wanted)
 
-def _below(root: Path, name: str) -> Iterator[Item]:
-    folder = root / name
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):
-            yield Item(name=path.relative_to(root).as_posix(), path=path)
+    def close(self) -> None:
+        write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
 
 
 def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> int:
@@ -140,8 +123,8 @@ def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> in
 def _remove_stale(target: Path, wanted: set[str]) -> list[str]:
     """Pages of what is gone. Wheels stay: somebody may have posted their link."""
     gone = []
-    for name in _PAGES:
-        for item in list(_below(target, name)):
+    for name in PAGES:
+        for item in list(below(target, name)):
             if item.name not in wanted:
                 item.path.unlink(missing_ok=True)
                 gone.append(item.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rekindle.model.size import GIB
-from rekindle.model.spoken import spoken_left
+from rekindle.model.spoken import ALMOST_SECONDS, spoken_left
 
 GIANT_SECONDS = 20.0
 
@@ -44,20 +44,35 @@ class BuildView:
     misses: int | None = None
 
     @property
-    def headline(self) -> str:
-        """Steps, pace, time left, memory, jobs, cache: one line."""
+    def overdue(self) -> JobView | None:
+        """The job that the end waits for, where it has run well past what was expected of it."""
+        late = [
+            job for job in self.jobs if not job.paused and job.seconds > max(GIANT_SECONDS, 1.5 * (job.expected or 0))
+        ]
+        return max(late, key=lambda job: job.seconds, default=None)
+
+    @property
+    def words(self) -> list[str]:
+        """Steps, pace, time left, memory, jobs, cache; the most wanted first."""
         words = [f"{self.done}/{self.total}"]
         if self.per_minute:
             words.append(f"{self.per_minute:.0f}/min")
         if self.left is not None:
-            words.append(spoken_left(self.left))
+            # Where only what takes longer than expected is left, no number is honest.
+            unknown = self.left < ALMOST_SECONDS and self.overdue is not None
+            words.append("the rest takes longer than expected" if unknown else spoken_left(self.left))
         if self.used is not None and self.free is not None:
             words.append(f"mem {self.used / GIB:.1f} GiB ({self.free / GIB:.1f} free)")
         if self.allowed:
             words.append(f"jobs {self.running}/{self.allowed}" + (f" +{self.paused} paused" if self.paused else ""))
         if self.hits is not None and self.misses is not None and self.hits + self.misses:
             words.append(f"cache {self.hits} of {self.hits + self.misses}")
-        return "  ".join(words)
+        return words
+
+    @property
+    def headline(self) -> str:
+        """All of it in one line."""
+        return "  ".join(self.words)
 
     @property
     def line(self) -> str:

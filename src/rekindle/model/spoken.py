@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# Below this no number is told: it would be wrong before it is read.
+ALMOST_SECONDS = 10.0
+
 
 def spoken_bytes(count: float) -> str:
     """Decimal, as downloads and disks are sold: ``205 MB``, ``2.5 GB``."""
@@ -48,7 +51,7 @@ def spoken_age(seconds: float) -> str:
 
 def spoken_left(seconds: float) -> str:
     """A time left, no finer than it can be known: an estimate near its end says so instead of a number."""
-    if seconds < 10:
+    if seconds < ALMOST_SECONDS:
         return "almost done"
     if seconds < 90:
         return f"about {round(seconds / 10) * 10:.0f} s left"

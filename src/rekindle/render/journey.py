@@ -17,8 +17,9 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
     width = max((len(leg.name) for leg in journey.legs), default=0)
+    longest = max((len(_time(leg)) for leg in journey.legs), default=0)
     for leg in journey.legs:
-        screen.entry(f"{leg.name:<{width}}  {_time(leg)} ", leg.detail, status=_MARK[leg.status])
+        screen.entry(f"{leg.name:<{width}}  {_time(leg):>{longest}} ", leg.detail, status=_MARK[leg.status])
     if journey.card is not None and journey.report is None:  # a dry run
         screen.section("What a yes brings")
         show_card(journey.card, screen)
@@ -58,7 +59,7 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
 
 
 def _time(leg: Leg) -> str:
-    return ("kept" if leg.status == "kept" else spoken_seconds(leg.seconds)).rjust(7)
+    return "kept" if leg.status == "kept" else spoken_seconds(leg.seconds)
 
 
 def _short(place: str, workspace: str) -> str:

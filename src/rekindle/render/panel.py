@@ -14,13 +14,24 @@ def panel_lines(view: BuildView, *, columns: int, rows: int, unicode: bool = Tru
     share = view.done / view.total if view.total else 0.0
     width = max(10, min(30, columns - 50))
     filled = round(width * share)
-    lines = [f"  {full * filled}{empty * (width - filled)} {100 * share:3.0f} %  {view.headline}"]
-    room = max(0, min(MAX_JOBS, rows - 3))
+    lines = _head(f"  {full * filled}{empty * (width - filled)} {100 * share:3.0f} %", view.words, columns)
+    if rows <= 4:
+        del lines[1:]
+    room = max(0, min(MAX_JOBS, rows - 2 - len(lines)))
     for job in view.jobs[:room]:
         lines.append(f"  {spoken_seconds(job.seconds).rjust(11)}  {_memory(job).rjust(7)}  {job.name}{_remark(job)}")
     if len(view.jobs) > room > 0:
         lines.append(f"  and {len(view.jobs) - room} more")
     return [line[: max(1, columns - 1)] for line in lines]
+
+
+def _head(bar: str, words: list[str], columns: int) -> list[str]:
+    """What does not fit beside the bar goes below it."""
+    first, rest = bar, list(words)
+    while rest and len(first) + 2 + len(rest[0]) < columns:
+        first += f"  {rest.pop(0)}"
+    below = "  ".join(rest)
+    return [first, " " * max(2, min(len(bar) + 2, columns - 1 - len(below))) + below] if rest else [first]
 
 
 def _memory(job: JobView) -> str:

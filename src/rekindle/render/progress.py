@@ -29,7 +29,7 @@ class LineProgress:
     def stage(self, name: str, detail: str = "") -> None:
         self._name = name
         self._last = time.monotonic()
-        self._say(f"{self._bold(name)}{': ' + detail if detail else ''}")
+        self._say(f"{name}{': ' + detail if detail else ''}", bold=len(name))
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
         now = time.monotonic()
@@ -86,12 +86,26 @@ class LineProgress:
         """To the first column of the first line that is drawn."""
         return "\r" + (f"\x1b[{self._height - 1}A" if self._height > 1 else "")
 
-    def _say(self, text: str) -> None:
+    def _say(self, text: str, *, bold: int = 0) -> None:
         if self._quiet:
             return
         self.close()
-        self._stream.write(text.rstrip() + "\n")
+        rows = self._rows(text.rstrip()) if self._live else [text.rstrip()]
+        rows[0] = self._bold(rows[0][:bold]) + rows[0][bold:]
+        self._stream.write("\n".join(rows) + "\n")
         self._stream.flush()
 
+    def _rows(self, text: str) -> list[str]:
+        """Wrapped between words on a terminal, the rest set in below its beginning."""
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        lead = " " * (len(text) - len(text.lstrip()) + 2)
+        wrapped = textwrap.wrap(
+            text, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+        )
+        return wrapped or [""]
+
     def _bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self._color else text
+        return f"\x1b[1m{text}\x1b[0m" if self._color and text else text

@@ -11,6 +11,7 @@ import pytest
 from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.index import sync
+from rekindle.index.sync_items import Item
 from tiny_wheels import make_wheel
 
 
@@ -58,7 +59,7 @@ def test_cut_at_any_file_no_page_names_what_is_missing_and_the_next_run_goes_on(
     for cut in range(0, total, 3):
         target, calls = tmp_path / f"cut {cut}", 0
 
-        def dying(item: sync.Item, place: Path, memory: dict[str, tuple[str, int, int]], *, cut: int = cut) -> int:
+        def dying(item: Item, place: Path, memory: dict[str, tuple[str, int, int]], *, cut: int = cut) -> int:
             nonlocal calls
             if calls == cut:
                 raise KeyboardInterrupt

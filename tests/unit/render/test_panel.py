@@ -89,3 +89,43 @@ def test_a_listener_without_a_panel_gets_steps() -> None:
 @pytest.mark.parametrize(("seconds", "expected", "giant"), [(19.9, 19.9, False), (20.0, None, True), (1.0, 20.0, True)])
 def test_giants_begin_at_twenty_seconds(seconds: float, expected: float | None, giant: bool) -> None:
     assert JobView(name="x", seconds=seconds, expected=expected).is_giant is giant
+
+
+def test_what_does_not_fit_beside_the_bar_stands_below_it() -> None:
+    lines = panel_lines(VIEW, columns=80, rows=24)
+    assert "about 40 minutes left" in lines[0] and "mem 5.0 GiB (9.0 free)  jobs 6/8 +1 paused" in lines[1]
+    assert lines[1].startswith(" " * 10) and "RegisterAutograd" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("left", "seconds", "expected", "told"),
+    [
+        (9.9, 20.1, 13.0, "longer than expected"),
+        (10.0, 20.1, 13.0, "about 10 s left"),
+        (0.0, 20.0, 13.0, "almost done"),
+        (0.0, 20.1, 13.4, "almost done"),
+        (0.0, 20.1, None, "longer than expected"),
+    ],
+)
+def test_almost_done_is_not_said_of_a_giant_that_is_overdue(
+    left: float, seconds: float, expected: float | None, told: str
+) -> None:
+    """Seen on a real build: "almost done" stood there for 25 s while one file of unknown length compiled."""
+    job = JobView(name="heavy.cpp.o", seconds=seconds, expected=expected)
+    assert told in BuildView(done=24, total=28, left=left, jobs=(job,)).headline
+
+
+def test_a_long_note_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    out, pipe = Terminal(), io.StringIO()
+    for stream in (out, pipe):
+        progress = LineProgress(stream, color="always" if stream is out else "never")
+        progress.note("no official wheel has code for it, so it is built")
+        progress.stage("build", "C++ libraries, Python extension, wheel")
+    assert out.getvalue().splitlines() == [
+        "  no official wheel has code", "    for it, so it is built",
+        "\x1b[1mbuild\x1b[0m: C++ libraries, Python", "  extension, wheel",
+    ]  # fmt: skip
+    assert pipe.getvalue().splitlines() == [
+        "  no official wheel has code for it, so it is built", "build: C++ libraries, Python extension, wheel",
+    ]  # fmt: skip
