@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from canary import in_process
 
-from rekindle.build.environment import prefix_map, render_cache_script
+from rekindle.build.environment import FLAG_FILE, flag_file, prefix_map, render_cache_script
 from rekindle.build.preflight import Asked, preflight
+from rekindle.build.tools import keep_place_out, probe
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -39,6 +43,16 @@ def test_letters_that_build_tools_read_otherwise_are_told_first(name: str, tmp_p
     assert (first.id == "place" and first.status == "fail") == (name not in ("a b", "it's"))
 
 
+@pytest.mark.parametrize("name", ["a, b", "it's"])
+@pytest.mark.parametrize(("cuda", "told"), [("13.0", True), (None, False)])
+def test_what_nvcc_would_read_as_two_folders_is_told_first(
+    name: str, cuda: str | None, told: bool, tmp_path: Path
+) -> None:
+    plan = Plan(answer="build", project="spark", variant="cpu", cuda=cuda, build=BuildRecipe(source="spark"))
+    first = preflight(LiveHost(), Asked(plan=plan, python="no such python", place=tmp_path / name))[0]
+    assert (first.id == "place" and "nvcc" in str(first.found)) == told
+
+
 @pytest.mark.parametrize("name", ["a b", "ü", "it's", "a,b", "a#b", "a%b"])
 def test_such_a_place_is_kept_out_of_what_is_compiled(name: str) -> None:
     flag = prefix_map(Path("/x") / name)
@@ -46,15 +60,53 @@ def test_such_a_place_is_kept_out_of_what_is_compiled(name: str) -> None:
     assert f'"$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>"' in render_cache_script({}, flag)
 
 
-@pytest.mark.parametrize("name", ["a$b", 'a"b', "a\\b", "a;b", "a<b", "a>b", "a=b", "a\nb"])
+@pytest.mark.parametrize("name", ["a$b", 'a"b', "a\\b", "a;b", "a<b", "a>b", "a\nb"])
 def test_where_the_flag_would_be_read_otherwise_there_is_none(name: str) -> None:
     assert prefix_map(Path("/x") / name) is None
 
 
-def test_nvcc_is_told_only_what_it_takes_whole() -> None:
-    assert "Xcompiler" in render_cache_script({}, prefix_map(Path("/x/y")), steady_cuda=True)
-    for name in ("a b", "a,b", "it's"):
-        assert "Xcompiler" not in render_cache_script({}, prefix_map(Path("/x") / name), steady_cuda=True)
+@pytest.mark.parametrize("name", ["y", "a b", "a,b", "it's", "a=b"])
+def test_nvcc_reads_the_place_from_a_file_and_its_command_does_not_name_it(name: str) -> None:
+    flag = prefix_map(Path("/x") / name)
+    assert flag is not None
+    (line,) = [one for one in render_cache_script({}, flag, steady_cuda=True).splitlines() if "Xcompiler" in one]
+    assert f"-Xcompiler=@{FLAG_FILE}>" in line
+    assert "/x/" not in line
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-15"])
+@pytest.mark.parametrize("name", ["a b", "it's", "über,all"])
+def test_compilers_read_the_flag_back_from_its_file(compiler: str, name: str, tmp_path: Path) -> None:
+    path = shutil.which(compiler)
+    if path is None:
+        pytest.skip(f"needs {compiler}")
+    place = tmp_path / name
+    place.mkdir()
+    (place / "x.c").write_text("__FILE__\n")
+    (place / FLAG_FILE).write_text(flag_file(prefix_map(place) or ""))
+    command = [path, f"@{FLAG_FILE}", "-E", "-P", str(place / "x.c")]
+    said = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() in ('"./x.c"', '"x.c"')
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang-15"])
+def test_a_place_with_an_equals_sign_is_asked_of_the_compiler(compiler: str, tmp_path: Path) -> None:
+    """gcc 12 ends the path at the last one, clang 15 at the first: what is answered is what is then seen."""
+    path = shutil.which(compiler)
+    if path is None:
+        pytest.skip(f"needs {compiler}")
+    tool = probe(LiveHost(), compiler, path)
+    assert tool is not None
+    assert keep_place_out(LiveHost(), [tool], tmp_path / "plain")
+    place = tmp_path / "a=b"
+    can = keep_place_out(LiveHost(), [tool, tool], place)
+    assert list(place.iterdir()) == []
+    (place / "x.c").write_text("const char *at = __FILE__;\n")
+    command = [path, str(prefix_map(place)), "-c", str(place / "x.c"), "-o", str(place / "x.o")]
+    subprocess.run(command, check=True, cwd=place)
+    assert can == (b"=b/" not in (place / "x.o").read_bytes())
+    assert not keep_place_out(LiveHost(), [dataclasses.replace(tool, version="9.5.0")], tmp_path / "plain")
+    assert keep_place_out(LiveHost(), [dataclasses.replace(tool, version="10.0.0")], tmp_path / "plain")
 
 
 def test_a_document_may_speak_of_a_file_that_is_no_text(tmp_path: Path) -> None:

@@ -131,6 +131,12 @@ def test_ccache_also_keeps_what_nvcc_compiles(
     again = build(wanted, source, workspace, python=sys.executable, options=dataclasses.replace(options, clean=True))
     assert "axpy.cu.o" in log.read_text(), "made again, by the cache"
     assert (again.launcher["hits"], again.launcher["misses"]) == (first.launcher["misses"], "0")
+    # Another place, with letters in its name: the same objects, all from the cache.
+    other = tree(tmp_path / "zweiter ört=lichkeit")
+    moved = build(wanted, other, Workspace(tmp_path / "w"), python=sys.executable, options=options)
+    assert (moved.launcher["hits"], moved.launcher["misses"]) == (first.launcher["misses"], "0")
+    made = [next(Path(one.root).rglob("libspark_cuda.so")).read_bytes() for one in (source, other)]
+    assert made[0] == made[1]
 
 
 # Names that nvcc would make from the file's path: internal linkage on both sides, and the path itself.

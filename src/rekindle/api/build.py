@@ -213,9 +213,38 @@ def _order(choices: BuildChoices, progress: Progress | None = None) -> Order:
 
 def _order_of(choices: BuildChoices) -> Order:
     from rekindle.build import BuildRequest, make_order
+    from rekindle.model.source import SourceTree
 
     plain = {name: value for name, value in choices.items() if name not in ("package", "gpus")}
-    return _with_parts(make_order(BuildRequest(**plain)))  # type: ignore[arg-type]
+    order = make_order(BuildRequest(**plain))  # type: ignore[arg-type]
+    return _with_parts(order if isinstance(choices.get("source"), SourceTree) else _with_identity(order))
+
+
+def _with_identity(order: Order) -> Order:
+    """A tree given by its place, with what provenance must say of it: commit, digest, patches. It may be edited."""
+    import dataclasses
+
+    import msgspec
+
+    from rekindle.errors import BadInput
+    from rekindle.source.patches import status
+
+    tree = order.tree
+    if tree.digest is not None:
+        return order
+    try:
+        found = status(Path(tree.root))
+    except BadInput:
+        return order  # an extension of torch, or a tree whose version.txt is no version: nothing is known of it
+    tree = msgspec.structs.replace(
+        tree,
+        commit=found.commit,
+        origin=found.origin,
+        digest=found.digest,
+        patches=found.patches,
+        hipified=found.hipified,
+    )
+    return dataclasses.replace(order, tree=tree, options=dataclasses.replace(order.options, may_be_edited=True))
 
 
 def _with_parts(order: Order) -> Order:

@@ -62,13 +62,12 @@ def rebuild(
     if not original.is_file():
         words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
         return msgspec.structs.replace(answer, verdict="different", difference=words)
-    from rekindle.build.environment import prefix_map
     from rekindle.build.wheel_diff import compare_wheels
 
     found = compare_wheels(Path(built.wheel), original)
     first = found.difference
-    if first and prefix_map(Path(tree.root)) is None:
-        first += "; the tree lies in a path with spaces, which compilers write down: repeat it in a path without"
+    if first and (letter := next((one for one in '="\\$;<>' if one in tree.root), None)):
+        first += f"; the path of the tree has a {letter} in it, which not every compiler can keep out: try one without"
     return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=first)
 
 

@@ -119,7 +119,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         project=work.tree.project,
         version=work.version,
         settings=state.settings_of(plan),
-        source_digest=work.tree.digest,
+        source_digest=None if options.may_be_edited else work.tree.digest,
     )
     before = _earlier(work, now)
     if note := refuse_full_disk(build_tree, plan.build.disk_gib, fresh=before is None):
@@ -132,8 +132,8 @@ def _carry_out(work: Work, python: str) -> BuildResult:
             work.facts = (check_torch(work.host, target, plan),)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
-    modern = all(compiler.release >= tools.PREFIX_MAP_COMPILER for compiler in compilers)
-    env = steps.environment(work, target, cmake, ninja, own_paths=modern)
+    placeless = tools.keep_place_out(work.host, compilers, build_tree)
+    env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
     # What Python was linked with may not be here; its own words with our compilers are.
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})

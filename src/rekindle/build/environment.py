@@ -134,10 +134,12 @@ def make_environment(
 # path, and writes the name of a temporary file, which has the process's number in it, into each object. Measured with
 # 13.0: told another path, and with its temporary files beside the object, it gives the same bytes wherever the tree
 # lies. The object's own name is unique in a build and says nothing of the place. CMake reads the override before it
-# makes its rule, and puts the object's name in for <OBJECT>.
+# makes its rule, and puts the object's name in for <OBJECT>. Not in configure's own trials: their objects have random
+# names, which no cache has seen before.
 _STEADY_NAMES = """\
 file(WRITE "${CMAKE_BINARY_DIR}/rekindle-cuda-names.cmake" [==[
-if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT WIN32)
+get_property(rekindle_trial GLOBAL PROPERTY IN_TRY_COMPILE)
+if(CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA" AND NOT WIN32 AND NOT rekindle_trial)
   execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --help OUTPUT_VARIABLE rekindle_help ERROR_QUIET)
   if(rekindle_help MATCHES "objdir-as-tempdir")
     string(APPEND _CMAKE_COMPILE_AS_CUDA_FLAG " --objdir-as-tempdir -Xcudafe --orig_src_path_name=<OBJECT>")
@@ -147,13 +149,23 @@ endif()
 set(CMAKE_USER_MAKE_RULES_OVERRIDE_CUDA "${CMAKE_BINARY_DIR}/rekindle-cuda-names.cmake")"""
 
 
+# nvcc hands on what stands after -Xcompiler in pieces: at commas by its manual, at spaces by its shell. So the flag
+# stands in a file beside build.ninja, where Ninja starts compilers, and the command is the same wherever the tree lies.
+FLAG_FILE = "rekindle-prefix-map.txt"
+
+
+def flag_file(flag: str) -> str:
+    """The flag as gcc and clang read it from a file: a backslash before what would end the word."""
+    return "".join(f"\\{char}" if char in " '" else char for char in flag) + "\n"
+
+
 def prefix_map(root: Path) -> str | None:
     """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
 
-    None where the place has letters that CMake, its lists or the flag itself give a meaning to. Spaces are none of them
-    (gcc 12 and clang 15 take the flag whole).
+    None where the place has letters that CMake or its lists give a meaning to. Spaces are none of them (gcc 12 and
+    clang 15 take the flag whole); "=" is one for some compilers, which must be asked (tools.keep_place_out).
     """
-    if any(not char.isprintable() or char in '"\\$;<>=' for char in str(root)):
+    if any(not char.isprintable() or char in '"\\$;<>' for char in str(root)):
         return None
     return f"-ffile-prefix-map={root}=."
 
@@ -161,7 +173,7 @@ def prefix_map(root: Path) -> str | None:
 def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False) -> str:
     """CMake code run at ``project()``: settings that setup.py does not forward, and a flag for C and C++.
 
-    ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache, which then misses (ccache 4.7).
+    ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache that was not seen to hit then.
 
     The flag is a compile option, not part of CMAKE_CXX_FLAGS: trees write those into their libraries
     (``torch.__config__.show()``), and the flag names the very path it is to hide.
@@ -172,8 +184,7 @@ def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *,
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
     if flag:
         lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
-    # nvcc hands on what stands after -Xcompiler in pieces: at commas by its manual, at spaces by its shell.
-    if flag and steady_cuda and not any(char in " ,'" for char in flag):
-        lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler={flag}>")')
+    if flag and steady_cuda:
+        lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=@{FLAG_FILE}>")')
         lines.append(_STEADY_NAMES)
     return "\n".join(lines) + "\n"

@@ -28,6 +28,8 @@ class BuildOptions:
     settings: tuple[tuple[str, str], ...] = ()
     # What a companion is compiled against: a wheel's path or "torch==2.6.0"; default: the workspace's torch.
     against: str | None = None
+    # The tree is the user's own work: editing it goes on with the build that was begun.
+    may_be_edited: bool = False
 
     def continued(self) -> BuildOptions:
         """The same for the next Python: it must not clean away what the first one built."""

@@ -77,6 +77,12 @@ def _place(host: Host, asked: Asked) -> Iterator[Check]:
             f"the path {asked.place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else",
             remedy="use a workspace and a source folder without such letters (spaces and umlauts are fine)",
         )
+    cut = [letter for letter in ",'" if letter in str(asked.place)]
+    if cut and asked.plan.cuda and host.system != "windows":
+        raise BadInput(
+            f"the path {asked.place} holds {' '.join(cut)}, at which nvcc cuts the folders after -I in two",
+            remedy="use a workspace and a source folder without such letters (spaces and umlauts are fine)",
+        )
     yield from ()
 
 

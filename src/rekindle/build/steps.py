@@ -10,7 +10,15 @@ import msgspec
 from rekindle.build import state, tools
 from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
 from rekindle.build.configured import ConfigureWatch, check
-from rekindle.build.environment import ZIP_EPOCH, BuildEnvironment, make_environment, prefix_map, render_cache_script
+from rekindle.build.environment import (
+    FLAG_FILE,
+    ZIP_EPOCH,
+    BuildEnvironment,
+    flag_file,
+    make_environment,
+    prefix_map,
+    render_cache_script,
+)
 from rekindle.build.failure import account_for
 from rekindle.build.giants import giants_first
 from rekindle.build.launchers import behind_one_name, without_masquerades
@@ -45,10 +53,18 @@ def environment(
     flag = prefix_map(work.front.root) if own_paths else None
     if work.front.takes_cmake_settings and (env.cache_settings or flag):
         script = work.front.build_tree / "rekindle-settings.cmake"
-        text = render_cache_script(env.cache_settings, flag, steady_cuda=work.launcher is None)
-        if not script.is_file() or script.read_text(encoding="utf-8") != text:
-            write_atomically(script, text)
+        # ccache hits behind these flags, also in another place; the others were not tried.
+        steady = work.launcher is None or work.launcher.name == "ccache"
+        texts = {script: render_cache_script(env.cache_settings, flag, steady_cuda=steady)}
+        if flag and steady:
+            texts[work.front.build_tree / FLAG_FILE] = flag_file(flag)
+        for place, text in texts.items():
+            if not place.is_file() or place.read_text(encoding="utf-8") != text:
+                write_atomically(place, text)
         env.full["CMAKE_PROJECT_INCLUDE_BEFORE"] = env.chosen["CMAKE_PROJECT_INCLUDE_BEFORE"] = str(script)
+        if flag and work.launcher and work.launcher.name == "ccache" and "CCACHE_HASHDIR" not in env.chosen:
+            # It counts the folder as part of what nvcc compiles. With the flags above it is none.
+            env.full["CCACHE_NOHASHDIR"] = env.chosen["CCACHE_NOHASHDIR"] = "1"
     elif env.cache_settings:
         work.note(f"this tree takes no CMake settings: {', '.join(sorted(env.cache_settings))} left out")
     if flag and work.front.kind != "scikit":

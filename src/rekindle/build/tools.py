@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,6 +97,25 @@ def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
         # cl has no --version; it prints its banner to stderr when called bare.
         found.append(probe(host, name, path) or Tool(name=name, path=path, version="unknown"))
     return found[0], found[1]
+
+
+def keep_place_out(host: Host, compilers: Sequence[Tool], build_tree: Path) -> bool:
+    """Can these compilers keep the tree's place out of what they make?
+
+    The flag ends its first path at an "=": gcc at the last one, clang up to 15 at the first. Where the place has one,
+    each compiler is asked to write down where a file lies.
+    """
+    if not all(compiler.release >= PREFIX_MAP_COMPILER for compiler in compilers):
+        return False
+    if "=" not in str(build_tree):
+        return True
+    asked = build_tree / "rekindle-where.c"
+    build_tree.mkdir(parents=True, exist_ok=True)
+    asked.write_text("__FILE__\n", encoding="utf-8")
+    flag = f"-ffile-prefix-map={build_tree}=there"
+    said = [host.run([one.path, flag, "-E", "-P", "-x", "c", str(asked)], timeout=20.0) for one in compilers]
+    asked.unlink()
+    return all(one.ok and one.out.strip() == f'"there/{asked.name}"' for one in said)
 
 
 def _unnumbered(host: Host, wanted: str) -> str | None:

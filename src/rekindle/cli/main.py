@@ -192,6 +192,8 @@ def unknown_verb(name: str) -> BadInput:
     """The nearest verb is named only where it is near: a wrong hint costs more than none."""
     import difflib
 
+    if name in VERBS:
+        return BadInput(f"options of {name!r} stand after it", remedy=f"rekindle {name} [options]")
     near = [_OTHER_WORDS[name]] if name in _OTHER_WORDS else difflib.get_close_matches(name, VERBS, n=1, cutoff=0.7)
     hint = f"did you mean 'rekindle {near[0]}'? ({VERBS[near[0]]})" if near else "'rekindle --help' lists them"
     return BadInput(f"there is no verb {name!r}", remedy=hint)

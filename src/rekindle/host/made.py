@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from pathlib import Path
 
 from rekindle.model.document import encode
@@ -17,7 +18,9 @@ _KEPT = 5000
 
 
 def plan_digest(plan: Plan) -> str:
-    return hashlib.sha256(encode(plan)).hexdigest()
+    """The same for the same plan in whatever order its settings stand: a provenance statement sorts them."""
+    told = json.dumps(json.loads(encode(plan)), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def mark_made(plan: Plan) -> None:

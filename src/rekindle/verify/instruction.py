@@ -45,11 +45,22 @@ def _vex(table: int, prefix: int, wide: bool, opcode: int, rest: bytes) -> str:
             return "f16c"
         if opcode == 0xF0:
             return "bmi2"
+        if _between(opcode, (0x30, 0x33)):
+            return "avx512"  # shifts of its mask registers
+        if opcode in (0x48, 0x49):
+            return "xop"
+        if opcode in (0xCE, 0xCF):
+            return "gfni"
+        if wide and opcode == 0x44:
+            return "vpclmulqdq"
         if _between(opcode, (0x5C, 0x5F), (0x68, 0x6F), (0x78, 0x7F)):
             return "fma4"
         if opcode in (0x00, 0x01, 0x02, 0x38, 0x39, 0x46) or (wide and opcode in (0x0E, 0x0F, 0x42, 0x4C)):
             return "avx2"
         return "avx"
+    # What works on the mask registers of AVX-512 has no EVEX prefix.
+    if _between(opcode, (0x41, 0x4B), (0x90, 0x93), (0x98, 0x99)):
+        return "avx512"
     # 256-bit integer arithmetic came with AVX2; moves of 256 bits and floating point with AVX.
     integer = _between(opcode, (0x60, 0x6D), (0x71, 0x76), (0xD1, 0xD5), (0xD8, 0xE5), (0xE8, 0xEF), (0xF1, 0xFE))
     if wide and ((prefix == 1 and integer) or opcode == 0x70 or (prefix == 1 and opcode == 0xD7)):
@@ -66,6 +77,12 @@ def _vex_0f38(prefix: int, wide: bool, opcode: int, rest: bytes) -> str:
         return "bmi1"
     if _between(opcode, (0xF5, 0xF7)):
         return "bmi2"
+    if opcode == 0xCF:
+        return "gfni"
+    if wide and _between(opcode, (0xDC, 0xDF)):
+        return "vaes"
+    if _between(opcode, (0x50, 0x53)):
+        return "avx_vnni"
     if opcode in (0x16, 0x36, 0x45, 0x46, 0x47, 0x58, 0x59, 0x5A, 0x78, 0x79, 0x8C, 0x8E, 0x90, 0x91, 0x92, 0x93):
         return "avx2"
     if opcode in (0x18, 0x19) and rest[:1] and rest[0] >= 0xC0:
@@ -86,15 +103,30 @@ def _legacy(head: bytes, prefixes: set[int]) -> str | None:
             return "sse4_2"
         if _between(third, (0xDB, 0xDF)):
             return "aes"
+        if _between(third, (0xC8, 0xCD)):
+            return "sha"
+        if third == 0xCF:
+            return "gfni"
+        if third == 0xF6 and prefixes & {0x66, 0xF3}:
+            return "adx"
         return "sse4_1" if _between(third, (0x10, 0x17), (0x20, 0x41)) else None
     if opcode == 0x3A:
         if third == 0x0F:
             return "ssse3"
         if third == 0x44:
             return "pclmulqdq"
+        if third == 0xDF:
+            return "aes"
+        if third in (0xCC, 0xCE, 0xCF):
+            return "sha" if third == 0xCC else "gfni"
         return "sse4_2" if _between(third, (0x60, 0x63)) else "sse4_1"
     if opcode == 0xB8 and 0xF3 in prefixes:
         return "popcnt"
-    if (opcode in (0x7C, 0x7D) and prefixes & {0x66, 0xF2}) or (opcode == 0xD0 and prefixes & {0x66, 0xF2}):
+    if opcode in (0x7C, 0x7D, 0xD0) and prefixes & {0x66, 0xF2}:
+        return "sse3"
+    # movddup, movsldup, movshdup, lddqu
+    if (opcode == 0x12 and prefixes & {0xF2, 0xF3}) or (opcode == 0x16 and 0xF3 in prefixes):
+        return "sse3"
+    if opcode == 0xF0 and 0xF2 in prefixes:
         return "sse3"
     return None

@@ -35,6 +35,12 @@ def test_a_misspelt_verb_is_one_line_with_the_nearest(capsys: pytest.CaptureFixt
     assert "rekindle plan" in capsys.readouterr().err
 
 
+def test_a_verb_behind_its_own_options_is_known_as_a_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert front.main(["--level=full", "verify"]) == Exit.USAGE
+    said = capsys.readouterr().err
+    assert "options of 'verify' stand after it" in said and "no verb" not in said
+
+
 @pytest.mark.parametrize("ahead", [["-q"], ["--json"], ["-qv"], ["--color", "never"], ["--color=never", "--json"]])
 def test_common_options_are_taken_before_the_verb_too(ahead: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert front.main([*ahead, "plan", "--gpu", "RTX 3060", "--os", "linux"]) == Exit.YES
