@@ -108,6 +108,79 @@ def test_a_plain_name_may_hide_a_local_part_but_no_other_release() -> None:
     assert status(replace(plain, version_py=VERSION.replace("2.6.0", "2.6.1")))["version"] == "failed"
 
 
+@pytest.mark.parametrize(
+    ("tag", "limit"), [("manylinux1", "2.5"), ("manylinux2010", "2.12"), ("manylinux2014", "2.17")]
+)
+def test_the_old_tags_promise_a_glibc_too(tag: str, limit: str) -> None:
+    tags = (f"cp311-cp311-{tag}_x86_64",)
+    major, minor = limit.split(".")
+    for glibc, word in ((limit, "passed"), (f"{major}.{int(minor) + 1}", "failed")):
+        (check,) = [one for one in compare(with_report(tags=tags, links=Links(glibc=glibc))) if one.id == "glibc"]
+        assert (check.status, check.claimed) == (word, f"{limit} or older")
+
+
+def one(id: str, material: Material) -> ClaimCheck:
+    return next(check for check in compare(material) if check.id == id)
+
+
+def test_the_words_name_what_was_found() -> None:
+    assert one("record", GOOD).found == "the same"
+    wrong = Finding(code="record-wrong", text="x differs", severity="error")
+    unread = Finding(code="record-unverified", text="not read", severity="warning")
+    assert one("record", with_report(findings=(wrong, unread))).found == "x differs"
+    assert one("record", with_report(findings=(unread,))).status == "passed"
+    assert one("architectures", GOOD).found == "sm_50 compute_90"
+    assert one("architectures", GOOD).detail == ""
+    none = with_report(gpu=WheelGpu(declared=("sm_90", "sm_80")))
+    assert (one("architectures", none).found, one("architectures", none).detail) == ("none", "no code for sm_80 sm_90")
+
+
+def test_a_plain_version_with_cuda_inside_must_hold_cuda_code() -> None:
+    plain = replace(
+        GOOD,
+        file=FILE.replace("+cu124", ""),
+        metadata_version="2.6.0",
+        version_py="__version__ = '2.6.0'\ncuda = '12.4'\n",
+    )
+    assert one("toolkit", plain).status == "skipped"
+    empty = replace(plain, report=msgspec.structs.replace(REPORT, gpu=WheelGpu()))
+    assert (one("toolkit", empty).status, one("toolkit", empty).claimed) == ("failed", "CUDA 12.4")
+
+
+@pytest.mark.parametrize(
+    ("settings", "claimed", "word"),
+    [
+        ({"LDFLAGS": "-march=nehalem"}, None, "skipped"),
+        ({"CFLAGS": "-march=ivybridge", "PATH": "-march=nocona"}, "ivybridge", "passed"),
+        ({"CXXFLAGS": "-march=no-such-cpu"}, "no-such-cpu", "failed"),
+        ({"CXXFLAGS": "-march=nocona -march=haswell"}, "haswell", "passed"),
+    ],
+)
+def test_only_the_compilers_flags_claim_a_cpu(settings: dict[str, str], claimed: str | None, word: str) -> None:
+    said = {"predicate": {"buildDefinition": {"internalParameters": {"environment": settings}}}}
+    check = one("isa", replace(GOOD, statement={**STATEMENT, **said}))
+    assert (check.claimed, check.status) == (claimed, word)
+
+
+def test_code_from_a_cpu_nobody_knows_is_not_taken_for_older() -> None:
+    assert one("isa", with_report(cpu=WheelCpu(runs_from="no-such-cpu"))).status == "failed"
+
+
+def test_a_statement_may_name_other_things_that_are_no_files() -> None:
+    mixed = {**STATEMENT, "subject": ["words", None, *STATEMENT["subject"]]}
+    assert one("statement", replace(GOOD, statement=mixed)).status == "passed"
+
+
+def test_a_bill_about_something_else_is_wrong_and_one_of_a_variant_is_not() -> None:
+    def about(name: str) -> str:
+        bill = {**BILL, "metadata": {"component": {"name": name, "version": "2.6.0+cu124"}}}
+        return one("bill", replace(GOOD, bills={"a.cdx.json": json.dumps(bill).encode()})).status
+
+    assert [about(name) for name in ("torch", "Torch", "torch-cuda", "torchvision", "xtorch")] == [
+        "passed", "passed", "passed", "failed", "failed",
+    ]  # fmt: skip
+
+
 def test_a_cpu_build_holds_no_gpu_code() -> None:
     cpu = replace(
         GOOD, file=FILE.replace("cu124", "cpu"), metadata_version="2.6.0+cpu",

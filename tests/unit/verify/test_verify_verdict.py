@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rekindle.model.verify import VerifyCheck
+from rekindle.model.verify import Missing, VerifyCheck
 from rekindle.verify.advice import next_steps
 from rekindle.verify.verdict import Claim, judge, load_minimum, required_checks
 
@@ -111,6 +111,22 @@ def test_the_next_step_fits_what_stood_in_the_way() -> None:
     seen = replace(claim, gpus=1)
     verdict, missing = judge(cpu, seen)
     assert not any("no GPU was seen" in step for step in next_steps(verdict, cpu, missing, seen, only=False))
+
+
+def test_advice_comes_from_what_failed_or_stood_in_the_way_and_stays_short() -> None:
+    claim = Claim(package="torch", level="smoke", gpu=False)
+    others = [
+        VerifyCheck(id="ops.sort", status="passed", remedy="nobody needs this"),
+        VerifyCheck(id="ops.fft", status="skipped", skip="untried", remedy="install MKL"),
+        VerifyCheck(id="vision", status="skipped", skip="untried", remedy="install torchvision"),
+        VerifyCheck(id="ops.conv", status="failed"),
+    ]
+    lacking = [Missing(id="ops.fft", why="no MKL"), Missing(id="ops.conv", why="no cuDNN")]
+    assert next_steps("not-proven", others, lacking, claim, only=False) == ("install MKL",)
+    assert next_steps("failed", others, lacking, claim, only=False) == ()
+    many = [VerifyCheck(id=f"ops.{n}", status="failed", remedy=f"step {n}") for n in range(6)]
+    assert next_steps("failed", many, (), claim, only=False) == ("step 0", "step 1", "step 2", "step 3")
+    assert "does the interpreter start" in next_steps("not-proven", [], lacking, claim, only=False)[0]
 
 
 def test_each_gpu_in_sight_is_owed_and_one_where_none_is() -> None:
