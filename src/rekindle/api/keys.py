@@ -53,7 +53,9 @@ def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
             raw = file.read(MAX_ENVELOPE_BYTES)
         if "subject" not in json.loads(raw):
             raise ValueError("it names no subject")
-    except (OSError, ValueError, TypeError) as error:
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
+    except (ValueError, TypeError) as error:
         raise BadInput(f"{path} is no in-toto statement: {error}", remedy="the .intoto.json beside a wheel") from error
     private = read_private(key, folder)
     target = path.with_name(path.name.removesuffix(".json") + ".dsse.json")

@@ -84,7 +84,9 @@ def _read(path: Path) -> Mapping[str, Any]:
         read = json.loads(raw)
         if isinstance(read, dict) and "payload" in read:
             read = json.loads(read_envelope(raw, path.name).payload)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
+    except ValueError as error:
         raise BadInput(
             f"{path} is no provenance statement: {error}", remedy="the .intoto.json beside a wheel"
         ) from error

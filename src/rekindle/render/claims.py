@@ -49,7 +49,8 @@ def view_index_check(answer: IndexCheck, screen: Screen) -> None:
     if answer.good:
         screen.verdict("ok", f"{answer.wheels} wheels, all as {answer.signed_by} listed them")
     else:
-        screen.verdict("fail", f"{len(answer.problems)} things in {answer.root} are not as they were signed")
+        many = f"{count} things in {answer.root} are" if (count := len(answer.problems)) > 1 else ""
+        screen.verdict("fail", f"{many or f'one thing in {answer.root} is'} not as signed")
     rows = [("list", f"number {answer.serial}" if answer.serial is not None else "none"), ("made", answer.made or "–")]
     screen.rows([*rows, ("expires", answer.expires or "–")])
     for problem in answer.problems:

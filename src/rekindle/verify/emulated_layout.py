@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -151,14 +155,23 @@ def install_dependencies(
 
 
 def write_stubs(site: Path, package: str, folder: Path, layout: EmulatedLayout) -> list[str]:
-    """Stand-ins for the libraries nobody has; their names."""
+    """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
     libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
     places = layout.root.library_folders if layout.root else _system_folders()
-    missing = missing_libraries(libraries, places)
+    missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, symbols in missing.items():
         (folder / Path(name).name).write_bytes(stub_library(name, symbols))
     return list(missing)
+
+
+def serves_gpu(name: str) -> bool:
+    return any(re.match(kind["pattern"], name) for kind in _gpu_libraries().values())
+
+
+@functools.cache
+def _gpu_libraries() -> dict[str, dict[str, str]]:
+    return tomllib.loads(resources.files(__package__).joinpath("gpu_libraries.toml").read_text(encoding="utf-8"))
 
 
 def _system_folders() -> tuple[Path, ...]:

@@ -48,7 +48,9 @@ def read_answer(path: str, done: Completed) -> Interpreter:
             implementation=said["implementation"],
         )
     except (ValueError, KeyError, IndexError) as error:
-        words = (done.err.strip().splitlines() or ["it said nothing a Python says"])[-1]
+        words = (done.err.strip().splitlines() or [""])[-1]
+        if not words or QUESTION[:24] in words:
+            words = "it said nothing a Python says"  # another program, which took the question for a file or an option
         raise BadInput(f"{path} is not a Python that starts: {words}", remedy="give one with --python EXE") from error
 
 

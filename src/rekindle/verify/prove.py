@@ -12,7 +12,7 @@ import msgspec
 from packaging.version import Version
 
 from rekindle.compat.operators import Suspicion
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
@@ -55,17 +55,21 @@ def prove_wheel(
     apart = judge_wheel(subject, sha256, sandbox, gpu)
     interpreter = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
-        exe = make_environment(
-            host,
-            Path(folder) / "env",
-            interpreter,
-            subject,
-            extra=extras(subject),
-            dependencies=dependencies,
-            find_links=find_links,
-            strange=apart.strange,
-            progress=progress,
-        )
+        try:
+            exe = make_environment(
+                host,
+                Path(folder) / "env",
+                interpreter,
+                subject,
+                extra=extras(subject),
+                dependencies=dependencies,
+                find_links=find_links,
+                strange=apart.strange,
+                progress=progress,
+            )
+        except RekindleError:
+            refuse_changed(wheel, sha256)  # what the installer says of half a file is no help
+            raise
         shown = [Path(folder) / "env", *seen_by(interpreter.path), *links_of(exe)]
         box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
@@ -120,7 +124,13 @@ def prove_installed(
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:
-    """The report with the digest it speaks about; a file that changed meanwhile was not the one that was tried."""
+    """The report with the digest it speaks about."""
+    refuse_changed(wheel, sha256)
+    return msgspec.structs.replace(report, wheel_sha256=sha256)
+
+
+def refuse_changed(wheel: Path, sha256: str) -> None:
+    """A file that changed meanwhile was not the one that was tried."""
     try:
         now = sha256_of(wheel)
     except OSError:
@@ -130,7 +140,6 @@ def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:
             f"{wheel.name} was changed while it was verified, so nothing is known about the file that is there now",
             remedy="run the same command again",
         )
-    return msgspec.structs.replace(report, wheel_sha256=sha256)
 
 
 def extras(subject: Subject) -> list[str]:

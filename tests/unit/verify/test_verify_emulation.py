@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rekindle.errors import BadInput
 from rekindle.verify import emulated_layout
 from rekindle.verify.cpus import PROBED, find_cpu, known_names
+from rekindle.verify.emulated_layout import serves_gpu
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import Emulator
 from rekindle.verify.instruction import instruction_set
@@ -180,3 +181,28 @@ def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
 def test_only_code_for_x86_linux_can_be_emulated(tmp_path: Path, tag: str) -> None:
     with pytest.raises(BadInput, match="x86-64"):
         emulated_layout.check_subject(laid_out(tmp_path, tag))
+
+
+@pytest.mark.parametrize(
+    ("name", "serves"),
+    [
+        ("libcuda.so.1", True),
+        ("libcudart.so.12", True),
+        ("libcublasLt.so.11", True),
+        ("libcudnn.so.9", True),
+        ("libnvrtc.so.12", True),
+        ("libnccl.so.2", True),
+        ("libamdhip64.so.6", True),
+        ("libhsa-runtime64.so.1", True),
+        ("libMIOpen.so.1", True),
+        ("libze_loader.so.1", True),
+        ("libcurl.so.4", False),
+        ("libopenblas.so.0", False),
+        ("libtorch_cpu.so", False),
+        ("libspark_core.so", False),
+        ("libgomp.so.1", False),
+        ("libmpi.so.40", False),
+    ],
+)
+def test_only_what_serves_a_gpu_gets_a_stand_in(name: str, serves: bool) -> None:
+    assert serves_gpu(name) == serves
