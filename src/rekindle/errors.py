@@ -35,6 +35,10 @@ class BadInput(RekindleError):
     """Usage is wrong or an input cannot be read."""
 
 
+class OtherPlan(BadInput):
+    """A build tree holds what another plan compiled; only removing it lets this one begin."""
+
+
 class NotYet(RekindleError):
     """A verb or option that does not exist yet; says so instead of pretending."""
 

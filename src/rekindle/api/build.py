@@ -135,6 +135,7 @@ def build_one(
     target: str | None = None,
     cmake: str | None = None,
     as_is: bool = False,
+    clean: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult | BuildFailure:
     """One wheel for one Python in a workspace that the caller has locked, read back against its plan."""
@@ -144,6 +145,7 @@ def build_one(
         {
             "plan": plan, "source": tree, "workspace": workspace.root, "pythons": (python,), "jobs": jobs,
             "memory": memory, "launcher": launcher, "target": target, "cmake": cmake, "as_is": as_is,
+            "clean": clean,
         }
     )  # fmt: skip
     built = carry_out(order, progress)

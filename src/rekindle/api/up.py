@@ -32,6 +32,7 @@ def up(
     launcher: str | None = None,
     target: str | None = None,
     bundle: bool = True,
+    clean: bool = False,
     dry_run: bool = False,
     confirm: Callable[[Plan, Callable[[], Card]], bool] | None = None,
     progress: Progress | None = None,
@@ -45,7 +46,8 @@ def up(
     build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
     ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
     argument makes the card (what comes, from where, how much, where to) when it is called.
-    ``target`` builds only that CMake target and stops; ``dry_run`` stops after the card and writes nothing.
+    ``target`` builds only that CMake target and stops; ``clean`` removes what another plan left in the build tree
+    (without it, such a tree is refused); ``dry_run`` stops after the card and writes nothing.
 
     A build that fails is no exception: the journey has not ``arrived``, and its ``failure`` says why. What is
     already there is kept: a second call is quick, an interrupted one continues.
@@ -76,6 +78,7 @@ def up(
         launcher=launcher,
         target=target,
         bundle=bundle,
+        clean=clean,
         dry_run=dry_run,
     )
     return run_up(workspace_at(workspace), options, progress or Silent(), confirm or (lambda *_: True))

@@ -22,6 +22,7 @@ from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
 from rekindle.build.preflight import Asked, preflight, refuse_unready
 from rekindle.build.preflight_python import python_tools
+from rekindle.build.preflight_rocm import refuse_cuda_tree
 from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import (
     Interpreter,
@@ -31,7 +32,7 @@ from rekindle.build.target import (
     requirements,
     take_as_is,
 )
-from rekindle.build.toolkits import check_toolkit
+from rekindle.build.toolkits import check_toolkit, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.host.live import LiveHost
@@ -109,6 +110,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     asked = Asked(
         plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja
     )
+    refuse_cuda_tree(plan, work.tree)
     refuse_unready(preflight(work.host, asked))
     torch = None
     if compiles_against_torch(plan.project) and not options.as_is:
@@ -137,6 +139,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     # What Python was linked with may not be here; its own words with our compilers are.
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
+    env.full.update(toolkit_places(work.host, plan, settings))
     configured = steps.configure(work, target, env, now, before)
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None

@@ -14,6 +14,7 @@ from rekindle.build.companion import compiles_against_torch
 from rekindle.build.naming import wheel_name
 from rekindle.build.preflight_cuda import check_gpu
 from rekindle.build.preflight_python import check_linker, check_release
+from rekindle.build.preflight_rocm import check_rocm
 from rekindle.build.resume import START_FREE_BYTES
 from rekindle.build.target import find_interpreter
 from rekindle.build.toolkits import check_toolkit
@@ -190,6 +191,7 @@ def _disk(host: Host, asked: Asked) -> Iterator[Check]:
 
 def _gpu(host: Host, asked: Asked) -> Iterator[Check]:
     yield from check_gpu(host, asked.plan)
+    yield from check_rocm(host, asked.plan, asked.tree)
 
 
 def _check(name: str, status: str, found: str, *, want: str | None = None, fix: str | None = None) -> Check:

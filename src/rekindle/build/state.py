@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, OtherPlan
 from rekindle.host.files import write_atomically
 from rekindle.model.document import Part, decode, encode
 from rekindle.model.plan import Plan
@@ -81,12 +81,12 @@ def differences(old: TreeState, new: TreeState) -> list[str]:
 
 
 def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:
-    """Raise :class:`BadInput` naming the first differences, unless ``old`` may be continued as ``new``."""
+    """Raise :class:`OtherPlan` naming the first differences, unless ``old`` may be continued as ``new``."""
     found = differences(old, new)
     if not found:
         return
     more = f" (and {len(found) - 3} more)" if len(found) > 3 else ""
-    raise BadInput(
+    raise OtherPlan(
         f"{build_tree} was made for another plan: {'; '.join(found[:3])}{more}",
         remedy="give --clean to start over, or build in another copy of the tree",
     )

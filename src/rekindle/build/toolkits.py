@@ -21,7 +21,7 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
     if plan.cuda:
         return _check_cuda(host, plan.cuda, settings, compiler)
     if plan.rocm:
-        hipcc = _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
+        hipcc = _find_hipcc(host, settings)
         if hipcc is None:
             raise MissingTool(
                 f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
@@ -35,6 +35,24 @@ def find_nvcc(host: Host, settings: Mapping[str, str]) -> str | None:
     """The nvcc that the settings name, else that of the usual places."""
     named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
     return named or _find(host, "nvcc", settings, ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH"), "/usr/local/cuda")
+
+
+def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
+    """The folder whose ``bin`` has the hipcc that a build will take: /opt/rocm, or /usr for a distribution's own."""
+    hipcc = _find_hipcc(host, settings)
+    return str(Path(hipcc).parent.parent) if hipcc else None
+
+
+def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
+    """What configure must be told to take the toolkit that was found: it looks for ROCm in /opt/rocm alone, and
+    without one there it goes on for the CPU."""
+    if plan.rocm is None or "ROCM_PATH" in settings or (home := rocm_home(host, settings)) is None:
+        return {}
+    return {"ROCM_PATH": home}
+
+
+def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
+    return _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
 
 
 def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:

@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
     parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once")
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+    parser.add_argument("--clean", action="store_true", help="remove what another plan compiled in the build tree")
     parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and its card; write nothing")
@@ -114,6 +115,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         jobs=args.jobs,
         launcher=args.launcher,
         bundle=not args.no_bundle,
+        clean=args.clean,
         dry_run=args.dry_run,
         confirm=confirm,
         progress=session.progress,

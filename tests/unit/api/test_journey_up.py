@@ -15,7 +15,7 @@ from rekindle.api.journey import from_source, up
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk
 from rekindle.cli.main import main
-from rekindle.errors import BadInput, StageFailed
+from rekindle.errors import BadInput, OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
@@ -74,6 +74,7 @@ def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stages:
     monkeypatch.setattr(up, "look_for_network", answers("network", lambda: None))
     monkeypatch.setattr(from_source, "source_fetch", answers("fetch", lambda: stages.tree))
     monkeypatch.setattr(from_source, "source_patch", answers("patch", lambda: stages.tree))
+    monkeypatch.setattr(from_source, "source_hipify", answers("hipify", lambda: stages.tree))
     monkeypatch.setattr(from_source, "build_one", answers("build", lambda: stages.built))
     monkeypatch.setattr(from_source, "inspect", answers("inspect", WheelReport))
     monkeypatch.setattr(from_source, "bundle", answers("bundle", lambda: stages.fat))
@@ -141,11 +142,13 @@ def built(stages: Stages, tmp_path: Path) -> Path:
     return wheel
 
 
-def source_build(folder: Path, stages: Stages, **chosen: Any) -> tuple[Path | BuildFailure | None, dict[str, str]]:
+def source_build(
+    folder: Path, stages: Stages, plan: Plan = PLAN, **chosen: Any
+) -> tuple[Path | BuildFailure | None, dict[str, str]]:
     workspace = Workspace(folder / "w")
     walk = Walk(workspace, Silent())
     options = UpOptions(wish=Wish(), **chosen)
-    made = from_source.build_from_source(walk, workspace, PLAN, "python3", options, Silent())
+    made = from_source.build_from_source(walk, workspace, plan, "python3", options, Silent())
     return made, {leg.name: leg.status for leg in walk.legs}
 
 
@@ -157,6 +160,37 @@ def test_a_built_wheel_is_kept_while_it_lies_there_unchanged(stages: Stages, bui
     built.write_bytes(b"another")
     _, legs = source_build(tmp_path, stages, bundle=False)
     assert legs["build"] == "done"
+
+
+def test_a_rocm_build_is_hipified_after_its_patches(stages: Stages, built: Path, tmp_path: Path) -> None:
+    rocm = Plan(answer="build", torch="2.6.0", rocm="6.4", build=PLAN.build)
+    _, legs = source_build(tmp_path, stages, rocm, bundle=False)
+    assert list(legs) == ["fetch", "patch", "hipify", "build", "inspect"]
+    stages.asked.clear()
+    source_build(tmp_path / "cpu", stages, bundle=False)
+    assert "hipify" not in stages.asked
+
+
+def test_clean_removes_only_what_another_plan_compiled(
+    stages: Stages, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[bool] = []
+
+    def build(*_: object, clean: bool, **__: object) -> BuildResult | BuildFailure:
+        told.append(clean)
+        if not clean:
+            raise OtherPlan("made for another plan", remedy="give --clean")
+        return stages.built
+
+    monkeypatch.setattr(from_source, "build_one", build)
+    with pytest.raises(OtherPlan):
+        source_build(tmp_path, stages, bundle=False)
+    made, _ = source_build(tmp_path, stages, bundle=False, clean=True)
+    assert made == built and told == [False, False, True]
+    monkeypatch.setattr(from_source, "build_one", lambda *_, clean, **__: told.append(clean) or stages.built)
+    built.write_bytes(b"gone")
+    source_build(tmp_path, stages, bundle=False, clean=True)
+    assert told[3:] == [False], "its own tree is continued"
 
 
 def test_another_tree_or_python_is_another_build(stages: Stages, built: Path, tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk, digest
-from rekindle.api.source import source_fetch, source_patch
-from rekindle.errors import StageFailed
+from rekindle.api.source import source_fetch, source_hipify, source_patch
+from rekindle.errors import OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
@@ -48,13 +48,26 @@ def build_from_source(
         )
         root = Path(fetched.root)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
+    if plan.rocm:
+        tree = walk.leg(
+            "hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress), summarise_tree
+        )
     inputs = digest(plan, tree.digest or "", str(root), python)
 
     def make() -> BuildResult | BuildFailure:
-        return build_one(
-            plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
-            launcher=options.launcher, target=options.target, progress=progress,
-        )  # fmt: skip
+        def carry_out(clean: bool) -> BuildResult | BuildFailure:
+            return build_one(
+                plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
+                launcher=options.launcher, target=options.target, clean=clean, progress=progress,
+            )  # fmt: skip
+
+        try:
+            return carry_out(False)
+        except OtherPlan:
+            # Only then: the same command, given again after an interruption, continues its own tree.
+            if not options.clean:
+                raise
+            return carry_out(True)
 
     built = walk.tried_leg(
         "build", "this takes a while; Ctrl-C is safe", BuildResult, digest(inputs, options.target or ""), make,

@@ -17,7 +17,8 @@ class UpOptions:
 
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
     build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
-    ``target`` builds only that and stops; ``dry_run`` stops after the plan and its card, and writes nothing.
+    ``target`` builds only that and stops; ``clean`` removes what another plan compiled; ``dry_run`` stops after the
+    plan and its card, and writes nothing.
     """
 
     wish: Wish
@@ -35,6 +36,7 @@ class UpOptions:
     launcher: str | None = None
     target: str | None = None
     bundle: bool = True
+    clean: bool = False
     dry_run: bool = False
 
 

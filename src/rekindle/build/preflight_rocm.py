@@ -1,0 +1,87 @@
+"""A ROCm build before it starts: is the tree hipified, and is every library there that its configure demands?
+
+What is demanded stands in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of ours.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from rekindle.build.toolkits import rocm_home
+from rekindle.compat.supply import managers
+from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, manager_here
+from rekindle.model.machine import Check
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+
+_LOAD = "cmake/public/LoadHIP.cmake"
+_DEMANDED = re.compile(r"^\s*find_package\w*\(\s*(\w[\w-]*)\s[^)]*\bREQUIRED\b", re.MULTILINE)
+_FOLDERS = (
+    "lib/cmake",
+    "lib64/cmake",
+    "lib/*-linux-gnu/cmake",
+    "share/cmake",
+    "*/lib/cmake",
+)
+
+
+def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Check]:
+    """Only for torch itself; an extension takes what its torch was built with."""
+    if plan.rocm is None or plan.build is None or plan.project != "torch" or host.system != "linux":
+        return
+    home = rocm_home(host, {**plan.build.cmake, **plan.build.env})
+    if tree is None or home is None:
+        return  # the compiler check says that there is no hipcc
+    wanted = demanded(host, tree.root)
+    lacks = [name for name in wanted if not _config(host, home, name)]
+    if lacks:
+        raise BadInput(
+            f"configure will demand {', '.join(lacks)}, not found below {home}", remedy=_install(host, lacks)
+        )
+    if wanted:
+        yield Check(
+            id="rocm-libraries", status="ok", needed_for=("build",), found=f"{len(wanted)} demanded, all below {home}"
+        )
+
+
+def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:
+    """A tree that was not hipified has no kernels to compile for ROCm. ``up`` hipifies by itself."""
+    if plan.rocm and plan.project == "torch" and not tree.hipified:
+        raise BadInput(
+            f"{tree.root} is a CUDA tree, and the plan wants ROCm", remedy=f"rekindle source hipify {tree.root}"
+        )
+
+
+def demanded(host: Host, root: str) -> tuple[str, ...]:
+    """The CMake packages this tree will not go on without."""
+    text = (host.read(str(PurePosixPath(root, _LOAD))) or b"").decode("utf-8", "replace")
+    # Upper-case HIP is a module of its own that the compiler's package brings.
+    return tuple(dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP"))
+
+
+def _config(host: Host, home: str, name: str) -> bool:
+    files = (f"{name}-config.cmake", f"{name}Config.cmake")
+    return any(host.glob(str(PurePosixPath(home, folder, name, file))) for folder in _FOLDERS for file in files)
+
+
+def _install(host: Host, names: list[str]) -> str:
+    manager = manager_here(host, managers())
+    rows = _packages()
+    if manager is None or manager.name not in rows:
+        return f"install the development packages of {', '.join(names)}"
+    row = rows[manager.name]
+    packages = dict.fromkeys(row["named"].get(name, row["pattern"].format(name=name.lower())) for name in names)
+    return f"{'' if is_root(host) else 'sudo '}{manager.install} {' '.join(packages)}"
+
+
+@functools.cache
+def _packages() -> dict[str, Any]:
+    raw = tomllib.loads((Path(__file__).parent / "rocm_packages.toml").read_text(encoding="utf-8"))
+    return {name: row for name, row in raw.items() if isinstance(row, dict)}

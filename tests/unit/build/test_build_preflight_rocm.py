@@ -1,0 +1,101 @@
+"""A ROCm build before it starts: the tree's own demands against the machine, the tree itself, where configure looks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from bare_host import BareHost
+from rekindle.build.preflight_rocm import check_rocm, demanded, refuse_cuda_tree
+from rekindle.build.toolkits import toolkit_places
+from rekindle.errors import BadInput
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.source import SourceTree
+
+LOAD = """
+find_package_and_print_version(HIP 1.0 MODULE REQUIRED)
+  find_package_and_print_version(hip REQUIRED CONFIG)
+  find_package_and_print_version(miopen REQUIRED)
+  find_package_and_print_version(rccl)
+  find_package_and_print_version(hsa-runtime64 REQUIRED)
+"""
+DEBIAN = "/usr/lib/x86_64-linux-gnu/cmake"
+
+
+class Machine(BareHost):
+    """A machine with these files, and the programs among them on its path."""
+
+    def __init__(self, files: Mapping[str, str], env: Mapping[str, str] | None = None) -> None:
+        super().__init__(env=env)
+        self.files = files
+
+    def which(self, name: str) -> str | None:
+        return next((path for path in self.files if Path(path).name == name), None)
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(name for name in self.files if fnmatch(name, pattern))
+
+    def read(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return self.files[path].encode() if path in self.files else None
+
+
+def machine(*packages: str, hipcc: str = "/usr/bin/hipcc", more: Mapping[str, str] | None = None) -> Machine:
+    configs = {f"{DEBIAN}/{name}/{name}-config.cmake": "" for name in packages}
+    return Machine({"/t/cmake/public/LoadHIP.cmake": LOAD, hipcc: "", **configs, **(more or {})})
+
+
+def plan(**env: str) -> Plan:
+    return Plan(answer="build", torch="2.6.0", rocm="6.4", build=BuildRecipe(source="torch", env=env))
+
+
+TREE = SourceTree(project="torch", version="2.6.0", root="/t", hipified=True)
+
+
+def test_only_what_the_tree_demands_is_asked_for() -> None:
+    assert demanded(machine(), "/t") == ("hip", "miopen", "hsa-runtime64")
+    assert demanded(machine(), "/elsewhere") == ()
+
+
+def test_all_there() -> None:
+    (check,) = check_rocm(machine("hip", "miopen", "hsa-runtime64"), plan(), TREE)
+    assert check.status == "ok" and check.found == "3 demanded, all below /usr"
+
+
+def test_what_lacks_is_named_with_its_packages() -> None:
+    host = machine("hip", more={"/usr/bin/apt-get": ""})
+    with pytest.raises(BadInput, match="will demand miopen, hsa-runtime64, not found below /usr") as caught:
+        list(check_rocm(host, plan(), TREE))
+    assert (caught.value.remedy or "").endswith("libmiopen-dev libhsa-runtime-dev")
+
+
+def test_the_other_spelling_of_a_config_counts() -> None:
+    files = {f"{DEBIAN}/miopen/miopenConfig.cmake": ""}
+    assert list(check_rocm(machine("hip", "hsa-runtime64", more=files), plan(), TREE))
+
+
+def test_nothing_is_asked_of_other_builds() -> None:
+    cuda = Plan(answer="build", torch="2.6.0", cuda="12.4", build=BuildRecipe(source="torch"))
+    vision = Plan(answer="build", torch="2.6.0", rocm="6.4", project="torchvision", build=BuildRecipe(source="v"))
+    assert not list(check_rocm(machine(), cuda, TREE)) and not list(check_rocm(machine(), vision, TREE))
+    assert not list(check_rocm(machine(), plan(), None)), "before there is a tree nobody knows what it demands"
+
+
+def test_a_tree_that_is_not_hipified_is_refused_with_the_line_that_does_it() -> None:
+    refuse_cuda_tree(plan(), TREE)
+    bare = SourceTree(project="torch", version="2.6.0", root="/t")
+    with pytest.raises(BadInput, match="CUDA tree") as caught:
+        refuse_cuda_tree(plan(), bare)
+    assert caught.value.remedy == "rekindle source hipify /t"
+    refuse_cuda_tree(Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch")), bare)
+
+
+def test_configure_is_told_where_the_found_rocm_lies() -> None:
+    assert toolkit_places(machine(), plan(), {}) == {"ROCM_PATH": "/usr"}
+    assert toolkit_places(machine(hipcc="/opt/rocm/bin/hipcc"), plan(), {}) == {"ROCM_PATH": "/opt/rocm"}
+    assert toolkit_places(machine(), plan(), {"ROCM_PATH": "/usr"}) == {}, "what the plan says stays"
+    assert toolkit_places(machine(hipcc="/nowhere"), plan(), {}) == {}
+    cpu = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch"))
+    assert toolkit_places(machine(), cpu, {}) == {}
