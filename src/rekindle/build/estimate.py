@@ -42,7 +42,7 @@ class Estimate:
             if edge.rule != "phony" and not any(output in done for output in edge.outputs)
         }
         self._paths: dict[str, float] = {}
-        self._counted = (-1, 0.0)
+        self._counted: tuple[int, float] | None = None
         self._finished_work = 0.0
         # As known before this run: what it learns itself must not change what it is held against.
         self._usual = {output: self.seconds(output) for output in self._open}
@@ -64,16 +64,12 @@ class Estimate:
 
     def work_left(self, steps_left: int) -> float:
         """Ninja may need only part of the graph: its own count of steps left bounds ours."""
-        each = sorted((self.seconds(output) for output in self._open), reverse=True)
-        if not each:
-            return 0.0
-        if steps_left >= len(each):
-            return sum(each)
-        return statistics.fmean(each) * steps_left
+        each = [self.seconds(output) for output in self._open]
+        return statistics.fmean(each) * min(steps_left, len(each)) if each else 0.0
 
     def critical_path(self) -> float:
         """The longest chain of open steps; counted anew only after twenty more are done."""
-        if abs(self._counted[0] - len(self._open)) > 20 or self._counted[0] < 0:
+        if self._counted is None or abs(self._counted[0] - len(self._open)) > 20:
             self._paths = {}
             self._counted = (len(self._open), max((self._path(output) for output in self._open), default=0.0))
         return self._counted[1]
@@ -88,10 +84,9 @@ class Estimate:
                 self._paths.setdefault(name, 0.0)
                 stack.pop()
                 continue
-            todo = [wanted for wanted in edge.inputs if wanted not in self._paths and wanted not in entered]
-            if name not in entered and todo:
+            if name not in entered:
                 entered.add(name)
-                stack.extend(todo)
+                stack.extend(edge.inputs)
                 continue
             before = max((self._paths.get(wanted, 0.0) for wanted in edge.inputs), default=0.0)
             own = self.seconds(edge.outputs[0]) if edge.outputs[0] in self._open else 0.0

@@ -39,7 +39,7 @@ def cores() -> int:
 
 def fixed_jobs(max_jobs: int, available: int | None, typical: int) -> int:
     """For tools that know no jobserver: what fits if every compiler is a large one."""
-    return max(1, min(max_jobs, (available or 0) // typical)) if available else max_jobs
+    return max(1, min(max_jobs, available // typical)) if available else max_jobs
 
 
 @contextlib.contextmanager
@@ -51,12 +51,12 @@ def elastic_jobs(
     max_jobs = options.jobs or farm or cores()
     shared = os.environ.get(SHARED_JOBSERVER)
     try:
-        if shared and options.jobs is None and ninja.release[:2] >= JOBSERVER_NINJA:
+        if shared and options.jobs is None and ninja.release >= JOBSERVER_NINJA:
             # Somebody above runs several builds and governs all their compilers: only watch and learn here.
             governor = Governor(None, learnt, max_jobs=max_jobs, watch_only=True)
             yield Jobs(governor=governor, learnt=learnt, env={"MAKEFLAGS": shared}, max_jobs=max_jobs)
             return
-        if ninja.release[:2] >= JOBSERVER_NINJA:
+        if ninja.release >= JOBSERVER_NINJA:
             server = open_jobserver(key)
             governor = Governor(server, learnt, max_jobs=max_jobs, budget=options.memory_bytes)
             try:

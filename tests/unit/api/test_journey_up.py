@@ -187,7 +187,12 @@ def test_clean_removes_only_what_another_plan_compiled(
         source_build(tmp_path, stages, bundle=False)
     made, _ = source_build(tmp_path, stages, bundle=False, clean=True)
     assert made == built and told == [False, False, True]
-    monkeypatch.setattr(from_source, "build_one", lambda *_, clean, **__: told.append(clean) or stages.built)
+
+    def continue_it(*_: object, clean: bool, **__: object) -> BuildResult | BuildFailure:
+        told.append(clean)
+        return stages.built
+
+    monkeypatch.setattr(from_source, "build_one", continue_it)
     built.write_bytes(b"gone")
     source_build(tmp_path, stages, bundle=False, clean=True)
     assert told[3:] == [False], "its own tree is continued"

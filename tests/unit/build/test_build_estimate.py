@@ -30,6 +30,12 @@ def test_seconds_are_the_objects_own_else_the_mean_of_three_else_a_guess() -> No
     assert three.seconds("a.cpp.o") == 6.0 and three.seconds("a.cu.o") == 60.0
 
 
+def test_the_first_guess_weighs_languages_as_they_cost() -> None:
+    estimate = Estimate([], NOTHING, {})
+    guessed = {name: estimate.seconds(name) for name in ("a.c.o", "a.cpp.o", "a.cu.o", "liba.so", "generated.h")}
+    assert guessed == {"a.c.o": 1.0, "a.cpp.o": 8.0, "a.cu.o": 60.0, "liba.so": 4.0, "generated.h": 1.0}
+
+
 def test_what_this_run_took_teaches_too_but_not_a_step_without_time() -> None:
     estimate = Estimate([edge(f"{n}.cpp.o") for n in range(5)], NOTHING, {})
     for number, seconds in enumerate((1.0, 2.0, 6.0)):

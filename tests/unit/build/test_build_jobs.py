@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.build import jobs as room
+from rekindle.build.governor import Governor
 from rekindle.build.history import load_history
 from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
 from rekindle.build.options import BuildOptions
@@ -39,6 +40,11 @@ def test_cores_we_may_use(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_fixed_jobs(most: int, available: int | None, count: int) -> None:
     assert fixed_jobs(most, available, GIB) == count
+
+
+def watches(governor: Governor) -> bool:
+    """It only looks: pausing, killing and tokens are another's."""
+    return governor._watch_only
 
 
 @pytest.fixture
@@ -84,8 +90,9 @@ def test_a_shared_jobserver_is_used_unless_jobs_were_asked_for(
     monkeypatch.setenv(SHARED_JOBSERVER, "-j --jobserver-auth=fifo:/x")
     with elastic_jobs(BuildOptions(), ninja("1.13.0"), tmp_path / "h.json", "x") as jobs:
         assert jobs.env == {"MAKEFLAGS": "-j --jobserver-auth=fifo:/x"}
+        assert watches(jobs.governor), "whoever opened it decides"
     with elastic_jobs(BuildOptions(jobs=2), ninja("1.13.0"), tmp_path / "h.json", str(tmp_path)) as jobs:
-        assert "/x" not in jobs.env["MAKEFLAGS"]
+        assert not watches(jobs.governor) and "/x" not in jobs.env["MAKEFLAGS"]
     with elastic_jobs(BuildOptions(), ninja("1.12.0"), tmp_path / "h.json", "x") as jobs:
         assert "MAX_JOBS" in jobs.env
 
