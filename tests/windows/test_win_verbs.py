@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import http.server
 import json
 import os
 import sys
+import tarfile
+import threading
 from pathlib import Path
 
 import pytest
 from winworld import ONLY, ask, start
 
 import tiny_wheels
+from source_mini import make_tree
 
 pytestmark = ONLY
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,6 +101,50 @@ def test_source_fetch_says_what_it_needs(capfdbinary: Caught, tmp_path: Path) ->
     said = ask(capfdbinary, "source", "fetch", "--release", "2.6.0", "--source", str(tmp_path / "t"), "--workspace",
                str(tmp_path / "w"), "--from", "git")  # fmt: skip
     assert said.code in (1, 2) and "git" in said.err and "Traceback" not in said.err, said
+
+
+def test_source_fetch_of_an_archive_needs_no_git(capfdbinary: Caught, tmp_path: Path) -> None:
+    """From a server, checked, unpacked, patched and back: with a link inside, CRLF and a name Windows cannot hold."""
+    tree = make_tree(tmp_path / "made")
+    (tree / "torch" / "windows.txt").write_bytes(b"one\r\ntwo\r\n")
+    for name, extra in {"good": (), "bad": ("torch/aux.h",)}.items():
+        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as tar:
+            tar.add(tree, "pytorch-v1.13.0")
+            link = tarfile.TarInfo("pytorch-v1.13.0/torch/again.py")
+            link.type, link.linkname = tarfile.SYMTYPE, "greeting.py"
+            tar.addfile(link)
+            for inside in extra:
+                tar.addfile(tarfile.TarInfo(f"pytorch-v1.13.0/{inside}"))
+    digest = hashlib.sha256((tmp_path / "good.tar.gz").read_bytes()).hexdigest()
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        there = f"http://127.0.0.1:{server.server_address[1]}"
+        options = ("source", "fetch", "--workspace", str(tmp_path / "w"), "--no-submodules")
+        goal = tmp_path / "a b ü" / "tree"
+        said = ask(capfdbinary, *options, "--from", f"{there}/good.tar.gz", "--sha256", digest, "--source", str(goal))
+        assert said.code == 0, said
+        assert (goal / "torch" / "windows.txt").read_bytes() == b"one\r\ntwo\r\n"
+        assert (goal / "torch" / "again.py").read_bytes() == (goal / "torch" / "greeting.py").read_bytes()
+        assert "torch 1.13.0" in ask(capfdbinary, "source", "status", "--source", str(goal)).out
+        said = ask(
+            capfdbinary,
+            *options,
+            "--from",
+            f"{there}/good.tar.gz",
+            "--sha256",
+            "0" * 64,
+            "--source",
+            str(tmp_path / "x"),
+        )
+        assert said.code == 1 and "SHA-256" in said.err and not (tmp_path / "x").exists(), said
+        said = ask(capfdbinary, *options, "--from", f"{there}/bad.tar.gz", "--source", str(tmp_path / "y"))
+        assert said.code == 2 and "aux.h" in said.err and not (tmp_path / "y").exists(), said
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_demo_goes_as_far_as_it_can_and_says_why_not_further(capfdbinary: Caught, tmp_path: Path) -> None:

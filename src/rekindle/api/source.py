@@ -48,7 +48,9 @@ def source_fetch(
         if revision is None:
             release = release or _companion(project, tree_version(match)[1])
     home = Workspace(workspace) if workspace else default_workspace()
-    place = place or (wish.build.origin if wish and wish.build else None) or "git"
+    place = place or (wish.build.origin if wish and wish.build else None)
+    if place is None:
+        place = fetch.default_place(project, release, revision, LiveHost())
     wanted = fetch.Wanted(
         project=project,
         version=release,

@@ -166,6 +166,7 @@ def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, wind
         rounds=fit.rounds,
         job="build" if recipe.builds else "install",
         fetch=Quoted(brought("fetch_cuda.py.txt") if cuda else ""),
+        report=Quoted(brought("build_report.py.txt")),
         cuda_release=cuda_release(recipe) if cuda else "",
         cudnn_release=recipe.plan.cudnn or "-",
         script=Quoted(script),

@@ -2,7 +2,8 @@
 
 Members may not leave the tree: no absolute names, no "..", no links to the outside, no devices. A ``.git`` in an
 archive is left out, because git would run what its settings name. How many files, how large and how tightly
-packed is bounded by what a tree of torch can be. One common top directory is taken off.
+packed is bounded by what a tree of torch can be. One common top directory is taken off. On Windows, where making links
+is a right few users have, a link becomes a copy of what it leads to.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _DAMAGE = (
     OverflowError,
     ValueError,
 )
+_NO_LINKS = os.name == "nt"
 _EXPANSION = 8  # torch 2.6.0: 27 MB of xz become 158 MB on disk
 
 
@@ -91,6 +93,7 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
                     file.extract(info, room)
                     progress.step(number, len(infos), info.filename)
         return left
+    links: dict[Path, Path] = {}
     with archive.open("rb") as raw, tarfile.open(fileobj=cast("IO[bytes]", _Plain(raw)), mode="r:") as tar:
         for number, member in enumerate(tar, 1):
             size += member.size
@@ -100,9 +103,41 @@ def _extract(archive: Path, room: Path, progress: Progress) -> int:
                 continue
             check_member(member.name, archive)
             _check_kind(member, archive)
+            if _NO_LINKS and (member.issym() or member.islnk()):
+                here = room / member.name
+                links[here] = (here.parent if member.issym() else room) / member.linkname
+                continue
             tar.extract(member, room, filter="data" if hasattr(tarfile, "data_filter") else None)
             progress.step(raw.tell(), packed, f"{number} files")
+    _copy_links(links, room)
     return left
+
+
+def _copy_links(links: dict[Path, Path], room: Path) -> None:
+    """What the links of an archive lead to, in their place; a link to a link waits for that one. One that leads nowhere
+    is left out, as it would have led nowhere."""
+    base = room.resolve()
+    waiting = {here: Path(os.path.normpath(goal)) for here, goal in links.items()}
+    size = 0
+    # Files first, so that a folder is copied with what its own links lead to.
+    for folders in (False, True):
+        before = -1
+        while waiting and before != len(waiting):
+            before = len(waiting)
+            for here, goal in list(waiting.items()):
+                if not goal.exists() or goal.is_dir() != folders or not goal.resolve().is_relative_to(base):
+                    continue
+                if here.resolve().is_relative_to(goal.resolve()):
+                    continue  # a folder cannot hold a copy of itself
+                del waiting[here]
+                size += sum(file.stat().st_size for file in (goal.rglob("*") if folders else (goal,)))
+                if size > MAX_BYTES:
+                    raise BadInput(f"what its links lead to is more than {MAX_BYTES >> 30} GiB; stopped")
+                here.parent.mkdir(parents=True, exist_ok=True)
+                if folders:
+                    shutil.copytree(goal, here, dirs_exist_ok=True)
+                else:
+                    shutil.copyfile(goal, here)
 
 
 class _Plain:

@@ -76,7 +76,10 @@ def check_out(
     """Bring ``target`` to ``revision`` (a tag or a full commit) of ``url``; gives the commit."""
     git = Git(target)
     if git.host.which("git") is None:
-        raise MissingTool("git is not installed, and fetching needs it", remedy="install git")
+        raise MissingTool(
+            "git is not installed, and fetching with it needs it",
+            remedy="install git, or fetch a release's archive: --from tarball, or --from ADDRESS.tar.gz --sha256 …",
+        )
     target.mkdir(parents=True, exist_ok=True)
     _prepare(git, url, reference)
     commit = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None

@@ -92,6 +92,13 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
 
 
+def default_place(project: str, release: str | None, revision: str | None, host: Host) -> str:
+    """git; without it the archive of a release, where the project publishes one that is complete (Windows has no git
+    unless somebody installed it)."""
+    whole = release and not revision and upstream(project).tarball is not None
+    return "tarball" if whole and host.which("git") is None else "git"
+
+
 def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple[str, Sequence[str]]:
     """Unpack or copy what is wanted into ``room``: where it came from, and what to say about it."""
     if wanted.place == "debian":

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import source_mini as mini
+from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
-from rekindle.source.fetch import Wanted, fetch
+from rekindle.source.fetch import Wanted, default_place, fetch
 from rekindle.source.origins import debian_package, load_origins, pinned_commit
 from rekindle.source.submodules import listed_by_setup, missing_submodules, read_gitmodules
 
@@ -50,6 +51,49 @@ def test_an_archive_becomes_a_tree(tree: Path, tmp_path: Path) -> None:
     assert get(wanted, tmp_path / "out", tmp_path).notes == ("the tree was there already",)
     with pytest.raises(BadInput, match=r"is release 1\.13\.1, and 2\.6\.0 is wanted"):
         get(Wanted(version="2.6.0", place=str(archive)), tmp_path / "out", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("git", "project", "release", "revision", "place"),
+    [
+        (True, "torch", "2.6.0", None, "git"),
+        (False, "torch", "2.6.0", None, "tarball"),
+        (False, "torch", "2.6.0", "abc", "git"),
+        (False, "torch", None, None, "git"),
+        (False, "torchvision", "0.21.0", None, "git"),
+    ],
+)
+def test_without_git_a_release_comes_as_its_archive(
+    git: bool, project: str, release: str | None, revision: str | None, place: str
+) -> None:
+    """Only what an archive can be: a release of a project that publishes one with its submodules."""
+
+    class Machine(BareHost):
+        def which(self, name: str) -> str | None:
+            return "git.exe" if git else None
+
+    assert default_place(project, release, revision, Machine("windows")) == place
+
+
+def test_where_there_are_no_links_their_goal_is_copied(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows: to a file, to a folder, to a link that comes later, to nowhere, to itself, to the folder above."""
+    monkeypatch.setattr("rekindle.source.archive._NO_LINKS", True)
+    links = {
+        "torch/again.py": "greeting.py", "folder": "torch", "first": "second", "second": "setup.py", "nowhere": "gone",
+        "self": "self", "torch/up": "..", "torch/deep/down": "../greeting.py",
+    }  # fmt: skip
+    extra = [member(f"pytorch-v1.13.1/{name}", type=tarfile.SYMTYPE, linkname=goal) for name, goal in links.items()]
+    archive = tarball(tmp_path / "t.tar.xz", tree, *extra)
+    unpack(archive, tmp_path / "out")
+    out = tmp_path / "out"
+    hello = (tree / "torch" / "greeting.py").read_bytes()
+    for name in ("torch/again.py", "folder/greeting.py", "torch/deep/down"):
+        assert (out / name).read_bytes() == hello, name
+    assert (out / "first").read_bytes() == (out / "second").read_bytes() == (tree / "setup.py").read_bytes()
+    assert not any((out / name).exists() for name in ("nowhere", "self", "torch/up"))
+    assert not [path for path in out.rglob("*") if path.is_symlink()]
 
 
 def test_a_wrong_archive_is_refused(tree: Path, tmp_path: Path) -> None:
