@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 Shell = Callable[[str, Path, Mapping[str, str]], tuple[int, str]]
 
