@@ -6,6 +6,7 @@ Phases: clean, environment, configure, compile, finish. Each is safe to cut shor
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,7 +33,7 @@ from rekindle.build.target import (
     requirements,
     take_as_is,
 )
-from rekindle.build.toolkits import check_toolkit, toolkit_places
+from rekindle.build.toolkits import check_toolkit, cuda_home, headers_beside_torch, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.host.live import LiveHost
@@ -140,6 +141,11 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
     env.full.update(toolkit_places(work.host, plan, settings))
+    if plan.cuda and compiles_against_torch(plan.project) and (home := cuda_home(work.host, settings)):
+        env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = home
+        if found := headers_beside_torch(work.host, target.python, home):
+            work.note(f"{home} lacks libraries' headers; they come from {', '.join(found)}")
+            env.full["CPATH"] = env.chosen["CPATH"] = os.pathsep.join(found)
     configured = steps.configure(work, target, env, now, before)
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None

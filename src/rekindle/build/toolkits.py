@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,14 @@ from rekindle.model.plan import Plan
 
 _NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
 _MAJOR = re.compile(r"(\d+)\.\d+")
+# What ATen/cuda/CUDAContext.h includes.
+_LIBRARY_HEADERS = ("cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h")
+_BESIDE_TORCH = (
+    "import glob,json,os,sys\n"
+    "try:\n    import nvidia\n    roots=list(nvidia.__path__)\nexcept ImportError: roots=[]\n"
+    "print(json.dumps(sorted({os.path.dirname(f) for r in roots for n in sys.argv[1:]"
+    " for f in glob.glob(os.path.join(glob.escape(r),'*','include',n))})))"
+)
 
 
 def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
@@ -53,6 +62,33 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
 
 def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
     return _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
+
+
+def cuda_home(host: Host, settings: Mapping[str, str]) -> str | None:
+    """The toolkit of the nvcc that is used. Extensions look for it beside the first nvcc on PATH, which may be a
+    script or a link far from its headers."""
+    nvcc = find_nvcc(host, settings)
+    for path in (nvcc, host.realpath(nvcc)) if nvcc else ():
+        home = Path(path).parent.parent
+        if host.glob(str(home / "include" / "cuda_runtime.h")):
+            return str(home)
+    return None
+
+
+def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
+    """Folders with headers that torch includes and the toolkit lacks, from the packages that came with torch.
+
+    A toolkit may be the compiler alone; what pip installed beside torch has the libraries' headers too.
+    """
+    lacking = [name for name in _LIBRARY_HEADERS if not host.glob(str(Path(home) / "include" / name))]
+    if not lacking:
+        return ()
+    said = host.run([python, "-I", "-c", _BESIDE_TORCH, *lacking], timeout=30.0)
+    try:
+        found = json.loads(said.out) if said.ok else []
+    except ValueError:
+        return ()
+    return tuple(str(folder) for folder in found)
 
 
 def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
 from bare_host import BareHost
-from rekindle.build.toolkits import check_toolkit
+from rekindle.build.toolkits import check_toolkit, cuda_home, headers_beside_torch
 from rekindle.errors import BadInput, MissingTool
+from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.host.venv import python_of
 from rekindle.model.plan import Plan
 
 
@@ -57,3 +62,57 @@ def test_a_compiler_too_new_for_the_toolkit() -> None:
         "11.8"
         in check_toolkit(machine, plan(cuda="11.8.0"), {"CUDAHOSTCXX": "/usr/bin/g++-11"}, "/usr/bin/g++")["nvcc"]
     )
+
+
+class Toolkits(Machine):
+    """``files`` are there; /bin/nvcc is a link to the first toolkit."""
+
+    def __init__(self, *files: str, real: str = "/bin/nvcc") -> None:
+        super().__init__(nvcc=NVCC)
+        self.files, self.real = files, real
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(name for name in self.files if name == pattern)
+
+    def realpath(self, path: str) -> str:
+        return self.real if path == "/bin/nvcc" else path
+
+
+HEADER = "include/cuda_runtime.h"
+
+
+@pytest.mark.parametrize(
+    ("host", "settings", "home"),
+    [
+        (Toolkits("/usr/local/cuda/bin/nvcc", f"/usr/local/cuda/{HEADER}"), {}, "/usr/local/cuda"),
+        (Toolkits("/opt/c/bin/nvcc", f"/opt/c/{HEADER}"), {"CUDA_HOME": "/opt/c"}, "/opt/c"),
+        (Toolkits(f"/opt/d/{HEADER}", real="/opt/d/bin/nvcc"), {}, "/opt/d"),
+        (Toolkits(f"/{HEADER}"), {}, "/"),
+        (Toolkits(), {}, None),
+    ],
+    ids=["usual place", "as planned", "link on PATH", "packaged by the system", "nvcc without headers"],
+)
+def test_the_toolkit_that_extensions_are_told(host: Toolkits, settings: dict[str, str], home: str | None) -> None:
+    assert cuda_home(host, settings) == home
+
+
+def test_headers_that_came_with_torch(tmp_path: Path) -> None:
+    """A toolkit of the compiler alone; what lies beside torch has the rest. Asked of a real Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    python = python_of(tmp_path / "env")
+    home = tmp_path / "cuda"
+    (home / "include").mkdir(parents=True)
+    host = LiveHost()
+    assert headers_beside_torch(host, str(python), str(home)) == (), "no packages: nothing is made up"
+    site = next((tmp_path / "env").rglob("site-packages"))
+    for folder, names in (("cu13", ("cusparse.h", "cublas_v2.h", "cublasLt.h", "cusolverDn.h")), ("nccl", ("nccl.h",))):
+        (site / "nvidia" / folder / "include").mkdir(parents=True)
+        for name in names:
+            (site / "nvidia" / folder / "include" / name).touch()
+    beside = (str(site / "nvidia" / "cu13" / "include"),)
+    assert headers_beside_torch(host, str(python), str(home)) == beside
+    for name in ("cublas_v2.h", "cublasLt.h", "cusolverDn.h"):
+        (home / "include" / name).touch()
+    assert headers_beside_torch(host, str(python), str(home)) == beside, "one is still missing"
+    (home / "include" / "cusparse.h").touch()
+    assert headers_beside_torch(host, str(python), str(home)) == ()
