@@ -17,8 +17,8 @@ BEGIN, END = "<!-- begin: tools/companions_table.py -->", "<!-- end -->"
 def table(facts: Facts) -> str:
     """One row per package: its span of versions, its newest wheel and source, and how they are known."""
     lines = [
-        "| package | first – last | newest wheel | cards of it | torch of it | from source | known by |",
-        "|---|---|---|---|---|---|---|",
+        "| package | first – last | newest wheel | cards of it | torch of it | C++ ABI | from source | known by |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for name, about in sorted(facts.beside.package.items()):
         wheels = newest(row for row in facts.beside.wheel if row.package == name)
@@ -33,11 +33,25 @@ def table(facts: Facts) -> str:
             f"{first.version} ({', '.join(platforms(first))})" if isinstance(first, BesideWheel) else "none",
             cards(first) if first else "",
             f"`{first.torch}`" if first and first.torch else "any" if first else "",
+            abis(name, facts),
             "; ".join(f"{row.version} {cards(row)}" for row in sources[:2]) or "no",
             known,
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def abis(name: str, facts: Facts) -> str:
+    """Where the spelling of strings was measured: the newest and the oldest version with each."""
+    rows = sorted(
+        (row for row in facts.beside.wheel if row.package == name and row.abi), key=lambda row: key(row.version)
+    )
+    said = []
+    for abi in ("pre-cxx11", "cxx11"):
+        found = [row.version for row in rows if row.abi == abi]
+        if found:
+            said.append(f"{abi}: {found[0]}" + (f" – {found[-1]}" if len(set(found)) > 1 else ""))
+    return "; ".join(said)
 
 
 def forks(facts: Facts) -> str:

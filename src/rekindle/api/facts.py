@@ -164,7 +164,9 @@ def _files_of(project: str, places: Places) -> list[IndexWheel]:
 
 
 def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) -> Iterator[Compared]:
-    """The newest wheel of a companion on PyPI, read: what it says of torch, and the code inside."""
+    """A companion's newest wheel on PyPI (or ``name==version``), read: its torch, the code inside, its C++ ABI."""
+    from fnmatch import fnmatchcase
+
     from rekindle.api.inspect import inspect
     from rekindle.compat.companions import find_package, near_packages
     from rekindle.errors import BadInput
@@ -172,15 +174,19 @@ def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) ->
     from rekindle.inspect.published import find_wheels, open_wheel
     from rekindle.model.facts import Compared
 
-    package = find_package(name, facts)
+    plain, _, version = name.partition("==")
+    package = find_package(plain, facts)
     if package is None:
-        near = near_packages(name, facts)
+        near = near_packages(plain, facts)
         raise BadInput(
-            f"nothing is known here about {name}",
+            f"nothing is known here about {plain}",
             remedy=f"did you mean {near[0]}?" if near else "rekindle facts show beside lists them",
         )
     wheels = [row for row in facts.beside.wheel if row.package == package and row.place is None]
-    for row in wheels[:1]:
+    if version and not any(row.version == version for row in wheels):
+        known = ", ".join(dict.fromkeys(row.version for row in wheels)) or "none"
+        raise BadInput(f"the tables have no wheel {package} {version} of PyPI; there are {known}")
+    for row in [row for row in wheels if row.version == version] if version else wheels[:1]:
         platform = "linux_x86_64" if "linux_x86_64" in row.pythons else next(iter(row.pythons))
         python = next((one for one in reversed(row.pythons[platform]) if one != "any"), "3.12")
         what = f"{row.name or package}=={row.version}"
@@ -190,10 +196,14 @@ def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) ->
             wheel = find_wheels(what, places, python=python, platform=tag)[0]
             headers = open_wheel(wheel, places, progress=progress).zip.headers("METADATA")
             yield drift_beside.torch_pin(row, [value for field, value in headers if field == "Requires-Dist"])
-            if row.targets:
+            if row.targets or row.abi:
                 report = inspect(what, cpu=False, python=python, platform=tag, progress=progress)
-                found = {name for one in report.gpu.libraries for name in (*one.sass, *one.ptx)}
-                yield drift_beside.code(row, platform, found)
+                deciding = [one for one in report.gpu.libraries if fnmatchcase(one.file, row.code_in or "*")]
+                if row.targets:
+                    found = {name for one in deciding for name in (*one.sass, *one.ptx)}
+                    yield drift_beside.code(row, platform, found)
+                if row.abi or report.links.cxx_abi:
+                    yield drift_beside.abi(row, report.links.cxx_abi)
         except BadInput as error:
             yield Compared(what=what, outcome="skipped", note=error.message)
 

@@ -31,7 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--torch", action="append", metavar="VERSION", help="read this release's wheels (repeatable)")
     check.add_argument("--cuda", action="append", metavar="VERSION", help="ask this toolkit's ptxas (repeatable)")
     check.add_argument(
-        "--beside", action="append", metavar="NAME", help="read this companion's newest wheel (repeatable)"
+        "--beside",
+        action="append",
+        metavar="NAME",
+        help="read this companion's newest wheel, or that of NAME==VERSION (repeatable)",
     )
     form = actions.add_parser("format", help="write facts files in their canonical form")
     form.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: every table of this installation")

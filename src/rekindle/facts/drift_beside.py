@@ -74,3 +74,14 @@ def code(row: BesideWheel, platform: str, found: Iterable[str]) -> Compared:
         found=" ".join(now),
         source=row.source[0],
     )
+
+
+def abi(row: BesideWheel, found: str | None) -> Compared:
+    """How the wheel's C++ spells strings, against its row."""
+    return Compared(
+        what=f"{row.name or row.package} {row.version} C++ ABI",
+        outcome="agrees" if found == row.abi else "drift" if row.abi else "new",
+        facts=row.abi,
+        found=found,
+        source=row.source[0],
+    )

@@ -58,7 +58,8 @@ class BesideWheel(Bounds, frozen=True, kw_only=True):
     ``pythons`` per platform (``any``: what ``python`` allows); a platform that is missing has no wheel, and ``lacks``
     may say why. ``place`` is an index or page other than PyPI (``{variant}``: one per flavour); ``name`` the
     distribution where it is called otherwise (``cupy-cuda12x``); ``glibc`` the oldest one the tags allow; ``flags``
-    what else pip must be told.
+    what else pip must be told. ``abi`` is how its C++ spells strings, measured (torch up to 2.6 is mostly pre-cxx11);
+    ``code_in`` the library whose code decides, where others hold extras for a few cards.
     """
 
     pythons: dict[Platform, tuple[str, ...]]
@@ -67,6 +68,8 @@ class BesideWheel(Bounds, frozen=True, kw_only=True):
     glibc: dict[Platform, str] = {}
     lacks: dict[Platform, str] = {}
     flags: tuple[str, ...] = ()
+    abi: Literal["cxx11", "pre-cxx11"] | None = None
+    code_in: str | None = None
 
 
 class BesideSource(Bounds, frozen=True, kw_only=True):
