@@ -154,8 +154,15 @@ def _runs_or_last(
 
 
 def _dropped(chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> bool:
-    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them."""
-    newer = [nos for row, nos in refused if compare(row.version, chosen.version) > 0]
+    """Newer versions exist, and it is the machine, not a choice, that forbids every one of them.
+
+    Builds for another maker's cards are not newer versions of this one.
+    """
+    newer = [
+        nos
+        for row, nos in refused
+        if compare(row.version, chosen.version) > 0 and all(no.axis != "backend" for no in nos)
+    ]
     return bool(newer) and all(any(no.axis not in CHOICES for no in nos) for nos in newer)
 
 

@@ -8,8 +8,13 @@ import pytest
 from rekindle import api
 from rekindle.model.plan import Companion, Wish
 
-FILE = Path(__file__).parents[2] / "companions" / "questions.toml"
-QUESTIONS = tomllib.loads(FILE.read_text(encoding="utf-8"))["question"]
+FOLDER = Path(__file__).parents[2] / "companions"
+# Of the second set 57 of 64 were right when it was first asked; what was behind the others was put right.
+SETS = {
+    file: tomllib.loads((FOLDER / f"{file}.toml").read_text(encoding="utf-8"))["question"]
+    for file in ("questions", "second")
+}
+QUESTIONS = SETS["questions"]
 
 
 def ask(question: dict[str, object]) -> Companion:
@@ -33,10 +38,12 @@ def wrong(question: dict[str, object]) -> str | None:
     return None
 
 
-def test_threads() -> None:
-    failed = [(q["gpu"], q["os"], q.get("torch"), q["companion"], why) for q in QUESTIONS if (why := wrong(q))]
-    assert len(QUESTIONS) >= 60
-    assert len(failed) <= len(QUESTIONS) // 20, "\n".join(map(str, failed))
+@pytest.mark.parametrize("file", SETS)
+def test_threads(file: str) -> None:
+    asked = SETS[file]
+    failed = [(q["gpu"], q["os"], q.get("torch"), q["companion"], why) for q in asked if (why := wrong(q))]
+    assert len(asked) >= 60
+    assert len(failed) <= len(asked) // 20, "\n".join(map(str, failed))
 
 
 @pytest.mark.parametrize("question", QUESTIONS[:1], ids=lambda q: str(q["companion"]))
