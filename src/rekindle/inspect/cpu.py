@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.cross import follow_calls
-from rekindle.inspect.guards import load_guards
 from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
@@ -34,6 +32,7 @@ _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, wher
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
     """None where the machine is none we can read."""
+    from rekindle.inspect.guards import load_guards
     from rekindle.inspect.isa_exposure import classify
     from rekindle.inspect.isa_scan import can_scan, scan_code
 
@@ -54,6 +53,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     if not surveys:
         return WheelCpu(arch=machine)
     from rekindle.inspect.cpus import beyond, oldest, runs_from
+    from rekindle.inspect.cross import follow_calls
 
     follow_calls(surveys)
     _set_aside_copies(surveys)

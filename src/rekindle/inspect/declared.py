@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.formats.wheel import read_headers
 from rekindle.inspect.gpu import Target
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.model.arch import parse_gfx, parse_sm
@@ -63,11 +61,17 @@ def _headers(source: Source, file: str) -> list[tuple[str, str]]:
     """The header fields of METADATA or WHEEL; empty where there is none."""
     place = next((name for name in source.files if re.fullmatch(rf"[^/]+\.dist-info/{file}", name)), None)
     raw = source.read(place, 1 << 22) if place else None
-    return [] if raw is None else read_headers(raw)
+    if raw is None:
+        return []
+    from rekindle.formats.wheel import read_headers
+
+    return read_headers(raw)
 
 
 def _read_version_file(declared: Declared, raw: bytes | None) -> None:
     """``torch/version.py`` knows the local version (+cu124) that the file name of published wheels lacks."""
+    import ast
+
     values: dict[str, Any] = {}
     for line in (raw or b"").decode("utf-8", "replace").splitlines():
         match = re.match(r"\s*(__version__|cuda|hip|rocm)\s*(?::[^=]*)?=\s*(.+?)\s*$", line)

@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True)
-class Provider:
-    pattern: re.Pattern[str]
+class Provider(NamedTuple):
+    """``pattern`` is compiled when a name gets so far: most begin as an earlier row says."""
+
+    starts: tuple[str, ...]
+    pattern: str | None
     package: str
     system: bool
+
+    def gives(self, library: str) -> bool:
+        if self.pattern is None:
+            return library.startswith(self.starts)
+        return re.search(self.pattern, library) is not None
 
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    return tomllib.loads(resources.files("rekindle.inspect").joinpath("packages.toml").read_text("utf-8"))
+    import tomllib
+
+    return tomllib.loads(Path(__file__).with_name("packages.toml").read_text("utf-8"))
 
 
 @functools.cache
 def _providers() -> tuple[Provider, ...]:
     return tuple(
-        Provider(re.compile(row["pattern"]), row["package"], bool(row.get("system"))) for row in _table()["library"]
+        Provider(tuple(row.get("starts", ())), row.get("pattern"), row["package"], bool(row.get("system")))
+        for row in _table()["library"]
     )
 
 
 def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bool]:
     """(package, comes with the system) for a library; the wheel's own requirement names it most exactly."""
     for provider in _providers():
-        if provider.pattern.search(library):
+        if provider.gives(library):
             own = next((_name(line) for line in requires if _base(line) == provider.package), None)
             return own or provider.package, provider.system
     return None, False

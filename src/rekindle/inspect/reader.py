@@ -9,13 +9,11 @@ from __future__ import annotations
 import contextlib
 import mmap
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from rekindle.errors import BadInput
-from rekindle.formats.wheel import WheelZip
 
 _NATIVE = re.compile(r"\.(?:so(?:\.[0-9A-Za-z_.]+)?|dll|pyd|exe)$|(?:^|/)bin/[^/.]+$", re.IGNORECASE)
 MAX_FILES = 200_000
@@ -46,6 +44,8 @@ class WheelSource:
     def __init__(
         self, opener: Callable[[], BinaryIO], label: str, size: int, fetched: Callable[[], int] | None = None
     ) -> None:
+        from rekindle.formats.wheel import WheelZip  # a library alone needs nothing of what reads archives
+
         self.label = label
         self.size = size
         self.fetched = fetched
@@ -65,6 +65,8 @@ class WheelSource:
 
     @contextlib.contextmanager
     def mapped(self, name: str) -> Iterator[Any]:
+        import tempfile
+
         try:
             with tempfile.TemporaryFile(prefix="rekindle-") as file:
                 self.digests[name] = self.zip.inflate(name, file.write)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
-
 from rekindle.inspect.reader import WheelSource
 from rekindle.model.wheel import Finding
 
@@ -12,6 +10,8 @@ MOST_NAMED = 5
 
 def check_record(source: WheelSource) -> list[Finding]:
     """Inflates what was not inflated yet; names the first few files of each kind of fault."""
+    import hmac
+
     record = source.zip.record
     if record is None:
         return [Finding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")]

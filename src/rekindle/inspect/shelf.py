@@ -6,8 +6,6 @@ Nothing is unpacked under a name of the archive's choosing: each wheel is copied
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -65,6 +63,7 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
             yield one.name, _open(one, one.name)
         return
     import tarfile
+    import tempfile
     import zipfile
 
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
@@ -103,6 +102,9 @@ def _stored(path: Path) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:
+    import shutil
+    import tempfile
+
     done = 0
     room = shutil.disk_usage(tempfile.gettempdir()).free
     while piece := stream.read(1 << 20):

@@ -7,8 +7,7 @@ thread merely inflating it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from rekindle.errors import BadInput
@@ -88,21 +87,34 @@ def _read_all(
             return Finding(code="unreadable-library", text=error.message, severity="error")
 
     libraries = []
-    with ThreadPoolExecutor(WORKERS) as pool:
-        results = pool.map(read, natives)
-        summed = pool.submit(wheel.add_digests, others) if wheel else None
-        for name, result in zip(natives, results, strict=True):
-            done += source.files[name]
-            progress.step(done, total or None, name)
-            if isinstance(result, Library):
-                libraries.append(result)
-            elif result is not None:
-                findings.append(result)
-        if summed is not None:
-            summed.result()
+    beside = (lambda: wheel.add_digests(others)) if wheel else None
+    for name, result in zip(natives, _in_turn(read, natives, beside), strict=True):
+        done += source.files[name]
+        progress.step(done, total or None, name)
+        if isinstance(result, Library):
+            libraries.append(result)
+        elif result is not None:
+            findings.append(result)
     if isinstance(source, FileSource) and not libraries:
         raise BadInput(f"{source.label} is neither a wheel nor a native library")
     return sorted(libraries, key=lambda library: library.file)
+
+
+def _in_turn(
+    read: Callable[[str], Library | Finding | None], names: Sequence[str], beside: Callable[[], None] | None
+) -> Iterator[Library | Finding | None]:
+    """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring."""
+    if len(names) < 2 and beside is None:
+        yield from map(read, names)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        results = pool.map(read, names)
+        other = pool.submit(beside) if beside else None
+        yield from results
+        if other is not None:
+            other.result()
 
 
 def _tell(progress: Progress, name: str, done: int, total: int) -> None:

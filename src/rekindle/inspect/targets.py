@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,6 +69,8 @@ def open_target(
         text = f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
         progress.note(text)
         tell(Finding(code="read-from-folder", text=text, severity="note"))
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:
         yield open_wheel(wheel, where, progress=progress, folder=Path(temporary))
 

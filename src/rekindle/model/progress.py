@@ -5,9 +5,10 @@ Stages take a ``Progress``; ``render`` has the one that draws, tests and librari
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rekindle.model.build_view import BuildView
+if TYPE_CHECKING:
+    from rekindle.model.build_view import BuildView
 
 
 class Progress(Protocol):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from rekindle.model.build_view import BuildView
 from rekindle.render.screen import printable, wants_color
+
+if TYPE_CHECKING:
+    from rekindle.model.build_view import BuildView
 
 PLAIN_EVERY_SECONDS = 15.0
 LIVE_EVERY_SECONDS = 0.1

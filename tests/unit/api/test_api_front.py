@@ -1,0 +1,58 @@
+"""The library's front room: functions come when they are asked for, and a verb's file never takes its place."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle import api
+
+
+def in_a_new_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_the_table_of_files_says_what_type_checkers_are_told() -> None:
+    tree = ast.parse(Path(api.__file__).read_text(encoding="utf-8"))
+    told = {
+        alias.name: node.module.removeprefix("rekindle.api.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rekindle.api.")
+        for alias in node.names
+    }
+    assert told == api._HOME
+    assert set(api.__all__) <= set(told)
+
+
+@pytest.mark.parametrize("first", ["import rekindle.api.inspect", "from rekindle.api.plan import find_machine", "pass"])
+def test_a_verb_stays_a_function_whoever_imported_its_file(first: str) -> None:
+    code = (
+        f"{first}\nfrom rekindle import api\nprint(callable(api.inspect), callable(api.plan), api.inspect.__module__)"
+    )
+    assert in_a_new_python(code) == "True True rekindle.api.inspect"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = api.nonsense  # type: ignore[attr-defined]
+    assert "inspect" in dir(api)
+
+
+def test_a_test_may_still_replace_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "holds_wheels", lambda target: target)
+    assert api.holds_wheels("x") == "x"
+
+
+def test_reading_a_library_imports_neither_numpy_nor_what_reads_archives() -> None:
+    code = (
+        "import sys\nfrom rekindle.cli.main import main\n"
+        "main(['inspect', '--no-cpu', '-q', sys.executable])\n"
+        "print([n for n in ('numpy', 'zipfile', 'email.parser', 'logging', 'archspec') if n in sys.modules],"
+        " 'rekindle.api.matrix' in sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().splitlines()[-1] == "[] False", done.stderr
