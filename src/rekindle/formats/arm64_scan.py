@@ -70,12 +70,15 @@ def scan(
         summed(index[inside], kind[at][inside].astype(np.int64), where[inside]), words, base, starts, ends
     )
     calls = _branches(words, base, starts, ends, targets)
-    taken, loaded = _addresses(words)
+    taken, loaded, stored = _addresses(words)
     takes = matching(taken[0] * 4 + base, _page(taken, base), starts, ends, targets)
     reads = matching(loaded[0] * 4 + base, _page(loaded, base), starts, ends, watched)
     touches = np.unique(
         np.concatenate(
-            [_touches(pairs, base, starts, ends, variables, first, write) for pairs, write in ((taken, 1), (loaded, 0))]
+            [
+                _touches(pairs, base, starts, ends, variables, first, write)
+                for pairs, write in ((taken, 1), (loaded, 0), (stored, 1))
+            ]
         )
     )
     asks = np.flatnonzero((words & np.uint32(0xFFFFF800)) == np.uint32(0xD5380000)) * 4 + base
@@ -112,8 +115,8 @@ def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints
     return matching(at * 4 + base, at * 4 + base + step * 4, starts, ends, targets)
 
 
-def _addresses(words: npt.NDArray[np.uint32]) -> tuple[Pairs, Pairs]:
-    """(place, pages, low bits) of ``adrp; add`` (an address taken) and ``adrp; ldr`` (a slot read)."""
+def _addresses(words: npt.NDArray[np.uint32]) -> tuple[Pairs, Pairs, Pairs]:
+    """(place, pages, low bits) of ``adrp; add`` (address taken), ``adrp; ldr`` (read) and ``adrp; str`` (written)."""
     at = np.flatnonzero((words & np.uint32(0x9F000000)) == np.uint32(0x90000000))
     word = words[at].astype(np.int64)
     pages = (word >> 29 & 3) | (word >> 5 & 0x7FFFF) << 2
@@ -121,6 +124,7 @@ def _addresses(words: npt.NDArray[np.uint32]) -> tuple[Pairs, Pairs]:
     register = word & 31
     taken: list[Pairs] = []
     loaded: list[Pairs] = []
+    stored: list[Pairs] = []
     # The second half stands right after or a few instructions later.
     for distance in range(1, 6):
         ok = at + distance < len(words)
@@ -128,10 +132,11 @@ def _addresses(words: npt.NDArray[np.uint32]) -> tuple[Pairs, Pairs]:
         same = (second >> 5 & 31) == register[ok]
         add = same & ((second & 0xFFC00000) == 0x91000000)
         taken.append((at[ok][add], pages[ok][add], second[add] >> 10 & 0xFFF))
-        load = same & ((second & 0x3FC00000) == 0x39400000)
-        size = second[load] >> 30
-        loaded.append((at[ok][load], pages[ok][load], (second[load] >> 10 & 0xFFF) << size))
-    return _join(taken), _join(loaded)
+        for value, rows in ((0x39400000, loaded), (0x39000000, stored)):
+            hit = same & ((second & 0x3FC00000) == value)
+            size = second[hit] >> 30
+            rows.append((at[ok][hit], pages[ok][hit], (second[hit] >> 10 & 0xFFF) << size))
+    return _join(taken), _join(loaded), _join(stored)
 
 
 def _join(parts: list[Pairs]) -> Pairs:

@@ -34,9 +34,15 @@ class Spread:
     few: frozenset[str] = frozenset()
 
 
-def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints) -> Spread:
-    """``legacy`` are the functions with SSE in the older encoding. Nothing is said of very small libraries."""
+def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None) -> Spread:
+    """``legacy`` are the functions with SSE in the older encoding; None for code that is not x86.
+
+    Nothing is said of very small libraries.
+    """
     shares = spreads(uses, size)
+    if legacy is None:
+        wide = frozenset(name for name, share in shares.items() if share >= MANY)
+        return Spread(wide, frozenset(name for name, share in shares.items() if share <= FEW))
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
     mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))

@@ -1,4 +1,4 @@
-"""The roads through one x86-64 function: is a call made on every one of them, or is it one of two that a test chooses?
+"""The roads through one function: is a call made on every one of them, or is it one of two that a test chooses?
 
 A function that tests a flag and then calls one of two others chooses between copies, wherever the flag came from (zstd
 hands it on as an argument). A call that no road avoids is made on every CPU.
@@ -24,23 +24,13 @@ _LEADS = np.isin(
 
 
 class Roads:
-    """``code`` is the function's bytes with zeros behind, ``at`` the offsets of its instructions."""
+    """``at`` are the offsets of a function's instructions, ``branches`` those of its branches: what each is and where
+    it goes, as an offset too."""
 
-    def __init__(self, code: Bytes, at: Ints, start: int, end: int) -> None:
+    def __init__(self, at: Ints, branches: dict[int, tuple[str, int]], start: int, end: int) -> None:
         self.start, self.end = start, end
-        following = np.append(at[1:], end - start)
-        may = _LEADS[code[at]]
-        if len(at) > MOST_INSTRUCTIONS:
-            may[MOST_INSTRUCTIONS:] = False
-        raw = code.tobytes()
-        self._at, self._following = at, following
-        self._kind: dict[int, tuple[str, int]] = {}
-        self._after: dict[int, int] = {}
-        for offset, behind in zip(at[may].tolist(), following[may].tolist(), strict=True):
-            found = _branch(raw, offset, behind)
-            if found is not None:
-                self._kind[offset] = (found[0], found[1] + start)
-                self._after[offset] = behind
+        self._at, self._following = at, np.append(at[1:], end - start)
+        self._kind = {offset: (kind, aim + start) for offset, (kind, aim) in branches.items()}
         self._branches = sorted(self._kind)
 
     @functools.cached_property
@@ -52,6 +42,13 @@ class Roads:
 
     def unavoidable(self, target: int) -> bool:
         """Does every road from the entrance to a return pass a call of ``target``?"""
+        return self._always(target, None)
+
+    def passes(self, address: int) -> bool:
+        """Does every road from the entrance to a return pass the instruction at this address?"""
+        return self._always(None, address - self.start)
+
+    def _always(self, target: int | None, place: int | None) -> bool:
         seen: set[int] = set()
         queue = [0]
         while queue:
@@ -59,7 +56,7 @@ class Roads:
             while offset in self._next and offset not in seen:
                 seen.add(offset)
                 kind, aim = self._kind.get(offset, ("plain", 0))
-                if kind in ("call", "jump", "test") and aim == target:
+                if offset == place or (kind in ("call", "jump", "test") and aim == target):
                     break
                 if kind == "return" or (kind == "jump" and not self._inside(aim)):
                     return False
@@ -80,7 +77,7 @@ class Roads:
         for offset, (kind, aim) in self._kind.items():
             if kind != "test":
                 continue
-            one = self._first(self._after[offset])
+            one = self._first(self._next[offset])
             other = aim if not self._inside(aim) else self._first(aim - self.start)
             if one is not None and other is not None and one != other:
                 out[one].add(other)
@@ -100,6 +97,43 @@ class Roads:
                 return aim
             offset = aim - self.start
         return None
+
+
+def x86_roads(code: Bytes, at: Ints, start: int, end: int) -> Roads:
+    """``code`` is the function's bytes with zeros behind, ``at`` the offsets of its instructions."""
+    following = np.append(at[1:], end - start)
+    may = _LEADS[code[at]]
+    may[MOST_INSTRUCTIONS:] = False
+    raw = code.tobytes()
+    branches = {}
+    for offset, behind in zip(at[may].tolist(), following[may].tolist(), strict=True):
+        found = _branch(raw, offset, behind)
+        if found is not None:
+            branches[offset] = found
+    return Roads(at, branches, start, end)
+
+
+# What it is, the bits that say so, and where the distance stands: its lowest bit and its width.
+_ARM64 = (
+    ("jump", 0xFC000000, 0x14000000, 0, 26), ("call", 0xFC000000, 0x94000000, 0, 26),
+    ("test", 0xFF000010, 0x54000000, 5, 19), ("test", 0x7E000000, 0x34000000, 5, 19),
+    ("test", 0x7E000000, 0x36000000, 5, 14),
+    # br and ret, also the signed ones; blr comes back.
+    ("return", 0xFE200000, 0xD6000000, 0, 0),
+)  # fmt: skip
+
+
+def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
+    words = np.frombuffer(code[: (end - start) // 4 * 4].tobytes(), "<u4").astype(np.int64)
+    branches: dict[int, tuple[str, int]] = {}
+    for kind, mask, value, low, width in _ARM64:
+        at = np.flatnonzero((words[:MOST_INSTRUCTIONS] & mask) == value)
+        step = words[at] >> low & ((1 << width) - 1)
+        step = np.where(step >> max(width - 1, 0) & 1, step - (1 << width), step) if width else step * 0
+        branches |= {
+            place * 4: (kind, (place + far) * 4) for place, far in zip(at.tolist(), step.tolist(), strict=True)
+        }
+    return Roads(np.arange(len(words), dtype=np.int64) * 4, branches, start, end)
 
 
 def _branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:

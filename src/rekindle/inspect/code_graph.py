@@ -238,7 +238,7 @@ class CodeGraph:
 
     def decode_many(self, numbers: list[int]) -> list[tuple[Bytes, Ints]]:
         """The same for several functions at once, which costs less than one after the other."""
-        raws = [self._raw(number) for number in numbers]
+        raws = [self.raw(number) for number in numbers]
         # Zeros between them keep one's last instruction from reading the next one.
         gap = np.zeros(32, np.uint8)
         length, _ = x86.decode(np.concatenate([piece for raw in raws for piece in (raw, gap)]))
@@ -252,7 +252,8 @@ class CodeGraph:
             begin += len(raw) + 32
         return out
 
-    def _raw(self, number: int) -> Bytes:
+    def raw(self, number: int) -> Bytes:
+        """A function's bytes."""
         start, end = int(self.functions.start[number]), int(self.functions.end[number])
         part = next(p for p in self.library.code if p.address <= start < p.address + p.size)
         return np.frombuffer(

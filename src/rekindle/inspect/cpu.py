@@ -60,6 +60,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     _set_aside_uncalled(surveys)
     lists: dict[str, list[Evidence]] = defaultdict(list)
     needed: set[str] = set()
+    early: set[str] = set()
     for survey in surveys:
         for kind in ("unconditional", "untold", "suspects", "silent"):
             for exposed in getattr(survey.exposure, kind):
@@ -77,6 +78,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
                 # there: seen in torch 1.13 to 2.15, which run on CPUs without AVX all the same.
                 if kind == "unconditional" and exposed.guard is None:
                     needed.update(exposed.isa)
+                    early.update(exposed.isa if exposed.at_load else ())
     dispatched: Counter[str] = Counter()
     guards: Counter[str] = Counter()
     for survey in surveys:
@@ -109,6 +111,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
         notes=tuple(notes),
+        at_load=tuple(sorted(early)),
     )
 
 

@@ -32,7 +32,7 @@ TABLES_IN_CODE = 3
 @dataclass(frozen=True)
 class Exposed:
     """A function that an old CPU would meet; ``chain`` leads from it up to where outside code enters, ``entries``
-    are the exported functions it enters by, where there is no other way."""
+    are the exported functions it enters by, where there is no other way. ``at_load``: whoever loads it meets it."""
 
     number: int
     name: str
@@ -43,6 +43,7 @@ class Exposed:
     why: str
     guard: str | None = None
     entries: frozenset[str] | None = None
+    at_load: bool = False
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class _Classifier:
             if guard is not None and set(isa) <= guard.needs:
                 guard = None
             if guard is None and self.judge is not None:
-                self._judge(out, number, isa, min(used.values()))
+                self._judge(out, number, isa, used)
                 continue
             found = None if guard is not None and guard.trust == "whole" else self._exposed(number, guard)
             if found is None:
@@ -151,17 +152,17 @@ class _Classifier:
     @functools.cached_property
     def judge(self) -> Judge | None:
         """Three answers, by what calls what. Where source files are named for the copies they hold (torch), names tell
-        more; of PE and ARM code the pointers are not read."""
-        elf = self.library.binary.machine == "x86_64" and not isinstance(self.library.binary, Pe)
-        if not elf or self.library.marked:
+        more; of PE code the pointers are not read."""
+        if isinstance(self.library.binary, Pe) or self.library.marked:
             return None
         return Judge(self.library, self.graph, self.uses, self._is_copy, self.guards.telling)
 
     def _is_copy(self, number: int) -> bool:
         return self.guard(number) is not None
 
-    def _judge(self, out: Exposure, number: int, isa: tuple[str, ...], address: int) -> None:
+    def _judge(self, out: Exposure, number: int, isa: tuple[str, ...], used: dict[str, int]) -> None:
         assert self.judge is not None
+        address = min(used.values())
         found = self.judge.answer(number, isa)
         name, file = self.functions.name(number), self.functions.file(number)
         loud = False
@@ -171,9 +172,19 @@ class _Classifier:
                 kind = out.silent
             if names:
                 loud = True
+                places = [used[one] for one in audible]
+                early = kind is out.unconditional and self.judge.runs_at_load(number, places)
                 kind.append(
                     Exposed(
-                        number, name, file, address, audible or names, found.chain, found.why, entries=found.entries
+                        number,
+                        name,
+                        file,
+                        address,
+                        audible or names,
+                        found.chain,
+                        found.why,
+                        entries=found.entries,
+                        at_load=early,
                     )
                 )
         if not loud:

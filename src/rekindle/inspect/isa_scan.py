@@ -56,7 +56,7 @@ def scan_code(
     watched = np.unique(np.concatenate([slots, state]))
     code = code_of(binary)
     marked = any(map(copies, functions.all_files()))
-    variables = NOWHERE if marked or isinstance(binary, Pe) or binary.machine != "x86_64" else _variables(binary)
+    variables = NOWHERE if marked or isinstance(binary, Pe) else _variables(binary)
     scanner = _SCANNERS[binary.machine]
     pieces = _pieces(code, functions)
     total, done = sum(size for _, _, _, size, _ in pieces), 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from rekindle.formats.code_scan import Ints
 from rekindle.formats.functions import WEAK
 from rekindle.inspect.askers import SMALL, find_state, readers_of
 from rekindle.inspect.baseline import SECOND, Spread, spread_of
-from rekindle.inspect.branches import Roads
+from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
 from rekindle.inspect.reach import UNREACHED, Edges, Flags, chain_to, pointer_edges
@@ -33,6 +33,7 @@ MOST_CHAIN = 12
 MANY_OFFERED = 16
 BATCH = 64
 MOST_ASKED, MOST_BACK = 64, 4000
+MOST_AT_LOAD = 4000
 # Instruction sets and numbers in a name, which is where copies of one function differ.
 _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\d+")
 
@@ -105,6 +106,25 @@ class Judge:
             untold = tuple(name for name in rest if name not in self.spread.few)
             return Answer(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
         return Answer(sure, why="used all over the library")
+
+    def runs_at_load(self, number: int, places: list[int]) -> bool:
+        """Is one of the instructions there executed whenever the library is loaded? So it is where every road through a
+        function leads to it that the loader calls, or that such a function calls on every road."""
+        roads = self._roads(number) if number in self._at_load else None
+        return roads is not None and any(map(roads.passes, places))
+
+    @functools.cached_property
+    def _at_load(self) -> frozenset[int]:
+        seen = set(self.graph.started)
+        queue = sorted(seen)
+        for current in queue:
+            if len(seen) > MOST_AT_LOAD:
+                break
+            for callee in self.by_caller.of(current):
+                if callee not in seen and self._always(current, callee):
+                    seen.add(callee)
+                    queue.append(callee)
+        return frozenset(seen)
 
     def _entries(self, number: int) -> frozenset[str] | None:
         """The exported functions from which calls and pointers lead here; None where the loader's own code does, or
@@ -195,7 +215,7 @@ class Judge:
         rest = np.zeros(self.count, bool)
         rest[[n for n, used in self.uses.items() if not used <= self.spread.everywhere]] = True
         chosen = np.zeros(len(self._caller), bool)
-        if self.library.binary.machine != "x86_64" or not rest.any():
+        if not rest.any():
             return self._caller, self._callee
         reached = self._walk(self._caller, self._callee)[: self.count] != UNREACHED
         likely = np.flatnonzero(rest[self._callee] & ~self.blocked[self._caller] & reached[self._caller])[:MOST_EDGES]
@@ -204,10 +224,7 @@ class Judge:
         rows = np.split(likely, first[1:])
         for begin in range(0, len(callers), BATCH):
             numbers = callers[begin : begin + BATCH].tolist()
-            for number, mine, (code, at) in zip(
-                numbers, rows[begin : begin + BATCH], self.graph.decode_many(numbers), strict=True
-            ):
-                roads = Roads(code, at, int(self.functions.start[number]), int(self.functions.end[number]))
+            for mine, roads in zip(rows[begin : begin + BATCH], self._all_roads(numbers), strict=True):
                 if roads.rivals:
                     chosen[mine] = [self._either_or(roads, int(self._callee[row])) for row in mine.tolist()]
         return self._caller[~chosen], self._callee[~chosen]
@@ -237,10 +254,15 @@ class Judge:
 
     @functools.lru_cache(maxsize=4096)  # noqa: B019 (lives as long as one library's audit)
     def _roads(self, number: int) -> Roads | None:
-        if self.library.binary.machine != "x86_64" or self._size(number) > 1 << 18:
-            return None
-        code, at = self.graph.decoded(number)
-        return Roads(code, at, int(self.functions.start[number]), int(self.functions.end[number]))
+        return None if self._size(number) > 1 << 18 else next(self._all_roads([number]))
+
+    def _all_roads(self, numbers: list[int]) -> Iterator[Roads]:
+        spans = [(int(self.functions.start[number]), int(self.functions.end[number])) for number in numbers]
+        if self.library.binary.machine == "aarch64":
+            yield from (arm64_roads(self.graph.raw(n), *span) for n, span in zip(numbers, spans, strict=True))
+            return
+        for span, (code, at) in zip(spans, self.graph.decode_many(numbers), strict=True):
+            yield x86_roads(code, at, *span)
 
     @functools.cached_property
     def called(self) -> Ints:
@@ -277,7 +299,8 @@ class Judge:
     @functools.cached_property
     def spread(self) -> Spread:
         plain = {n: used for n, used in self.uses.items() if not self.copy(n) and not self._asks_itself(n)}
-        found = spread_of(plain, self.functions.end - self.functions.start, self.library.scan.legacy)
+        legacy = self.library.scan.legacy if self.library.binary.machine == "x86_64" else None
+        found = spread_of(plain, self.functions.end - self.functions.start, legacy)
         # Up to x86-64-v2, many functions that others call by name and that ask nothing say the same.
         open_: Counter[str] = Counter()
         for number in self.roots & plain.keys():

@@ -154,9 +154,12 @@ def _cpu(
     lacking = set((found.want or "").split(", "))
     shown = [e for e in cpu.evidence if set(e.isa) & lacking][:3]
     text = f"{found.text} ({'; '.join(f'{e.function} in {e.file}' for e in shown)})"
+    early = missing(cpu.at_load, features) if features is not None else []
+    if early:
+        text = f"{who} lacks {', '.join(early)}, which runs as soon as a library of it is loaded: it does not start"
     # An official wheel is made to choose at run time, and the planner offers it: that it does not start at all takes
     # a report of it. What was read then names the places that crash.
-    if report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
+    if not early and report.name == "torch" and find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm):
         seen = wheel_starts((report.version or "").split("+")[0], features, facts, cpu.arch)
         if seen.kind != "no":
             named = say([one for one in operators if one.operator]).partition("; ")[2]

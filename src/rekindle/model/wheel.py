@@ -113,7 +113,8 @@ class WheelCpu(Part, frozen=True, kw_only=True):
     dispatches otherwise, which crash only there. ``suspects`` are reached by code that asks no CPU, but whether that
     path is ever taken on an old CPU cannot be told statically; ``silent`` instructions (lzcnt) give wrong numbers on
     an old CPU instead of stopping. ``untold`` is what may or may not be needed by everybody: where it asks more than
-    ``required`` does, ``runs_from`` is None and ``at_least`` says what is certain."""
+    ``required`` does, ``runs_from`` is None and ``at_least`` says what is certain. ``at_load`` is executed whenever the
+    libraries are loaded: without it nothing starts."""
 
     arch: str | None = None
     unconditional: tuple[IsaUse, ...] = ()
@@ -129,6 +130,7 @@ class WheelCpu(Part, frozen=True, kw_only=True):
     oldest: tuple[str, ...] = ()
     functions: int | None = None
     notes: tuple[str, ...] = ()
+    at_load: tuple[str, ...] = ()
 
 
 class LibraryLinks(Part, frozen=True, kw_only=True):

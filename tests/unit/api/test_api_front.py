@@ -43,8 +43,8 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 
 
 def test_a_test_may_still_replace_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(api, "holds_wheels", lambda target: target)
-    assert api.holds_wheels("x") == "x"
+    monkeypatch.setattr(api, "holds_wheels", lambda target: target == "x")
+    assert api.holds_wheels("x")
 
 
 def test_reading_a_library_imports_neither_numpy_nor_what_reads_archives() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from rekindle.formats import x86
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
-from rekindle.inspect.branches import Roads
+from rekindle.inspect.branches import Roads, x86_roads
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.cpu_survey import CpuSurvey
 from rekindle.inspect.cpus import beyond, runs_from
@@ -84,7 +84,8 @@ def roads(code: str) -> Roads:
     while at < len(raw):
         out.append(at)
         at += int(length[at])
-    return Roads(np.concatenate([raw, np.zeros(32, np.uint8)]), np.array(out, np.int64), 0x1000, 0x1000 + len(raw))
+    padded = np.concatenate([raw, np.zeros(32, np.uint8)])
+    return x86_roads(padded, np.array(out, np.int64), 0x1000, 0x1000 + len(raw))
 
 
 # test edi, edi; je +5; call 0x2000; ret | call 0x3000; ret
