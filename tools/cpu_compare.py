@@ -1,6 +1,6 @@
 """Hold `rekindle inspect`'s "runs from" against wheels seen on emulated CPUs (`tests/truth/cpu_wheels.toml`).
 
-    python tools/cpu_compare.py --work DIR [--only NAME ...]
+    python tools/cpu_compare.py --work DIR [--only NAME ...] [--arch aarch64]
 
 DIR holds what `tools/cpu_oracle.py --keep` installed. Prints a line per wheel and the sums; the exit status is 1 where
 a verdict is wrong, that is, names a CPU as enough that crashed, or more than a CPU that ran it has.
@@ -21,17 +21,28 @@ from rekindle.inspect.survey import inspect_source
 from rekindle.model.progress import Silent
 from rekindle.model.wheel import WheelCpu
 
-TRUTH = Path(__file__).resolve().parent.parent / "tests" / "truth" / "cpu_wheels.toml"
+TRUTH = Path(__file__).resolve().parent.parent / "tests" / "truth"
+FILES = {"x86_64": "cpu_wheels.toml", "aarch64": "cpu_wheels_aarch64.toml"}
 NAMES = {"core2duo": "core2", "Nehalem": "nehalem", "SandyBridge": "sandybridge", "IvyBridge": "ivybridge",
-         "Haswell": "haswell"}  # fmt: skip
+         "Haswell": "haswell", "cortex-a72": "cortex_a72", "neoverse-n1": "neoverse_n1"}  # fmt: skip
+# What archspec does not know: the emulator's own documentation, and the CPU's manual.
+OWN = {"cortex-a53": {"asimd", "crc32", "aes", "pmull", "sha1", "sha2", "fp"}, "max": None}
+
+
+def features(cpu: str) -> set[str] | None:
+    """What an emulated CPU can do; None: everything."""
+    import archspec.cpu
+
+    if cpu in OWN:
+        return OWN[cpu]
+    target = archspec.cpu.TARGETS[NAMES[cpu]]
+    return set(target.features).union(*(one.features for one in target.ancestors))
 
 
 def judged(cpu: WheelCpu, tried: dict[str, str]) -> str:
     """right | cannot tell | too old | too new | no code"""
-    import archspec.cpu
-
     for name, seen in tried.items():
-        lacking = missing(cpu.required, archspec.cpu.TARGETS[NAMES[name]].features)
+        lacking = _lacking(cpu, name)
         if seen == "ok" and lacking:
             return "too new"
     if cpu.functions is None:
@@ -39,10 +50,15 @@ def judged(cpu: WheelCpu, tried: dict[str, str]) -> str:
     if cpu.runs_from is None:
         return "cannot tell"
     for name, seen in tried.items():
-        lacking = missing(cpu.required, archspec.cpu.TARGETS[NAMES[name]].features)
+        lacking = _lacking(cpu, name)
         if seen == "crash" and not lacking:
             return "too old"
     return "right"
+
+
+def _lacking(cpu: WheelCpu, name: str) -> list[str]:
+    have = features(name)
+    return [] if have is None else missing(cpu.required, have)
 
 
 def folders_of(where: Path, spec: str) -> list[str]:
@@ -59,9 +75,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--arch", choices=FILES, default="x86_64")
     arguments = parser.parse_args()
     sums: dict[str, int] = {}
-    for row in tomllib.loads(TRUTH.read_text("utf-8"))["wheel"]:
+    for row in tomllib.loads((TRUTH / FILES[arguments.arch]).read_text("utf-8"))["wheel"]:
         row_: dict[str, Any] = row
         name = row_["spec"].split("==")[0]
         where = next((p for p in (arguments.work / row_["spec"].replace("==", "-"), arguments.work / name)
