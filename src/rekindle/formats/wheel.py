@@ -181,8 +181,19 @@ class WheelZip:
             raise BadInput(f"{self.what}: {name!r} is damaged (size or checksum differ)", remedy="download it again")
         return digest.hexdigest()
 
-    def _pieces(self, stream: BinaryIO, member: Member, *, least: int = CHUNK) -> Iterator[bytes]:
-        """``least``: how many bytes are wanted at all; no more than these and a page are read at once."""
+    def begins(self, name: str) -> int:
+        """Where a member's stored bytes begin in the file."""
+        with self._open() as stream:
+            return self._seek(stream, self.members[name])
+
+    def stored(self, name: str, begins: int, at: int, size: int) -> bytes:
+        """Some of a member's bytes as they are stored, deflated or not."""
+        with self._open() as stream:
+            stream.seek(begins + at)
+            return stream.read(max(0, min(size, self.members[name].stored - at)))
+
+    def _seek(self, stream: BinaryIO, member: Member) -> int:
+        """Go to a member's stored bytes, past a header that must be its own."""
         # A damaged directory may point before the file begins.
         stream.seek(max(0, member.header))
         header = stream.read(_LOCAL.size) if member.header >= 0 else b""
@@ -193,7 +204,11 @@ class WheelZip:
         _, name_length, extra_length = _LOCAL.unpack(header)
         if stream.read(name_length) != member.raw_name:
             raise BadInput(f"{self.what}: {member.name[:200]!r} is stored under another name than the directory gives")
-        stream.seek(member.header + _LOCAL.size + name_length + extra_length)
+        return stream.seek(member.header + _LOCAL.size + name_length + extra_length)
+
+    def _pieces(self, stream: BinaryIO, member: Member, *, least: int = CHUNK) -> Iterator[bytes]:
+        """``least``: how many bytes are wanted at all; no more than these and a page are read at once."""
+        self._seek(stream, member)
         left = member.stored
         if member.method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BadInput(

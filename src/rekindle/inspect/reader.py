@@ -63,6 +63,17 @@ class WheelSource:
         """Inflates these members only to sum them."""
         self.digests.update(self.zip.digests(names))
 
+    def deflated(self, name: str) -> tuple[Callable[[int, int], bytes], int, int] | None:
+        """How to get a member's bytes as they are stored, how many there are and where they begin; None for one that
+        is not deflated."""
+        import zipfile
+
+        member = self.zip.members[name]
+        if member.method != zipfile.ZIP_DEFLATED:
+            return None
+        begins = self.zip.begins(name)
+        return lambda at, size: self.zip.stored(name, begins, at, size), member.stored, begins
+
     @contextlib.contextmanager
     def mapped(self, name: str) -> Iterator[Any]:
         import tempfile

@@ -55,6 +55,12 @@ def _on_disk(source: Source) -> WheelSource | None:
 def _find_declared_list(source: Source, declared: Declared, natives: Sequence[str]) -> None:
     holder = next((name for name in natives if _ARCH_LIST_HOLDER.search(name)), None)
     if holder is not None and (declared.cuda or declared.rocm):
+        if isinstance(source, WheelSource) and (stored := source.deflated(holder)):
+            from rekindle.inspect.seek_list import find_list
+
+            if found := find_list(*stored):
+                declared.targets = found
+                return
         with source.mapped(holder) as data:
             declared.targets = find_arch_list(data)
 

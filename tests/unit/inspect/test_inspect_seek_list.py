@@ -1,0 +1,94 @@
+"""The list of architectures out of a deflated library: the same as by reading it whole, for a fraction of the bytes."""
+
+from __future__ import annotations
+
+import functools
+import random
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rekindle.formats.deflate_seek import UNKNOWN
+from rekindle.inspect.declared import find_arch_list
+from rekindle.inspect.seek_list import LEAST_STORED, find_list, looks_like_code, whole_lists
+
+LIST = b"sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
+
+
+@functools.cache
+def code(size: int, seed: int = 1) -> bytes:
+    draw = random.Random(seed)
+    pairs = (b"\x48\x8b", b"\x48\x89", b"\x48\x8d", b"\x0f\x1f", b"\xe8")
+    return b"".join(draw.choice(pairs) + draw.randbytes(draw.randrange(1, 4)) for _ in range(size // 4))[:size]
+
+
+@functools.cache
+def words(size: int, seed: int = 2) -> bytes:
+    draw = random.Random(seed)
+    return b"\0".join(bytes(draw.choices(b"abcdefghijklmnopqrstuvwxyz_ ", k=20)) for _ in range(size // 21))
+
+
+def library(text: bytes) -> bytes:
+    return words(90_000, 5) + code(1_800_000) + words(200_000) + b"\0" + text + b"\0" + words(400_000, 7)
+
+
+@functools.cache
+def packed(data: bytes) -> bytes:
+    deflater = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflater.compress(data) + deflater.flush()
+
+
+def reader(stored: bytes, asked: list[tuple[int, int]]) -> Callable[[int, int], bytes]:
+    def read(at: int, size: int) -> bytes:
+        asked.append((at, size))
+        return stored[at : at + size]
+
+    return read
+
+
+@pytest.mark.parametrize("shift", [0, 65_535])
+def test_found_with_a_part_of_the_bytes(shift: int) -> None:
+    data = library(LIST)
+    stored = packed(data)
+    asked: list[tuple[int, int]] = []
+    found = find_list(reader(stored, asked), len(stored), shift)
+    assert found == find_arch_list(data)
+    assert [one.name for one in found or ()] == LIST.decode().split()
+    blocks = {
+        block for at, size in asked for block in range((at + shift) // 65_536, (at + shift + size - 1) // 65_536 + 1)
+    }
+    assert len(blocks) * 65_536 < len(stored) * 0.6
+
+
+@pytest.mark.parametrize("text", [b"sm_90", b"sm_80 sm_90"])
+def test_what_is_no_sure_list_is_left_to_the_whole_reading(text: bytes) -> None:
+    stored = packed(library(text))
+    assert find_list(reader(stored, []), len(stored), 0) is None
+
+
+def test_a_small_or_damaged_library_is_left_to_the_whole_reading() -> None:
+    stored = packed(library(LIST))
+    assert find_list(reader(stored, []), LEAST_STORED - 1, 0) is None
+    noise = random.Random(1).randbytes(len(stored))
+    assert find_list(reader(noise, []), len(noise), 0) is None
+
+
+def test_a_list_that_touches_what_is_not_known_does_not_count() -> None:
+    gap = bytes([UNKNOWN])
+    whole = b"\0" + LIST + b"\0"
+    assert max(len(one) for one in whole_lists(b"x" + whole)) == 7
+    assert whole_lists(gap + LIST[6:] + b"\0") == []
+    assert whole_lists(whole[:20] + gap + whole[20:]) == []
+    assert whole_lists(gap + b"..." + whole) == whole_lists(whole)
+
+
+def test_code_and_text_are_told_apart() -> None:
+    assert looks_like_code(code(40_000))
+    assert not looks_like_code(words(40_000))
+    assert not looks_like_code(b"")
+    # add x1, x1, #8; ldr x0, [x1]; bl; b, off the grid by one byte
+    arm = bytes.fromhex("21200091200040f90100009401000014") * 2000
+    assert looks_like_code(b"\0" + arm)
+    assert not looks_like_code(Path(__file__).read_bytes() * 4)
