@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle import api
+from rekindle.host.keys import new_key
 from rekindle.index import simple
 from rekindle.index.rows import row_of
 from rekindle.index.store import Wheelhouse
@@ -81,6 +82,17 @@ def main() -> None:
             new = make_wheel(Path(folder), "project0", f"1.{wheels}")
             timed("add one wheel", lambda house=house, new=new: api.index_add(str(house.root), [str(new)]))
             timed("rebuild after adding it", lambda house=house: api.index_build(str(house.root)))
+            key = str(new_key("bench", Path(folder) / "keys").path.with_suffix(".key"))
+            for turn in ("first", "second"):
+                timed(
+                    f"{turn} signed list of all",
+                    lambda house=house, key=key: api.index_build(str(house.root), sign=key),
+                )
+            new = make_wheel(Path(folder), "project0", f"1.{wheels + 1}")
+            api.index_add(str(house.root), [str(new)])
+            timed(
+                "one more, rebuilt and signed", lambda house=house, key=key: api.index_build(str(house.root), sign=key)
+            )
             timed(
                 "for comparison: everything anew, plainly",
                 lambda house=house, out=Path(folder) / "plain": plain_rebuild(house, out),

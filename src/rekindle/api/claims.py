@@ -70,11 +70,14 @@ def _signature(
     import json
 
     from rekindle.errors import BadInput
-    from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, signed_by
+    from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, read_provenance, signed_by
     from rekindle.host.keys import checker, read_public, trusted_keys
     from rekindle.model.claims import ClaimCheck
 
     path = given or wheel.with_name(f"{wheel.name}.intoto.dsse.json")
+    served = wheel.with_name(f"{wheel.name}.provenance")
+    if given is None and not path.is_file() and served.is_file():
+        path = served  # as a wheelhouse serves it
     plain = wheel.with_name(f"{wheel.name}.intoto.json")
     if given is not None and not given.is_file():
         raise BadInput(f"there is no file {given}", remedy="the .intoto.dsse.json beside the wheel")
@@ -82,7 +85,8 @@ def _signature(
         words = "nobody signed it" if plain.is_file() else "no statement lies beside the wheel"
         found = _statement(plain.read_bytes()[:MAX_ENVELOPE_BYTES]) if plain.is_file() else None
         return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, found
-    envelope = read_envelope(path.read_bytes()[: MAX_ENVELOPE_BYTES + 1], path.name)
+    read = read_provenance if path.suffix == ".provenance" else read_envelope
+    envelope = read(path.read_bytes()[: MAX_ENVELOPE_BYTES + 1], path.name)
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
     known = tuple(read_public(key) for key in keys) or trusted_keys()

@@ -109,12 +109,18 @@ def index_build(
 
     from rekindle.host.keys import read_private
     from rekindle.index.listing import write_list
-    from rekindle.index.rows import load_rows
+    from rekindle.index.variant_statements import Signer
 
     key = read_private(sign)
-    built = build_site(house, variants=facts, progress=progress or Silent())
-    write_list(house, load_rows(house), key.id, key.sign, days=days, now=datetime.now(UTC))
-    return built
+    signer = Signer(key.id, key.sign)
+    now = datetime.now(UTC)
+    return build_site(
+        house,
+        variants=facts,
+        signer=signer,
+        progress=progress or Silent(),
+        then=lambda pieces: write_list(house, pieces, key.id, key.sign, days=days, now=now),
+    )
 
 
 def index_check(

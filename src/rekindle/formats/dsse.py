@@ -66,6 +66,18 @@ def read_envelope(raw: bytes, origin: str) -> Envelope:
     return Envelope(payload_type=kind, payload=payload, signatures=signatures)
 
 
+def read_provenance(raw: bytes, origin: str) -> Envelope:
+    """The same from the form an index serves beside a wheel (PEP 740): the first attestation in it."""
+    try:
+        (bundle, *_) = json.loads(raw)["attestation_bundles"]
+        (made, *_) = bundle["attestations"]
+        payload, signature = _bytes(made["envelope"]["statement"]), _bytes(made["envelope"]["signature"])
+        key_id = str((made.get("verification_material") or {}).get("key_id", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadInput(f"{origin} is no provenance of an index (PEP 740): {error}") from error
+    return Envelope(payload_type=IN_TOTO, payload=payload, signatures=((key_id, signature),))
+
+
 def _bytes(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError("no base64 text")

@@ -18,20 +18,39 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal
 from rekindle.host.files import write_atomically
+from rekindle.index.rows import Piece
 from rekindle.index.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
 from rekindle.model.document import decode, encode
-from rekindle.model.wheelhouse import Row
 
 LIST_FILE = "wheels.dsse.json"
 MAX_LIST_BYTES = 64 << 20
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 
 
+class _Named(msgspec.Struct):
+    """Of a row what the list says; the rest is skipped while reading."""
+
+    file: str
+    project: str
+    version: str
+    sha256: str
+    bytes: int
+    yanked: str | None = None
+
+
+class _Edition(msgspec.Struct):
+    """Of a list what the next one needs."""
+
+    name: str
+    serial: int
+
+
 def write_list(
-    house: Wheelhouse, rows: Iterable[Row], key_id: str, sign: Callable[[bytes], bytes], *, days: int, now: datetime
+    house: Wheelhouse, pieces: Iterable[Piece], key_id: str, sign: Callable[[bytes], bytes], *, days: int, now: datetime
 ) -> WheelList:
     """The next edition, over the one that was there."""
+    rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[_Named])
     if not 1 <= days <= 3650:
         raise BadInput(f"a list cannot be valid for {days} days", remedy="1 to 3650")
     before = _before(house.root / LIST_FILE)
@@ -56,18 +75,28 @@ def write_list(
     return made
 
 
-def _before(path: Path) -> WheelList | None:
+def _before(path: Path) -> _Edition | None:
     if not path.is_file():
         return None
-    return read_list(path.read_bytes(), str(path))
+    payload = _payload(path.read_bytes(), str(path))
+    try:
+        return msgspec.json.decode(payload, type=_Edition)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"{path} is no list of wheels: {error}", remedy="move it away; the next one begins anew"
+        ) from error
 
 
 def read_list(raw: bytes, origin: str) -> WheelList:
     """The payload of a list, whoever signed it."""
+    return decode(_payload(raw, origin), WheelList, origin=origin)
+
+
+def _payload(raw: bytes, origin: str) -> bytes:
     envelope = read_envelope(raw, origin)
     if envelope.payload_type != WHEEL_LIST:
         raise BadInput(f"{origin} is signed, but it is {envelope.payload_type!r}, not a list of wheels")
-    return decode(envelope.payload, WheelList, origin=origin)
+    return envelope.payload
 
 
 def moment(text: str) -> datetime:

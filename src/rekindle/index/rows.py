@@ -15,6 +15,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
+from rekindle.index.lines import file_line, is_proven, version_order
 from rekindle.index.names import parse_name
 from rekindle.index.simple import extra_json, extra_link, file_json, file_link
 from rekindle.index.store import Wheelhouse
@@ -22,7 +23,7 @@ from rekindle.model.document import load
 from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof, VariantRow
 
 MAX_ENTRIES = 1_000_000
-_FORMAT = 4
+_FORMAT = 5
 
 
 class Piece(msgspec.Struct, array_like=True):
@@ -36,6 +37,9 @@ class Piece(msgspec.Struct, array_like=True):
     simple: bytes
     row: bytes
     file: str = ""
+    line: str = ""
+    order: str = ""
+    proven: bool = False
 
 
 class _Memory(msgspec.Struct, array_like=True):
@@ -77,6 +81,9 @@ def piece_of(row: Row, stamp: tuple[int, int, int]) -> Piece:
         file_json(row),
         encoded,
         row.file,
+        file_line(row),
+        version_order(row.version),
+        is_proven(row),
     )
 
 
@@ -98,7 +105,7 @@ def deeper(piece: Piece) -> Piece:
     """The same for a page one folder further down; links are relative."""
     link = piece.link.replace('href="../../', 'href="../../../', 1)
     entry = piece.simple.replace(b'"url":"../../', b'"url":"../../../', 1)
-    return Piece(piece.stamp, piece.project, piece.version, piece.digest, link, entry, piece.row, piece.file)
+    return msgspec.structs.replace(piece, link=link, simple=entry)
 
 
 def row_of(entry: Entry) -> Row:

@@ -26,6 +26,7 @@ from rekindle.host.files import write_atomically
 from rekindle.index import simple
 from rekindle.index.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.store import Wheelhouse
+from rekindle.index.variant_statements import Signer
 from rekindle.index.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
@@ -36,15 +37,23 @@ _MANIFEST = "manifest.json"
 _SHOWN = "shown.json"
 
 
-def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Progress | None = None) -> SiteBuilt:
-    """Write ``simple/`` and ``catalogue.json`` for every wheel of the house; with facts, variant wheels too."""
+def build_site(
+    house: Wheelhouse,
+    *,
+    variants: Facts | None = None,
+    signer: Signer | None = None,
+    progress: Progress | None = None,
+    then: Callable[[list[Piece]], object] = lambda pieces: None,
+) -> SiteBuilt:
+    """Write ``simple/`` and ``catalogue.json`` for every wheel of the house; with facts, variant wheels too, which
+    ``signer`` signs. ``then`` gets what was listed, while nobody else may change the house."""
     progress = progress or Silent()
     progress.stage("index", str(house.root))
     try:
         with house.lock("index build"):
             pieces = load_pieces(house)
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
-            chosen, found, left_out = _variants(house, projects, variants, progress)
+            chosen, found, left_out = _variants(house, projects, variants, signer, progress)
             if _links_work(house):
                 current = _current(house)
                 target = house.site / ("b" if current == "a" else "a")
@@ -60,6 +69,7 @@ def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Pr
                 show_wheels(house.root, projects, write_atomically)
                 if chosen:
                     _bring_up_to_date(house.root / "variant", chosen, write_atomically, progress)
+            then(pieces)
     except OSError as error:
         raise BadInput(
             f"cannot write the site in {house.root}: {error.strerror or error}",
@@ -79,7 +89,11 @@ def build_site(house: Wheelhouse, *, variants: Facts | None = None, progress: Pr
 
 
 def _variants(
-    house: Wheelhouse, projects: dict[str, list[Piece]], facts: Facts | None, progress: Progress
+    house: Wheelhouse,
+    projects: dict[str, list[Piece]],
+    facts: Facts | None,
+    signer: Signer | None,
+    progress: Progress,
 ) -> tuple[dict[str, list[Piece]], list[VariantRow], list[str]]:
     """An index of its own, ``variant/simple``: for every installer a local version such as ``+cu118`` is newer than
     the plain one, so beside such wheels no variant would be chosen. Projects without variants are listed as they are.
@@ -88,7 +102,7 @@ def _variants(
         return {}, [], []
     from rekindle.index.variants import FOLDER, build_variants, release_files
 
-    found, left_out = build_variants(house, load_rows(house), facts, progress)
+    found, left_out = build_variants(house, load_rows(house), facts, progress, signer)
     having = {row.project for row in found if row.label}
     chosen = {name: [deeper(piece) for piece in group] for name, group in projects.items() if name not in having}
     for row in found:

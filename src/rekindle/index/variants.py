@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 from packaging.version import Version
 
 from rekindle.errors import BadInput
@@ -19,6 +20,7 @@ from rekindle.facts import Facts
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.index.store import Wheelhouse
 from rekindle.index.variant_rules import NULL, Properties, Variant, metadata, variants_of
+from rekindle.index.variant_statements import Signer, keep_statement
 from rekindle.index.variant_wheels import variant_file, write_variant
 from rekindle.model.document import Document, decode, encode
 from rekindle.model.progress import Progress
@@ -41,9 +43,9 @@ class VariantRecord(Document, frozen=True, kw_only=True):
 
 
 def build_variants(
-    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress
+    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress, signer: Signer | None = None
 ) -> tuple[list[VariantRow], list[str]]:
-    """Every variant of the house, and what could not become one, in words."""
+    """Every variant of the house, and what could not become one, in words. With a key each is signed for itself."""
     made: list[VariantRow] = []
     left: list[str] = []
     taken: dict[str, str] = {}
@@ -62,11 +64,11 @@ def build_variants(
                 continue
             taken[file] = row.file
             progress.stage("variant", file)
-            made.append(_brought_up_to_date(house, row, variant, file))
+            made.append(_brought_up_to_date(house, row, variant, file, signer))
             if variant.label == NULL:
                 # For pip and everybody else who knows nothing of variants: the wheel that runs everywhere.
                 plain = variant_file(row.file, "")
-                made.append(_brought_up_to_date(house, row, Variant("", {}), plain))
+                made.append(_brought_up_to_date(house, row, Variant("", {}), plain, signer))
     _sweep(house, {(one.project, one.file) for one in made})
     return made, left
 
@@ -91,7 +93,7 @@ def _why_none(row: Row) -> str:
     return "its CUDA version is not known"
 
 
-def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str) -> VariantRow:
+def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str, signer: Signer | None) -> VariantRow:
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
     known = _known(record)
@@ -121,7 +123,7 @@ def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str
         # Written last: a kill before this makes the wheel again.
         write_atomically(record, encode(known))
     assert known is not None
-    return VariantRow(
+    made = VariantRow(
         file=file,
         url=f"{FOLDER}/{row.project}/{file}",
         project=row.project,
@@ -137,6 +139,9 @@ def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str
         proven=any(not proof.failed and proof.passed for proof in row.proofs),
         note=variant.note,
     )
+    if keep_statement(place, made, row.sha256, origin.get("variant_of.provenance"), signer):
+        made = msgspec.structs.replace(made, provenance=f"{made.url}.provenance")
+    return made
 
 
 def _origin(house: Wheelhouse, row: Row) -> dict[str, bytes]:
@@ -160,7 +165,7 @@ def _sweep(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:
     for record in (house.root / FOLDER).glob("*/*.whl.variant.json"):
         file = record.name.removesuffix(".variant.json")
         if (record.parent.name, file) not in keep:
-            for name in (record.name, f"{file}.metadata", file):
+            for name in (record.name, f"{file}.metadata", f"{file}.provenance", file):
                 with contextlib.suppress(OSError):
                     (record.parent / name).unlink()
 

@@ -18,16 +18,14 @@ from markupsafe import Markup
 
 from rekindle import __version__
 from rekindle.index.fields import (
-    KINDS,
     SYSTEMS,
     Line,
     columns_of,
     field_rows,
     products_of,
-    seen,
     spoken_python,
-    version_key,
 )
+from rekindle.index.lines import spoken_size
 from rekindle.index.rows import Piece
 from rekindle.model.page import header, page, report_style
 from rekindle.model.wheelhouse import Row, RowProof
@@ -82,33 +80,27 @@ def _where(proof: RowProof) -> str:
 
 
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
-    """Thousands of wheels change with each that is added, so their lines are joined, not rendered one by one."""
-    rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Line])
-    rows.sort(key=lambda row: (version_key(row.version), row.file), reverse=True)
-    newest = list(dict.fromkeys(row.version for row in rows))
+    """Thousands of lines change with each wheel that is added, so they are joined, and few rows are read again."""
+    all_pieces = sorted(
+        (piece for piece in pieces if piece.row), key=lambda piece: (piece.order, piece.file), reverse=True
+    )
+    newest = list(dict.fromkeys(piece.version for piece in all_pieces))
     some = set(newest[:MOST_VERSIONS])
-    shown = [row for row in rows if row.version in some]
+    shown = lines_of(piece for piece in all_pieces if piece.version in some)
     columns = columns_of(shown)
-    proven = sum(1 for row in rows if any(proof.passed and not proof.failed for proof in row.proofs))
     body = _render(
         "project.html",
-        count=len(rows),
         left=max(0, len(newest) - MOST_VERSIONS),
         columns=columns,
         grid=field_rows(shown, columns),
         products=products_of(columns),
-        kinds=KINDS,
-        lines=Markup("\n".join(map(_line, rows))),  # noqa: S704 (each part of a line is escaped)
+        lines=Markup("\n".join(piece.line for piece in all_pieces)),  # noqa: S704 (each line is escaped)
     )
-    about = f"{len(rows)} wheel{'' if len(rows) == 1 else 's'}, {proven} of them proven"
+    count = len(all_pieces)
+    proven = sum(1 for piece in all_pieces if piece.proven)
+    about = f"{count} wheel{'' if count == 1 else 's'}, {proven} of them proven"
     top = _crumbs([("../", "all wheels")]) + header(project, about, brand=False)
     return _framed(project, f"{top}\n{body}")
-
-
-def _line(row: Line) -> str:
-    gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
-    link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
-    return f'<tr><td>{link}{gone}</td><td class="n">{_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
 
 
 def projects_page(counts: Mapping[str, int]) -> bytes:
@@ -142,25 +134,12 @@ def _framed(title: str, body: str, *, style: str = "../style.css", script: str =
     return page(title, body, stylesheet=style, script=script).encode()
 
 
+def lines_of(pieces: Iterable[Piece]) -> list[Line]:
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces) + b"]", type=list[Line])
+
+
 def rows_of(pieces: Iterable[Piece]) -> list[Row]:
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Row])
-
-
-def _proof(row: Line) -> str:
-    if not row.proofs:
-        return "untried" if row.inspected else "not read"
-    good = [proof for proof in row.proofs if proof.passed and not proof.failed]
-    if not good:
-        return '<span class="bad">failed</span>'
-    cards = sorted({name for proof in good for name in seen(proof.environment) if name.startswith(("sm_", "gfx"))})
-    return f'<span class="good">proven</span>{" " + escape(" ".join(cards)) if cards else ""}'
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _breaks(version: str) -> Markup:
@@ -183,5 +162,5 @@ def _environment() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_file), trim_blocks=True)
-    made.filters |= {"path": quote, "size": _size, "breaks": _breaks}
+    made.filters |= {"path": quote, "size": spoken_size, "breaks": _breaks}
     return made

@@ -15,7 +15,7 @@ from rekindle.errors import BadInput
 from rekindle.host.keys import checker, new_key, read_private, trusted_keys
 from rekindle.index.checking import check_house
 from rekindle.index.listing import LIST_FILE, write_list
-from rekindle.index.rows import load_rows
+from rekindle.index.rows import load_pieces
 from rekindle.index.serve import open_server
 from rekindle.index.store import Wheelhouse
 from rekindle.model.claims import IndexCheck
@@ -36,7 +36,7 @@ class Site:
     def sign(self, *, days: int = 30, now: datetime = NOW) -> None:
         api.index_build(str(self.root))
         key, house = read_private("owner", self.keys), Wheelhouse(self.root)
-        write_list(house, load_rows(house), key.id, key.sign, days=days, now=now)
+        write_list(house, load_pieces(house), key.id, key.sign, days=days, now=now)
 
     def check(self, *, now: datetime = NOW, root: str | None = None, keys: Path | None = None) -> IndexCheck:
         known = trusted_keys(keys or self.keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import zipfile
@@ -11,7 +12,9 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
+from rekindle.formats.dsse import read_provenance
 from rekindle.host.files import sha256_of
+from rekindle.host.keys import new_key
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel
@@ -85,3 +88,45 @@ def test_a_variant_leads_back_to_the_wheel_it_was_made_from(tmp_path: Path) -> N
     with zipfile.ZipFile(house / row.url) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/variant_of.provenance")]
         assert archive.read(name) == statement.read_bytes()
+
+
+def test_a_signed_variant_is_attested_by_its_own_bytes(tmp_path: Path) -> None:
+    house, keys = tmp_path / "house", tmp_path / "keys"
+    key = new_key("me", keys)
+    wheel = make_wheel(tmp_path, "torch", "2.6.0+cu126", tag="cp311-cp311-linux_x86_64")
+    gpu = WheelGpu(torch_kernels=Kernels(sass=("sm_90",)))
+    api.index_add(str(house), [str(wheel)], report=report_file(tmp_path, gpu=gpu, cuda="12.6"))
+    (bare,) = api.index_build(str(house), variants=True).variants
+    assert bare.provenance is None and not list(house.rglob("variants/torch/*.provenance"))
+    (row,) = api.index_build(str(house), variants=True, sign=str(keys / "me.key")).variants
+    place = house / row.url
+    beside = place.with_name(f"{place.name}.provenance")
+    statement = json.loads(read_provenance(beside.read_bytes(), "x").payload)
+    assert statement["subject"] == [{"name": place.name, "digest": {"sha256": sha256_of(place)}}]
+    definition = statement["predicate"]["buildDefinition"]
+    assert definition["resolvedDependencies"] == [{"uri": wheel.name, "digest": {"sha256": sha256_of(wheel)}}]
+    assert definition["internalParameters"]["properties"] == row.properties
+    listed = json.loads((house / "variant/simple/torch/index.json").read_bytes())["files"]
+    (shown,) = [file for file in listed if file["filename"] == place.name]
+    assert shown["provenance"].endswith(f"/{place.name}.provenance")
+    checks = {one.id: one for one in api.verify_claims(place, keys=[key.path], cpu=False).checks}
+    assert checks["signature"].status == checks["statement"].status == "passed"
+    # Without the key it stays, as long as it speaks of these bytes; a statement about others goes.
+    stamp = beside.stat().st_mtime_ns
+    (again,) = api.index_build(str(house), variants=True).variants
+    assert again.provenance and beside.stat().st_mtime_ns == stamp
+    said = json.loads(beside.read_bytes())
+    other = base64.b64encode(json.dumps(statement | {"subject": []}).encode()).decode()
+    said["attestation_bundles"][0]["attestations"][0]["envelope"]["statement"] = other
+    beside.write_text(json.dumps(said))
+    assert api.verify_claims(place, keys=[key.path], cpu=False).checks[0].status == "failed"
+    (gone,) = api.index_build(str(house), variants=True).variants
+    assert gone.provenance is None and not beside.exists()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{}", b"[]", b"x", b'{"attestation_bundles": []}', b'{"attestation_bundles": [{"attestations": [7]}]}']
+)
+def test_a_broken_provenance_is_told(raw: bytes) -> None:
+    with pytest.raises(BadInput, match="no provenance of an index"):
+        read_provenance(raw, "x")

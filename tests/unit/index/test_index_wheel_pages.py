@@ -7,9 +7,13 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.version import Version
 
 from rekindle import api
 from rekindle.index.fields import columns_of, field_rows, spoken_python, standing
+from rekindle.index.lines import version_order
 from rekindle.index.rows import piece_of
 from rekindle.index.wheel_pages import project_page, projects_page, style, wheel_page
 from rekindle.model.document import encode
@@ -208,3 +212,31 @@ def test_a_wheel_that_is_gone_has_no_page(tmp_path: Path) -> None:
     api.index_build(str(house))
     api.index_build(str(house))
     assert not (house / "wheel" / "other").exists() and (house / "wheel" / "torch" / "index.html").is_file()
+
+
+VERSIONS = [
+    "1.0.dev1", "1.0a1.dev2", "1.0a1", "1.0a2", "1.0a10", "1.0b1", "1.0rc1", "1.0rc1.post2", "1.0", "1.0+cpu",
+    "1.0+cu118", "1.0+cu118.b", "1.0+cu118.2", "1.0+cu12", "1.0+2", "1.0+10", "1.0.post1.dev3", "1.0.post1", "1.0.1", "1.9",
+    "1.10", "2.0.0", "2.0.0.dev20261116+cu130", "2.0.1", "10", "1!0.1", "0.9.9.9.9",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(VERSIONS), min_size=2, max_size=8))
+def test_the_order_text_sorts_as_versions_do(versions: list[str]) -> None:
+    by_text = sorted(versions, key=version_order)
+    assert [Version(one) for one in by_text] == sorted(Version(one) for one in versions)
+
+
+def test_equal_versions_have_equal_orders_and_no_version_comes_first() -> None:
+    assert version_order("1.0") == version_order("1") == version_order("1.0.0")
+    assert version_order("not a version") < version_order("0.0.dev0")
+
+
+def test_the_list_is_newest_first_and_the_grid_holds_the_newest_versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rekindle.index.wheel_pages.MOST_VERSIONS", 2)
+    rows = [_with(version=version, file=f"torch-{version}.whl") for version in ("1.9", "1.10", "1.10+a", "1.2")]
+    page = project_page("torch", [piece_of(row, (0, 0, 0)) for row in rows]).decode()
+    listed = re.findall(r'<tr><td><a class="mono" href="([^"]+)\.html"', page)
+    assert listed == ["torch-1.10%2Ba.whl", "torch-1.10.whl", "torch-1.9.whl", "torch-1.2.whl"]
+    assert "2 older versions" in page and page.count('scope="rowgroup"') == 2
+    assert "4 wheels, 4 of them proven" in page
