@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -117,3 +118,31 @@ def test_the_machines_own_cmake_3_needs_no_cmake_patch(tmp_path: Path) -> None:
     journey = run(tmp_path, "--cmake", system, "--no-cuda")
     assert journey["arrived"] is True
     assert "cmake-4-policies" not in journey["plan"]["build"]["patches"]  # type: ignore[index]
+
+
+@pytest.mark.skipif(os.environ.get("REKINDLE_LONG") != "1", reason="two minutes; with REKINDLE_LONG=1")
+def test_twenty_kills_over_the_whole_way_end_in_the_same_wheel(tmp_path: Path, packaged_cmake: str) -> None:
+    """From nothing, killed at twenty random moments wherever the way is just then; each run goes on from the last."""
+    calm, wild = tmp_path / "calm", tmp_path / "wild"
+    wanted = run(calm, "--cmake", packaged_cmake)["wheel_sha256"]
+    dice, reached = random.Random(20), set()
+    for kill in range(20):
+        process = subprocess.Popen(
+            demo(wild, "--cmake", packaged_cmake), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            process.wait(timeout=dice.uniform(0.5, 8.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reached |= {path.name for path in wild.glob("reports/*.key")} | {len(objects(wild))}
+        if kill % 5 == 4:
+            # What was done is not done again from the beginning: now and then a leg's result goes, as a user's would.
+            for wheel in (wild / "wheels").glob("*.whl"):
+                wheel.unlink()
+    deadline = time.monotonic() + 15
+    while (orphans := still_there(wild)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert orphans == [] and len(reached) > 2, f"the kills fell into too few places: {reached}"
+    journey = run(wild, "--cmake", packaged_cmake)
+    assert journey["arrived"] is True and journey["wheel_sha256"] == wanted
