@@ -119,7 +119,9 @@ def verify(
         keep_trials(report, audit.place)
     if events is None and (words := told_settings(os.environ, env or {})):
         report = msgspec.structs.replace(report, environment={**report.environment, "settings": words})
-    report = _with_history(proof_with_causes(report), only=bool(only), emulated=cpu is not None)
+    # A companion's proof is none of torch's own, so it is neither kept as one nor held against one.
+    apart = bool(only) or (wheel is not None and not wheel.name.lower().startswith(("torch-", "spark")))
+    report = _with_history(proof_with_causes(report), only=apart, emulated=cpu is not None)
     if save is not None:
         write_for_user(save, encode(report))
     if junit is not None:

@@ -20,6 +20,7 @@ from rekindle.host.sandbox import Wish, links_of, seen_by
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.apart import judge_wheel
+from rekindle.verify.beside import provable
 from rekindle.verify.bytecode import compile_ahead
 from rekindle.verify.disk_errors import disk_errors
 from rekindle.verify.emulated_python import find_emulated_python
@@ -48,9 +49,15 @@ def prove_wheel(
     suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
-    """Install a wheel into an environment of its own and try it there."""
+    """Install a wheel into an environment of its own and try it there.
+
+    A companion (torchvision, torchaudio and the others that an operation is known for) brings its torch along: that
+    torch is proven, and the companion's operation beside it.
+    """
     subject = read_subject(wheel)
-    _known(subject.package)
+    beside = provable([subject.distribution])
+    package = "torch" if beside else subject.package
+    _known(package)
     sha256 = sha256_of(wheel)
     apart = judge_wheel(subject, sha256, sandbox, gpu)
     interpreter = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
@@ -75,15 +82,17 @@ def prove_wheel(
         target = Target(
             command=(str(exe),),
             env=env or {},
-            package=subject.package,
+            package=package,
             subject=wheel.name,
             gpu=gpu,
             environment=about,
             sandbox=box,
         )
         progress.stage("verifying", wheel.name)
-        promise = {"version": subject.version, **expect}
-        report = run_checks(target, level=level, expect=promise, only=only, suspects=suspects, progress=progress)
+        promise = {**({} if beside else {"version": subject.version}), **expect}
+        report = run_checks(
+            target, level=level, expect=promise, only=only, suspects=suspects, beside=beside, progress=progress
+        )
         return about_wheel(report, wheel, sha256)
 
 

@@ -1,0 +1,60 @@
+"""A companion's own wheel: its torch is proven, and its operation beside it; what is unknown is refused as before."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
+from rekindle.model.progress import Silent
+from rekindle.model.verify import VerifyReport
+from rekindle.verify import prove
+from rekindle.verify.beside import load_table
+from rekindle.verify.target import Target
+from tiny_wheels import make_wheel
+
+
+def asked(wheel: Path, monkeypatch: pytest.MonkeyPatch, **expect: str) -> tuple[Target, dict[str, Any]]:
+    """What the runner would be asked for this wheel."""
+    told: list[tuple[Target, dict[str, Any]]] = []
+
+    def run(target: Target, **more: Any) -> VerifyReport:
+        told.append((target, more))
+        return VerifyReport()
+
+    monkeypatch.setattr(prove, "make_environment", lambda *_, **__: Path(sys.executable))
+    monkeypatch.setattr(prove, "run_checks", run)
+    prove.prove_wheel(
+        LiveHost(), wheel, python=sys.executable, level="smoke", only=(), expect=expect, dependencies=False,
+        find_links=(), sandbox="no", progress=Silent(),
+    )  # fmt: skip
+    return told[0]
+
+
+@pytest.mark.parametrize("name", ["torchvision", "torchaudio", "torch_scatter"])
+def test_a_companion_is_proven_beside_its_torch(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, more = asked(make_wheel(tmp_path, name, "0.21.0"), monkeypatch)
+    assert target.package == "torch" and list(more["beside"]) == [name.replace("_", "-")]
+    assert "version" not in more["expect"], "its version is not torch's"
+
+
+def test_torch_itself_is_held_to_its_version_and_to_nothing_beside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, more = asked(make_wheel(tmp_path, "torch", "2.6.0"), monkeypatch, cuda="12.4")
+    assert target.package == "torch" and not more["beside"]
+    assert more["expect"] == {"version": "2.6.0", "cuda": "12.4"}
+
+
+def test_a_package_without_an_operation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BadInput, match="none for 'torchless'"):
+        asked(make_wheel(tmp_path, "torchless", "1.0"), monkeypatch)
+
+
+@pytest.mark.parametrize("name", sorted(load_table()))
+def test_every_operation_is_code(name: str) -> None:
+    compile(load_table()[name].call, name, "exec")
