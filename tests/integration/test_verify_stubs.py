@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 import needs
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
-from rekindle.verify.emulated_layout import host_is_x86
+from rekindle.verify.guests import X86
 from rekindle.verify.linkage import missing_libraries, read_linkage
 from rekindle.verify.root import prepare_root, user_cache
 from rekindle.verify.stubs import stub_library
@@ -59,11 +59,11 @@ def test_wants_are_those_another_reader_finds(libraries: Path) -> None:
     assert {name for name, _, _ in linkage.wanted} == wanted and defined <= linkage.defined
 
 
-@pytest.mark.skipif(not host_is_x86() and LiveHost().which("qemu-x86_64") is None, reason="needs qemu-x86_64 on PATH")
+@pytest.mark.skipif(not X86.is_here and LiveHost().which("qemu-x86_64") is None, reason="needs qemu-x86_64 on PATH")
 def test_the_loader_takes_the_stub_for_the_library(libraries: Path, tmp_path: Path) -> None:
     folders = [Path("/usr/lib/x86_64-linux-gnu"), Path("/lib/x86_64-linux-gnu")]
     command = ["python3"]
-    if not host_is_x86():
+    if not X86.is_here:
         root = prepare_root(LiveHost(), user_cache(), Silent())
         folders = list(root.library_folders)
         command = ["qemu-x86_64", "-L", str(root.path), "-E", f"PYTHONHOME={root.path}/usr"]
@@ -75,7 +75,7 @@ def test_the_loader_takes_the_stub_for_the_library(libraries: Path, tmp_path: Pa
         f"import ctypes, os; l = ctypes.CDLL({str(libraries / 'libnear.so')!r}, mode=os.RTLD_NOW)\n"
         "print(l.near(), l.nearer(), l.nearest(5))"
     )
-    env = {"LD_LIBRARY_PATH": str(tmp_path), "PATH": "/usr/bin:/bin"} if host_is_x86() else None
+    env = {"LD_LIBRARY_PATH": str(tmp_path), "PATH": "/usr/bin:/bin"} if X86.is_here else None
     done = subprocess.run([*command, "-c", script], capture_output=True, text=True, env=env)
     assert done.stdout.split() == ["1998", "999", "16"], done.stderr
     assert "version" not in done.stderr, "the loader misses no version information"

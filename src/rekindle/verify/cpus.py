@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from rekindle.errors import BadInput
+from rekindle.verify.guests import ARM, X86, Guest
 
 # The instruction sets the emulated CPU is asked for and probed with, in archspec's words. What is not in this list
 # (rdrand, xsave, …) no compiler emits by itself for arithmetic.
@@ -17,6 +18,8 @@ PROBED = (
     "sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "aes", "avx", "f16c", "fma", "bmi1", "bmi2", "movbe",
     "avx2", "avx512f",
 )  # fmt: skip
+# The same for AArch64, in the kernel's words, which are archspec's.
+PROBED_ARM = ("aes", "crc32", "atomics", "asimdrdm", "asimdhp", "asimddp", "fcma", "sve")
 _ARCHSPEC = {"sse3": ("sse3", "pni")}
 
 
@@ -28,6 +31,7 @@ class EmulatedCpu:
     model: str
     has: frozenset[str] | None = None
     lacks: frozenset[str] | None = None
+    guest: Guest = X86
 
 
 @functools.cache
@@ -36,37 +40,48 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def known_names() -> tuple[str, ...]:
-    return tuple(_table()["models"])
+def known_names(guest: Guest = X86) -> tuple[str, ...]:
+    return tuple(_table()["models" if guest is X86 else guest.machine])
 
 
-def find_cpu(name: str, models: tuple[str, ...] = ()) -> EmulatedCpu:
-    """The CPU a user means; ``models`` are those the emulator itself knows."""
-    table = _table()
+def guest_of_cpu(name: str) -> Guest:
+    """The kind of machine a CPU's name belongs to; x86-64 where nobody knows the name."""
+    return ARM if _plain(name) in _table()[ARM.machine] else X86
+
+
+def _plain(name: str) -> str:
     plain = re.sub(r"\s+", " ", name.strip().lower())
-    plain = table["aliases"].get(plain, plain).replace("-", "_")
-    if plain in table["models"]:
-        has = _features(plain)
-        return EmulatedCpu(
-            name=plain,
-            model=table["models"][plain],
-            has=has,
-            lacks=frozenset(PROBED) - has,
-        )
+    return str(_table()["aliases"].get(plain, plain)).replace("-", "_").replace(" ", "_")
+
+
+def find_cpu(name: str, models: tuple[str, ...] = (), guest: Guest = X86) -> EmulatedCpu:
+    """The CPU a user means; ``models`` are those the emulator itself knows."""
+    known = _table()["models" if guest is X86 else guest.machine]
+    plain = _plain(name)
+    if plain in known:
+        probed = PROBED if guest is X86 else PROBED_ARM
+        has = _features(plain, probed)
+        return EmulatedCpu(name=plain, model=known[plain], has=has, lacks=frozenset(probed) - has, guest=guest)
     for model in models:
         if model.lower() == name.strip().lower():
-            return EmulatedCpu(name=model, model=model)
+            return EmulatedCpu(name=model, model=model, guest=guest)
     import difflib
 
-    near = difflib.get_close_matches(plain, known_names(), n=1)
+    other = X86 if guest is ARM else ARM
+    if plain in known_names(other):
+        raise BadInput(
+            f"{name} is no {guest.words} CPU, and the wheel holds {guest.words} code",
+            remedy=f"known: {', '.join(known_names(guest))}",
+        )
+    near = difflib.get_close_matches(plain, known_names(guest), n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise BadInput(f"no CPU {name!r} is known", remedy=f"{hint}known: {', '.join(known_names())}")
+    raise BadInput(f"no {guest.words} CPU {name!r} is known", remedy=f"{hint}known: {', '.join(known_names(guest))}")
 
 
-def _features(name: str) -> frozenset[str]:
+def _features(name: str, probed: tuple[str, ...]) -> frozenset[str]:
     import archspec.cpu
 
     target = archspec.cpu.TARGETS[name]
     return frozenset(
-        feature for feature in PROBED if any(word in target.features for word in _ARCHSPEC.get(feature, (feature,)))
+        feature for feature in probed if any(word in target.features for word in _ARCHSPEC.get(feature, (feature,)))
     )

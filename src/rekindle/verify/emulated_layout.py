@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import PATIENCE, Emulator
+from rekindle.verify.guests import GUESTS, X86, Guest
 from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.linkage import missing_libraries
 from rekindle.verify.root import Root
@@ -38,25 +38,25 @@ _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedLayout:
-    """The interpreter inside the emulation. ``root`` is None where the machine itself is x86-64."""
+    """The interpreter inside the emulation. ``root`` is None where the machine itself is of that kind."""
 
     python: Path
     version: tuple[int, int]
     root: Root | None
     home: Path | None = None
+    guest: Guest = X86
 
 
-def host_is_x86() -> bool:
-    return platform.machine().lower() in ("x86_64", "amd64")
-
-
-def layout_from(interpreter: Interpreter) -> EmulatedLayout:
+def layout_from(interpreter: Interpreter, guest: Guest = X86) -> EmulatedLayout:
     # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
-    return EmulatedLayout(python=Path(interpreter.path).resolve(), version=interpreter.version[:2], root=None)
+    python = Path(interpreter.path).resolve()
+    return EmulatedLayout(python=python, version=interpreter.version[:2], root=None, guest=guest)
 
 
 def layout_in(found: EmulatedPython) -> EmulatedLayout:
-    return EmulatedLayout(python=found.path, version=found.version, root=found.root, home=found.home)
+    return EmulatedLayout(
+        python=found.path, version=found.version, root=found.root, home=found.home, guest=found.root.guest
+    )
 
 
 def places(layout: EmulatedLayout) -> list[Path]:
@@ -65,12 +65,15 @@ def places(layout: EmulatedLayout) -> list[Path]:
     return [*root, *parts_of(layout.python.parent.parent), *(parts_of(layout.home) if layout.home else [])]
 
 
-def check_subject(subject: Subject) -> None:
-    if subject.system != "linux" or subject.machine not in ("x86_64", None):
+def guest_for(subject: Subject) -> Guest:
+    """The kind of machine the wheel's code is for."""
+    guest = GUESTS.get(subject.machine or X86.machine)
+    if subject.system != "linux" or guest is None:
         raise BadInput(
-            f"{subject.path.name} holds no code for x86-64 Linux, so no x86-64 CPU can run it",
-            remedy="--cpu takes wheels for linux_x86_64 or manylinux…_x86_64",
+            f"{subject.path.name} holds no code for Linux on x86-64 or AArch64, which are what can be emulated",
+            remedy="--cpu takes wheels for linux_x86_64, linux_aarch64 or manylinux of these",
         )
+    return guest
 
 
 def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
@@ -100,12 +103,12 @@ def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
         raise BadInput(f"cannot unpack {subject.path}: {error}", remedy="is the download complete?") from error
 
 
-def wanted_dependencies(subject: Subject, version: tuple[int, int]) -> list[str]:
-    """The wheel's requirements on x86-64 Linux and the emulated Python, without what only serves GPUs."""
+def wanted_dependencies(subject: Subject, version: tuple[int, int], guest: Guest = X86) -> list[str]:
+    """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
     environment = {
         "python_version": f"{version[0]}.{version[1]}",
         "python_full_version": f"{version[0]}.{version[1]}.0",
-        "platform_machine": "x86_64",
+        "platform_machine": guest.machine,
         "platform_system": "Linux",
         "sys_platform": "linux",
         "os_name": "posix",
@@ -128,19 +131,19 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int]) -> list[str]
 
 
 def install_dependencies(
-    requirements: Sequence[str], folder: Path, version: tuple[int, int], links: Sequence[str]
+    requirements: Sequence[str], folder: Path, version: tuple[int, int], links: Sequence[str], guest: Guest = X86
 ) -> None:
     """Wheels for the emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
     if not requirements:
         return
-    platforms = [f"manylinux_2_{minor}_x86_64" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
+    platforms = [f"manylinux_2_{minor}" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
     argv = [
         sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
         "--target", str(folder), "--only-binary=:all:", "--implementation", "cp",
         "--python-version", f"{version[0]}.{version[1]}", "--no-compile",
     ]  # fmt: skip
-    for name in [*platforms, "manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]:
-        argv += ["--platform", name]
+    for name in [*platforms, "manylinux2014", "manylinux2010", "manylinux1", "linux"]:
+        argv += ["--platform", f"{name}_{guest.machine}"]
     for place in links:
         argv += ["--find-links", place]
     done = subprocess.run(
@@ -157,11 +160,12 @@ def install_dependencies(
 def write_stubs(site: Path, package: str, folder: Path, layout: EmulatedLayout) -> list[str]:
     """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
     libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
-    places = layout.root.library_folders if layout.root else _system_folders()
+    here = (Path("/usr/lib"), Path("/lib"))
+    places = layout.root.library_folders if layout.root else (*layout.guest.library_folders(Path("/")), *here)
     missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, symbols in missing.items():
-        (folder / Path(name).name).write_bytes(stub_library(name, symbols))
+        (folder / Path(name).name).write_bytes(stub_library(name, symbols, layout.guest))
     return list(missing)
 
 
@@ -172,11 +176,6 @@ def serves_gpu(name: str) -> bool:
 @functools.cache
 def _gpu_libraries() -> dict[str, dict[str, str]]:
     return tomllib.loads(resources.files(__package__).joinpath("gpu_libraries.toml").read_text(encoding="utf-8"))
-
-
-def _system_folders() -> tuple[Path, ...]:
-    names = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/usr/lib", "/lib")
-    return tuple(Path(name) for name in names)
 
 
 def emulated_target(
@@ -215,7 +214,7 @@ def emulated_target(
         cpu=cpu.name,
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
         no_import=None if fits else _other_python(subject, layout),
-        no_import_remedy=None if fits else _wanted_python(subject),
+        no_import_remedy=None if fits else _wanted_python(subject, layout.guest),
         environment=environment,
     )
 
@@ -228,10 +227,10 @@ def _other_python(subject: Subject, layout: EmulatedLayout) -> str:
     )
 
 
-def _wanted_python(subject: Subject) -> str:
+def _wanted_python(subject: Subject, guest: Guest) -> str:
     """How the emulated system gets the Python of this wheel."""
     major, minor = max(subject.pythons)
-    name = f"cpython-{major}.{minor}-linux-x86_64-gnu"
+    name = f"cpython-{major}.{minor}-linux-{guest.machine}-gnu"
     return (
         f"the emulated system needs Python {major}.{minor}: uv python install {name}, then the same command; "
         "or give one with --python EXE"

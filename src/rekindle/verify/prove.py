@@ -189,12 +189,12 @@ def prove_emulated(
     _known(subject.package)
     sha256 = sha256_of(wheel)
     apart = judge_wheel(subject, sha256, sandbox, False)
-    laying.check_subject(subject)
-    emulator = find_emulator(host)
+    guest = laying.guest_for(subject)
+    emulator = find_emulator(host, guest)
     cpu = choose_cpu(emulator, cpu_name)
-    if laying.host_is_x86():
+    if guest.is_here:
         chosen = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
-        layout = laying.layout_from(chosen)
+        layout = laying.layout_from(chosen, guest)
     else:
         layout = laying.layout_in(
             find_emulated_python(host, emulator, subject.pythons, given=python, cache=cache, progress=progress)
@@ -208,8 +208,8 @@ def prove_emulated(
         importing = fits and not (only and all(one.split(".")[0] == "core" for one in only))
         if dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*laying.wanted_dependencies(subject, layout.version), *extras(subject)]
-            laying.install_dependencies(wanted, site, layout.version, find_links)
+            wanted = [*laying.wanted_dependencies(subject, layout.version, guest), *extras(subject)]
+            laying.install_dependencies(wanted, site, layout.version, find_links, guest)
         stubbed = laying.write_stubs(site, subject.package, stubs, layout)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")

@@ -1,8 +1,8 @@
 """Shared libraries that only pretend: every function is there and answers 999, "unknown error" in CUDA's words.
 
 A CUDA build of torch can then be loaded on a machine without the 2.5 GB of CUDA libraries, and finds no GPU.
-Written byte by byte for x86-64, so no compiler is needed: one read-only segment with symbols, hash table,
-version definitions and six bytes of code; one writable page with the dynamic section, which the loader changes.
+Written byte by byte for x86-64 and AArch64, so no compiler is needed: one read-only segment with symbols, hash table,
+version definitions and a few bytes of code; one writable page with the dynamic section, which the loader changes.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-CODE = bytes.fromhex("b8e7030000c3")  # mov eax, 999; ret
-PAGE = 0x1000
+from rekindle.verify.guests import X86, Guest
+
 _DT = {
     "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SYMENT": 11, "SONAME": 14,
     "VERSYM": 0x6FFFFFF0, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD,
 }  # fmt: skip
 
 
-def stub_library(soname: str, symbols: Mapping[str, str | None]) -> bytes:
+def stub_library(soname: str, symbols: Mapping[str, str | None], guest: Guest = X86) -> bytes:
     """An ELF shared library that defines ``symbols`` (name -> version), all as the same function."""
+    code = guest.answer
     strings = _Strings()
     own = strings.add(soname)
     names = sorted(symbols)
@@ -36,11 +37,11 @@ def stub_library(soname: str, symbols: Mapping[str, str | None]) -> bytes:
     string_at = verdef_at + len(definitions)
     text = strings.data()
     code_at = _align(string_at + len(text), 16)
-    first = code_at + len(CODE)
-    dynamic_at = _align(first, PAGE)
+    first = code_at + len(code)
+    dynamic_at = _align(first, guest.page)
 
     # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
-    table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(CODE)) for i in indexes)
+    table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in indexes)
     number = {version: place + 2 for place, version in enumerate(versions)}
     # 0 local, 1 unversioned, 2… the version definitions after the file's own
     versym = struct.pack("<H", 0) + b"".join(
@@ -56,8 +57,8 @@ def stub_library(soname: str, symbols: Mapping[str, str | None]) -> bytes:
 
     image = bytearray(dynamic_at + len(dynamic))
     pieces = {
-        0: _header(first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
-        verdef_at: definitions, string_at: text, code_at: CODE, dynamic_at: dynamic,
+        0: _header(guest, first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
+        verdef_at: definitions, string_at: text, code_at: code, dynamic_at: dynamic,
     }  # fmt: skip
     for place, piece in pieces.items():
         image[place : place + len(piece)] = piece
@@ -80,13 +81,13 @@ class _Strings:
         return b"\0".join(self._parts) + b"\0"
 
 
-def _header(first: int, dynamic_at: int, dynamic: int) -> bytes:
+def _header(guest: Guest, first: int, dynamic_at: int, dynamic: int) -> bytes:
     ident = b"\x7fELF" + bytes([2, 1, 1]) + b"\0" * 9
-    # ET_DYN for x86-64, program headers right behind, no sections
-    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    # ET_DYN, program headers right behind, no sections
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, guest.elf, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
     rows = (
-        (1, 5, 0, first, PAGE),  # PT_LOAD r-x
-        (1, 6, dynamic_at, dynamic, PAGE),  # PT_LOAD rw-
+        (1, 5, 0, first, guest.page),  # PT_LOAD r-x
+        (1, 6, dynamic_at, dynamic, guest.page),  # PT_LOAD rw-
         (2, 6, dynamic_at, dynamic, 8),  # PT_DYNAMIC
         (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
     )

@@ -1,4 +1,5 @@
-"""Is the emulated CPU what it is called? Asked with cpuid, and tried by running one instruction of each kind."""
+"""Is the emulated CPU what it is called? Asked with cpuid (AArch64: the kernel's list), and tried by running one
+instruction of each kind."""
 
 import ctypes
 import os
@@ -28,6 +29,21 @@ FEATURES = (
 # cpuid(leaf, subleaf, uint32_t out[4])
 CPUID = "5389f889f14989d00fa241890041895804418948084189500c5bc3"
 REGISTERS = ("eax", "ebx", "ecx", "edx")
+# AArch64. name: (bit of AT_HWCAP in the kernel's asm/hwcap.h), one instruction of that kind
+FEATURES_ARM = (
+    ("aes", 3, "0048284e"),  # aese v0.16b, v0.16b
+    ("crc32", 7, "0040c01a"),  # crc32b w0, w0, w0
+    ("atomics", 8, "e0033fb8"),  # ldadd wzr, w0, [sp]
+    ("asimdhp", 10, "0014404e"),  # fadd v0.8h, v0.8h, v0.8h
+    ("asimdrdm", 12, "0084806e"),  # sqrdmlah v0.4s, v0.4s, v0.4s
+    ("fcma", 14, "00e4806e"),  # fcadd v0.4s, v0.4s, v0.4s, #90
+    ("asimddp", 20, "0094804e"),  # sdot v0.4s, v0.16b, v0.16b
+    ("sve", 22, "e0e31825"),  # ptrue p0.b
+)
+ARM = platform.machine() in ("aarch64", "arm64")
+TABLE = FEATURES_ARM if ARM else FEATURES
+RETURN = "c0035fd6" if ARM else "c3"
+AT_HWCAP = 16
 
 
 def function(code, *types):
@@ -35,6 +51,14 @@ def function(code, *types):
     if address is None:
         raise Untried("this system lets no program make executable memory")
     return ctypes.CFUNCTYPE(*types)(address)
+
+
+def said_arm():
+    """What the kernel (here: the emulator) says this CPU has."""
+    ask = ctypes.CDLL(None).getauxval
+    ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    bits = ask(AT_HWCAP)
+    return set(name for name, bit, _ in FEATURES_ARM if bits >> bit & 1)
 
 
 def said():
@@ -59,7 +83,7 @@ def runs(code):
 
         for number in (4, 7, 8, 11):
             signal.signal(number, signal.SIG_DFL)
-        function(code + "c3", None)()
+        function(code + RETURN, None)()
         os._exit(0)
     status = os.waitpid(pid, 0)[1]
     return os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
@@ -74,17 +98,18 @@ def runs(code):
     remedy="results on this emulated CPU would prove nothing; take another model or another version of qemu",
 )
 def features(t):
-    if platform.machine() not in ("x86_64", "AMD64") or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
-        raise Untried("asks x86-64 CPUs on Linux only")
-    claimed = said()
-    done = set(name for name, _, code in FEATURES if runs(code))
+    known = ARM or platform.machine() in ("x86_64", "AMD64")
+    if not known or struct.calcsize("P") != 8 or not hasattr(os, "fork"):
+        raise Untried("asks x86-64 and AArch64 CPUs on Linux only")
+    claimed = said_arm() if ARM else said()
+    done = set(name for name, _, code in TABLE if runs(code))
     # qemu-user carries out some old instructions without asking the model; that hides a crash, so say it.
     lax = sorted(done - claimed)
     hollow = sorted(claimed - done)
     if hollow:
-        raise Failed("cpuid promises %s, but the instruction is refused" % " ".join(hollow))
+        raise Failed("the CPU promises %s, but the instruction is refused" % " ".join(hollow))
     wanted = t.request.get("cpu_features")
-    words = " ".join(name for name, _, _ in FEATURES if name in claimed)
+    words = " ".join(name for name, _, _ in TABLE if name in claimed)
     if wanted is None:
         return "has " + words
     has, lacks = set(wanted["has"]), set(wanted["lacks"])
@@ -98,5 +123,5 @@ def features(t):
             "take an older CPU that the emulator can be: --cpu haswell",
         )
     more = "; runs %s unasked" % " ".join(lax) if lax else ""
-    lacking = [name for name, _, _ in FEATURES if name in lacks]
+    lacking = [name for name, _, _ in TABLE if name in lacks]
     return "has %s; refuses %s%s" % (words or "none", " ".join(lacking) or "none", more)
