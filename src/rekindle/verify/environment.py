@@ -132,6 +132,8 @@ def _remedy(text: str) -> str:
         return "this Python cannot make environments: apt install python3-venv, or install uv"
     if "No space left" in text:
         return "free some disk space, or set TMPDIR to a larger disk"
+    if any(words in text for words in ("Failed to read from zip file", "invalid package format")):
+        return "the file is no whole wheel: download or build it again"
     if any(words in text for words in ("No matching distribution", "Could not find a version", "No solution found")):
         return (
             "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"

@@ -96,6 +96,10 @@ def _candidates(host: Host, version: str) -> list[str]:
         f"{home}/.pyenv/versions/{version}.*/bin/python{version}",
         f"{home}/.local/share/uv/python/cpython-{version}.*/bin/python{version}",
         f"/opt/python/cp{version.replace('.', '')}-*/bin/python",
+        f"{home}/*conda*/bin/python{version}",
+        f"{home}/*conda*/envs/*/bin/python{version}",
+        f"{home}/miniforge3/envs/*/bin/python{version}",
+        f"/opt/*conda*/bin/python{version}",
         f"C:/Program Files/Python{version.replace('.', '')}/python.exe",
         f"{home}/AppData/Local/Programs/Python/Python{version.replace('.', '')}/python.exe",
     ):

@@ -3,6 +3,7 @@
 import math
 
 from rekindle_checks import reference as ref
+from rekindle_checks import tolerance
 from rekindle_checks.families import tensor
 from rekindle_checks.framework import Failed
 
@@ -27,7 +28,8 @@ def linear_algebra(t, device):
     flat = well_conditioned(size)
     right = ref.rough(size * 3, 8)
     done = []
-    for name, slack in (("float64", 1e-9), ("float32", 2e-3)):
+    for name in ("float64", "float32"):
+        slack = tolerance.factoring(name, size)
         a = tensor(t, flat, (size, size), device, name)
         b = tensor(t, right, (size, 3), device, name)
         try:
@@ -61,7 +63,8 @@ def linear_algebra(t, device):
         done.append(name)
     t.step("batch")
     stack = torch.stack([tensor(t, flat, (size, size), device, "float64")] * 3)
-    t.close((stack @ torch.linalg.inv(stack))[2], ref.identity(size), 0.0, 1e-9, "batched inverse")
+    slack = tolerance.factoring("float64", size)
+    t.close((stack @ torch.linalg.inv(stack))[2], ref.identity(size), 0.0, slack, "batched inverse")
     if not hasattr(torch.linalg, "eigvals"):
         return "solve, inverse, QR, SVD, Cholesky, eigh in " + " ".join(done)
     t.step("eig")
