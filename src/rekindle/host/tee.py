@@ -6,26 +6,31 @@ copy lies in a file, in the order things were said, however much it is.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO, BinaryIO
-
-from rekindle.errors import BadInput
 
 _CHUNK = 64 * 1024
 
 
 def run_and_copy(argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: BinaryIO) -> int:
-    """The program's exit code (128 plus the number where a signal ended it, as shells say it)."""
+    """The program's exit code, as shells say it: 128 plus the number where a signal ended it, 127 where there is no
+    such program and 126 where it cannot be started (both are told on ``err``, and copied)."""
     program = shutil.which(argv[0])
     if program is None:
-        raise BadInput(f"there is no program {argv[0]!r}", remedy="check the name, or put its directory on PATH")
+        if Path(argv[0]).is_file():
+            return _refused(f"{argv[0]}: Permission denied", 126, copy, err)
+        return _refused(f"{argv[0]}: command not found", 127, copy, err)
     try:
         process = subprocess.Popen([program, *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as error:
-        raise BadInput(f"{argv[0]} cannot be started: {error.strerror or error}") from error
+        # The program was found: what is not there is what its first line names, or its loader.
+        reason = "cannot execute: required file not found" if error.errno == errno.ENOENT else error.strerror or error
+        return _refused(f"{argv[0]}: {reason}", 126, copy, err)
     assert process.stdout is not None and process.stderr is not None
     lock = threading.Lock()
     pumps = [
@@ -49,6 +54,14 @@ def run_and_copy(argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: Bin
     process.stdout.close()
     process.stderr.close()
     return code if code >= 0 else 128 - code
+
+
+def _refused(words: str, code: int, copy: BinaryIO, err: BinaryIO) -> int:
+    line = f"{words}\n".encode()
+    copy.write(line)
+    err.write(line)
+    err.flush()
+    return code
 
 
 def _pump(source: IO[bytes], target: BinaryIO, copy: BinaryIO, lock: threading.Lock) -> None:

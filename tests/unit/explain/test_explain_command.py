@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.errors import BadInput
+from rekindle.errors import Exit
 
 FAILS = """import sys
 sys.stdout.write('out\\n')
@@ -50,7 +51,7 @@ def test_options_of_the_command_are_its_own() -> None:
     assert ended.stdout == b"['--json', '--', '-v']\n"
 
 
-@pytest.mark.parametrize("words", [("--",), ("x.log", "--", "true"), ("--", "no-such-program-anywhere")])
+@pytest.mark.parametrize("words", [("--",), ("x.log", "--", "true")])
 def test_bad_usage_is_told_in_one_line(words: tuple[str, ...]) -> None:
     ended = rekindle(*words)
     assert ended.returncode == 2 and ended.stderr.startswith(b"rekindle: ") and b"Traceback" not in ended.stderr
@@ -63,9 +64,60 @@ def test_a_signal_reads_as_shells_say_it() -> None:
     assert found.exit_code == 137
 
 
-def test_a_program_that_is_not_there_is_bad_input() -> None:
-    with pytest.raises(BadInput, match="no program"):
-        api.explain_command(["no-such-program-anywhere"], out=io.BytesIO(), err=io.BytesIO())
+@pytest.mark.parametrize("program", ["g++-99", "nvcc-of-nowhere", "no-such-program-anywhere"])
+def test_a_program_that_is_not_there_is_explained_as_a_shell_would_end(program: str) -> None:
+    out, err = io.BytesIO(), io.BytesIO()
+    found = api.explain_command([program, "--version"], out=out, err=err)
+    assert (found.exit_code, out.getvalue()) == (127, b"")
+    assert err.getvalue() == f"{program}: command not found\n".encode()
+    assert found.matches[0].id == "missing-command" and program in found.matches[0].title
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no mode bits")
+def test_a_program_that_may_not_be_run_is_explained(tmp_path: Path) -> None:
+    script = tmp_path / "configure"
+    script.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")
+    err = io.BytesIO()
+    found = api.explain_command([str(script)], out=io.BytesIO(), err=err)
+    assert found.exit_code == 126 and err.getvalue().endswith(b"configure: Permission denied\n")
+    assert found.matches[0].id == "permission-denied"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no #!")
+def test_a_script_whose_interpreter_is_missing_is_explained(tmp_path: Path) -> None:
+    script = tmp_path / "run"
+    script.write_text("#!/no/such/interpreter\n", encoding="utf-8")
+    script.chmod(0o755)
+    found = api.explain_command([str(script)], out=io.BytesIO(), err=io.BytesIO())
+    assert found.exit_code == 126 and found.matches
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals and signals")
+def test_ctrl_c_in_a_terminal_ends_command_and_explain() -> None:
+    import pty
+
+    terminal, inside = pty.openpty()
+    slow = "import time; print('begun', flush=True); time.sleep(60)"
+    started = subprocess.Popen(
+        [sys.executable, "-m", "rekindle", "explain", "--", sys.executable, "-c", slow],
+        stdin=inside, stdout=inside, stderr=inside, preexec_fn=_own_terminal,
+    )  # fmt: skip
+    os.close(inside)
+    said = b""
+    while b"begun" not in said:
+        said += os.read(terminal, 1024)
+    os.write(terminal, b"\x03")
+    assert started.wait(timeout=60) == Exit.INTERRUPTED
+    os.close(terminal)
+
+
+def _own_terminal() -> None:
+    """The child leads a session of its own whose terminal is its standard input, as in a shell."""
+    import fcntl
+    import termios
+
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def test_a_pipe_needs_no_dash() -> None:

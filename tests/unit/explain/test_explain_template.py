@@ -20,6 +20,10 @@ from rekindle.explain.template import fields, render, render_all
         ("Old. {a_sentence} {b_sentence}", {}, "Old."),
         ("Take another ({hint|e.g. --index-url X}).", {}, "Take another (e.g. --index-url X)."),
         ("{only}", {}, ""),
+        ("The instruction {name} belongs to SSE4. The processor lacks it.", {}, "The processor lacks it."),
+        ("{a_sentence} The processor lacks it.", {}, "The processor lacks it."),
+        ("{a_sentence} and more. Done.", {}, "Done."),
+        ("Take {a} or {b} here.", {"a": "x"}, ""),
     ],
 )
 def test_render(template: str, values: dict[str, str], text: str) -> None:
