@@ -23,6 +23,9 @@ _CROWD_LIMIT = 300
 # A word that was looked at this often in the whole log is from then on looked at only at both ends of a block: a log of
 # nothing but errors (or made to be slow) costs no more than any other.
 _TIRED = 1200
+# And after so many only at the very ends.
+_EXHAUSTED = 5000
+_VERY_ENDS = 2
 # A rule or signal that has fired this often is only asked now and then: the log repeats itself.
 _ENOUGH = 40
 _NOW_AND_THEN = 50
@@ -218,7 +221,8 @@ def _thinned(block: bytes, hits: list[tuple[int, int]], looked: collections.Coun
     for position, index in hits:
         if counts[index] > _CROWD:
             seen[index] += 1
-            at_end = seen[index] <= _CROWD // 2 or seen[index] > counts[index] - _CROWD // 2
+            ends = _VERY_ENDS if looked[index] > _EXHAUSTED else _CROWD // 2
+            at_end = seen[index] <= ends or seen[index] > counts[index] - ends
             is_over = seen[index] > _CROWD_LIMIT or looked[index] > _TIRED
             if not at_end and (is_over or not _speaks_of_trouble(block, position)):
                 continue

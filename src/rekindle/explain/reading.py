@@ -16,6 +16,8 @@ from typing import BinaryIO
 from rekindle.errors import BadInput
 
 CHUNK_BYTES = 1 << 20
+LINE_BYTES = 8 << 20
+LINE_TAIL_BYTES = 64 << 10
 _SNIFF_BYTES = 4096
 _SAMPLE_BYTES = 32 * 1024
 
@@ -68,7 +70,30 @@ def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     pieces = _chain(head[skip:], stream)
     if encoding != "utf-8":
         pieces = _decoded(pieces, encoding)
-    yield from _unstyled(pieces)
+    yield from _shortened(_unstyled(pieces))
+
+
+def _shortened(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Without the middle of lines longer than any log's: of each the first megabytes and the end are kept."""
+    used, tail = 0, b""
+    for block in blocks:
+        if used + len(block) <= LINE_BYTES:
+            last = block.rfind(b"\n")
+            used = used + len(block) if last < 0 else len(block) - last - 1
+            yield block
+            continue
+        kept: list[bytes] = []
+        for piece in re.findall(rb"[^\n]*\n|[^\n]+", block) if b"\n" in block else (block,):
+            room = max(0, LINE_BYTES - used)
+            used += len(piece)
+            kept.append(piece[:room])
+            tail = (tail + piece[room:])[-LINE_TAIL_BYTES:]
+            if piece.endswith(b"\n"):
+                kept.append(tail)
+                used, tail = 0, b""
+        yield b"".join(kept)
+    if tail:
+        yield tail
 
 
 def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
