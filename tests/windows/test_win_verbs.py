@@ -16,7 +16,9 @@ import pytest
 from winworld import ONLY, ask, start
 
 import tiny_wheels
+from binaries import make_pe
 from source_mini import make_tree
+from spark_stand_in import GOOD
 
 pytestmark = ONLY
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +103,38 @@ def test_source_fetch_says_what_it_needs(capfdbinary: Caught, tmp_path: Path) ->
     said = ask(capfdbinary, "source", "fetch", "--release", "2.6.0", "--source", str(tmp_path / "t"), "--workspace",
                str(tmp_path / "w"), "--from", "git")  # fmt: skip
     assert said.code in (1, 2) and "git" in said.err and "Traceback" not in said.err, said
+
+
+def test_verify_of_a_wheel_in_a_copy_of_this_python(capfdbinary: Caught, tmp_path: Path) -> None:
+    """The embeddable Python has no venv: a copy of it is the environment. Good is proven, wrong is not."""
+    for folder, source, code in (("good", GOOD, 0), ("wrong", GOOD + "def dot(x, y): return 1.0\n", 1)):
+        home = tmp_path / f"{folder} ü"
+        home.mkdir()
+        wheel = tiny_wheels.make_wheel(
+            home, "spark", "0.3.0", tag="py3-none-any", files={"spark/__init__.py": source.encode()}
+        )
+        said = ask(capfdbinary, "verify", "--wheel", str(wheel), "--no-deps", "--json")
+        assert said.code == code, said
+        found = json.loads(said.out)
+        assert found["verdict"] == ("failed" if code else "proven"), found
+        status = {check["id"]: check["status"] for check in found["checks"]}
+        assert status["import.spark"] == "passed" and status["dot"] == ("failed" if code else "passed")
+
+
+def test_claims_of_a_windows_wheel_are_held_against_its_bytes(capfdbinary: Caught, tmp_path: Path) -> None:
+    wheel = tiny_wheels.make_wheel(
+        tmp_path, "torch", "2.0.1", tag="cp311-cp311-win_amd64",
+        files={"torch/version.py": b"__version__ = '2.0.1'\n",
+               "torch/_C.cp311-win_amd64.pyd": make_pe(imports=["KERNEL32.dll", "lost.dll"])},
+    )  # fmt: skip
+    said = ask(capfdbinary, "verify", "--claims", str(wheel), "--json")
+    found = json.loads(said.out)
+    assert said.code == 1 and found["verdict"] == "not-proven", "nobody signed it"
+    status = {check["id"]: check["status"] for check in found["checks"]}
+    assert status["record"] == status["version"] == "passed", found
+    said = ask(capfdbinary, "inspect", str(wheel), "--no-cpu")
+    assert said.code == 0 and "lost.dll" in said.out, "what nobody brings is told without loading anything"
+    assert ask(capfdbinary, "verify", "--claims", str(wheel), "--unsigned").code == 0
 
 
 def test_source_fetch_of_an_archive_needs_no_git(capfdbinary: Caught, tmp_path: Path) -> None:

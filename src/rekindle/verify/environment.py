@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.host.venv import python_of
 from rekindle.model.progress import Progress
+from rekindle.verify.embedded import copy_embedded, is_embedded, own_pip_fits, unpack_wheel
 from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.subject import Subject
 
@@ -63,6 +65,8 @@ def make_environment(
     """
     check_fits(subject, interpreter)
     installer = _installer(host, interpreter)
+    if is_embedded(interpreter):
+        return _embedded(installer, folder, interpreter, subject, extra if dependencies else None, find_links, progress)
     _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
     python = python_of(folder)
     progress.stage("installing", subject.path.name)
@@ -85,6 +89,35 @@ def make_environment(
         at = [] if installer == "own" else ["--python", str(python)]
         quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
         _run([*pip, "-m", "pip", *at, "install", *quiet, *options, subject.path.as_uri(), *more])
+    return python
+
+
+def _embedded(
+    installer: str,
+    folder: Path,
+    interpreter: Interpreter,
+    subject: Subject,
+    extra: Sequence[str] | None,
+    find_links: Sequence[str],
+    progress: Progress,
+) -> Path:
+    """``extra`` is None where dependencies are left out."""
+    python, site = copy_embedded(interpreter, folder)
+    progress.stage("installing", subject.path.name)
+    if extra is None:
+        unpack_wheel(subject.path, site)
+        return python
+    options = [word for place in find_links for word in ("--find-links", place)]
+    what = [*options, "--only-binary", ":all:", "--target", str(site), str(subject.path), *extra]
+    if installer == "uv":
+        _run(["uv", "pip", "install", "--quiet", "--python", str(python), *what])
+    elif installer == "ours" and own_pip_fits(interpreter):
+        _run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", *what])
+    else:
+        raise MissingTool(
+            f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's dependencies",
+            remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
+        )
     return python
 
 
@@ -129,7 +162,8 @@ def _gist(lines: Sequence[str]) -> str:
 
 def _remedy(text: str) -> str:
     if "ensurepip" in text or "No module named venv" in text:
-        return "this Python cannot make environments: apt install python3-venv, or install uv"
+        how = "install uv or the Python of python.org" if os.name == "nt" else "apt install python3-venv, or install uv"
+        return f"this Python cannot make environments: {how}"
     if "No space left" in text:
         return "free some disk space, or set TMPDIR to a larger disk"
     if any(words in text for words in ("Failed to read from zip file", "invalid package format")):
