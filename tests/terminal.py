@@ -86,3 +86,26 @@ def shown(text: str) -> list[str]:
         last = line.split("\r")[-1] if "\r" in line else line
         lines.append(ESCAPES.sub("", last).rstrip())
     return lines
+
+
+def screen(text: str) -> list[str]:
+    """What stands on the screen at the end, for programs that go up and draw over what they wrote."""
+    lines, row, column = [""], 0, 0
+    for piece in re.split(r"(\x1b\[[0-9;?]*[A-Za-z]|\r|\n)", text):
+        if piece == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif piece == "\r":
+            column = 0
+        elif piece.startswith("\x1b["):
+            count = int(piece[2:-1] or 1) if piece[2:-1].isdigit() or not piece[2:-1] else 0
+            if piece.endswith("A"):
+                row = max(0, row - count)
+            elif piece in ("\x1b[K", "\x1b[J"):
+                lines[row] = lines[row][:column]
+                if piece.endswith("J"):
+                    del lines[row + 1 :]
+        else:
+            lines[row] = lines[row][:column].ljust(column) + piece + lines[row][column + len(piece) :]
+            column += len(piece)
+    return [line.rstrip() for line in lines]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from terminal import ESCAPES, rekindle, session, shown
+from terminal import ESCAPES, rekindle, screen, session, shown
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")]
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,38 @@ SESSIONS = {
 }
 
 
+# What was recorded once and looked at; the planner's part moves with the facts, so it is left out.
+RECORDS = Path(__file__).parents[1] / "sessions"
+RECORDED = {"doctor": "The torch for it", "wrong": None}
+# A build as it was seen in the middle: two giants, one waiting for memory, a cache, more jobs than fit.
+PANEL = """
+import sys, time
+from rekindle.model.build_view import BuildView, JobView
+from rekindle.render import progress
+progress.PANEL_EVERY_SECONDS = -1.0
+names = ("RegisterSparseCsrCUDA.cpp", "flash_bwd_hdim256_bf16_sm80.cu", "Functions.cpp", "LinearAlgebra.cpp")
+jobs = tuple(
+    JobView(name=f"{name}.o", seconds=400.0 / (n + 1), bytes=(3 - n) * 10**9, paused=n == 2, expected=500.0 / (n + 1))
+    for n, name in enumerate(names)
+)
+show = progress.LineProgress(sys.stderr)
+show.stage("build", "torch 2.14.1, four jobs at most, within 12 GiB of memory, with a compiler cache")
+for done in (812, 813):
+    show.panel(BuildView(done=done, total=6021, per_minute=18.2, left=9000.0, used=5 << 30, free=9 << 30, running=4,
+        allowed=4, paused=1, jobs=jobs, hits=412, misses=100))
+"""
+
+
+def recorded(name: str, width: int, lines: list[str]) -> None:
+    """As it was when somebody looked at it. After a change: REKINDLE_RECORD=1, and look again."""
+    path = RECORDS / f"{name}-{width}.txt"
+    text = "\n".join(lines).strip("\n") + "\n"
+    if os.environ.get("REKINDLE_RECORD"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8"), f"{path.name} looks different"
+
+
 def words(text: str) -> list[str]:
     return " ".join(line for line in shown(text) if "%" not in line).split()
 
@@ -32,12 +65,25 @@ def test_three_widths_say_the_same_and_none_overflows(name: str) -> None:
     assert len({code for code, _ in said.values()}) == 1
     assert words(said[60][1]) == words(said[100][1]) == words(said[200][1])
     for width, (_, text) in said.items():
+        if name in RECORDED:
+            lines = shown(text)
+            end = RECORDED[name]
+            recorded(name, width, lines[: lines.index(end)] if end else lines)
         for line in text.replace("\r\n", "\n").split("\n"):
             # A command to paste is never broken; it is coloured as such (or hangs on its arrow).
             if "\x1b[36m" in line or "→" in line:
                 continue
             plain = ESCAPES.sub("", line.split("\r")[-1]).rstrip()
             assert len(plain) <= width or " " not in plain.strip(), (width, plain)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_running_build_looks_as_recorded(width: int) -> None:
+    code, text = session([sys.executable, "-c", PANEL], columns=width, rows=12)
+    assert code == 0
+    lines = screen(text)
+    assert max(map(len, lines)) < width and "813/6021" in "".join(lines) and "812/6021" not in "".join(lines)
+    recorded("build", width, lines)
 
 
 def test_up_asks_after_its_card_and_a_no_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -76,7 +76,10 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
         notes=tuple(work.notes),
     )
     samples = jobs.governor.samples if jobs else []
-    write_report(Path(result.report or ""), result, work.front.ninja_tree, samples, jobs.learnt if jobs else None)
+    learnt = jobs.learnt if jobs else None
+    # A walk writes its own report over the latest one; the build's stays beside it and is led to from there.
+    for page in (Path(result.report or ""), work.workspace.reports / "build.html"):
+        write_report(page, result, work.front.ninja_tree, samples, learnt)
     if place:
         _beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))

@@ -60,7 +60,7 @@ class BuildView:
         if self.left is not None:
             # Where only what takes longer than expected is left, no number is honest.
             unknown = self.left < ALMOST_SECONDS and self.overdue is not None
-            words.append("the rest takes longer than expected" if unknown else spoken_left(self.left))
+            words.append("longer than expected" if unknown else spoken_left(self.left))
         if self.used is not None and self.free is not None:
             words.append(f"mem {self.used / GIB:.1f} GiB ({self.free / GIB:.1f} free)")
         if self.allowed:

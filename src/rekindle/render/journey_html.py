@@ -32,7 +32,14 @@ def render_journey_html(journey: Journey) -> str:
         # Before it is written as JSON: behind escapes nothing is recognised.
         document=encode(all_without_secrets(json.loads(encode(journey)))).decode("utf-8"),
         spoken=spoken_seconds,
+        build_page=_build_page(journey),
     )
     verdict = str(without_secrets(journey.verdict))
     top = header(verdict, str(without_secrets(journey.machine or "")), good=journey.arrived)
     return page(verdict, f"{top}\n{body}")
+
+
+def _build_page(journey: Journey) -> str | None:
+    """The build's own page, if one lies beside the report."""
+    beside = Path(journey.report).with_name("build.html") if journey.report else None
+    return beside.name if beside is not None and beside.is_file() else None

@@ -29,7 +29,13 @@ def render_matrix_html(status: MatrixStatus) -> str:
         finalize=without_secrets,
     )
     body = environment.get_template("matrix.html.j2").render(
-        status=status, pythons=_pythons(status), grid=_grid(status), duration=duration, size=size, figures=_figures
+        first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
+        status=status,
+        pythons=_pythons(status),
+        grid=_grid(status),
+        duration=duration,
+        size=size,
+        figures=_figures,
     )
     verdict = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
     failed, proven = status.counts.get("failed", 0), status.counts.get("proven", 0)

@@ -19,28 +19,36 @@ def panel_lines(view: BuildView, *, columns: int, rows: int, unicode: bool = Tru
         del lines[1:]
     room = max(0, min(MAX_JOBS, rows - 2 - len(lines)))
     for job in view.jobs[:room]:
-        lines.append(f"  {spoken_seconds(job.seconds).rjust(11)}  {_memory(job).rjust(7)}  {job.name}{_remark(job)}")
+        line = f"  {spoken_seconds(job.seconds).rjust(11)}  {_memory(job).rjust(7)}  {job.name}"
+        lines.append(line + next((text for text in _remarks(job) if len(line) + len(text) < columns), ""))
     if len(view.jobs) > room > 0:
         lines.append(f"  and {len(view.jobs) - room} more")
     return [line[: max(1, columns - 1)] for line in lines]
 
 
 def _head(bar: str, words: list[str], columns: int) -> list[str]:
-    """What does not fit beside the bar goes below it."""
-    first, rest = bar, list(words)
-    while rest and len(first) + 2 + len(rest[0]) < columns:
-        first += f"  {rest.pop(0)}"
-    below = "  ".join(rest)
-    return [first, " " * max(2, min(len(bar) + 2, columns - 1 - len(below))) + below] if rest else [first]
+    """What does not fit beside the bar goes below it, as far to the right as it can stand."""
+    lines = [[bar]]
+    for word in words:
+        if len("  ".join([*lines[-1], word])) + (2 if len(lines) > 1 else 0) >= columns and lines[-1] != [bar]:
+            lines.append([])
+        lines[-1].append(word)
+    below = ["  ".join(line) for line in lines[1:]]
+    room = max(2, min(len(bar) + 2, columns - 1 - max(map(len, below), default=0)))
+    return ["  ".join(lines[0]), *(" " * room + line for line in below)]
 
 
 def _memory(job: JobView) -> str:
     return spoken_bytes(job.bytes) if job.bytes >= 1e6 else ""
 
 
-def _remark(job: JobView) -> str:
+def _remarks(job: JobView) -> tuple[str, ...]:
+    """The same in fewer and fewer words, for terminals that are narrower."""
     if job.paused:
-        return "  (paused: waits for memory)"
+        return "  (paused: waits for memory)", "  (paused)"
     if job.expected is not None and job.is_giant:
-        return f"  (a giant: about {spoken_seconds(job.expected)})" if job.seconds < job.expected else "  (a giant)"
-    return ""
+        about = f"about {spoken_seconds(job.expected)}"
+        return (
+            (f"  (a giant: {about})", f"  ({about})", "  (a giant)") if job.seconds < job.expected else ("  (a giant)",)
+        )
+    return ()

@@ -103,9 +103,14 @@ class LineProgress:
         import textwrap
 
         width = shutil.get_terminal_size().columns
-        lead = " " * (len(text) - len(text.lstrip()) + 2)
+        lead = " " * (len(text) - len(text.lstrip()))
         wrapped = textwrap.wrap(
-            text, width, subsequent_indent=lead, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+            text.lstrip(),
+            width,
+            initial_indent=lead,
+            subsequent_indent=f"{lead}  ",
+            break_long_words=False,
+            break_on_hyphens=False,
         )
         return wrapped or [""]
 

@@ -11,7 +11,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import summarise_proof
 
 _MARKS = {"passed": ("✓", "good"), "failed": ("✗", "bad"), "skipped": ("–", "soft")}
-_OPEN_ROWS = 12
+_OPEN_ROWS = 20
 
 
 def _e(text: str) -> str:
@@ -27,6 +27,14 @@ def verify_page(report: VerifyReport) -> str:
     parts = [header(summarise_proof(report), str(without_secrets(report.subject)), good=good)]
     if wrong:
         parts.append(f"<section>\n<h2>Failed or missing</h2>\n<ul>{''.join(wrong)}</ul>\n</section>")
+    named = {one.id for one in report.missing}
+    left = [
+        f"<li><b>{_e(one.id)}</b> {_e(one.detail)}</li>"
+        for one in report.checks
+        if one.status == "skipped" and one.id not in named
+    ]
+    if left:
+        parts.append(f"<section>\n<h2>Not tried</h2>\n<ul>{''.join(left)}</ul>\n</section>")
     rows = []
     for one in report.checks:
         mark, kind = _MARKS[one.status]

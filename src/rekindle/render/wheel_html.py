@@ -12,13 +12,14 @@ from rekindle.model.wheel import ArchSet, IsaUse, WheelReport
 from rekindle.render.wheel import arch_table, headline, judged_headline
 
 _OPEN_ROWS = 12
-_LONG = 24  # characters; a longer value gets a row of its own
+_LONG = 18  # characters; a longer value gets a row of its own
 
 
 def wheel_page(report: WheelReport) -> str:
     title = " ".join(part for part in (report.name or report.target, report.version) if part)
     good = None if report.verdict is None else report.verdict.runs
-    parts = [header(title, judged_headline(report) or headline(report), good=good), _facts(report)]
+    judged = judged_headline(report)
+    parts = [header(f"{title}: {judged}" if judged else title, headline(report), good=good), _facts(report)]
     if report.verdict:
         axes = [
             f'<li><b class="{axis.runs}">{_e(axis.axis)}: {axis.runs}</b> {_e(axis.text)}'

@@ -129,3 +129,11 @@ def test_a_long_note_breaks_between_words_on_a_terminal_only(monkeypatch: pytest
     assert pipe.getvalue().splitlines() == [
         "  no official wheel has code for it, so it is built", "build: C++ libraries, Python extension, wheel",
     ]  # fmt: skip
+
+
+def test_remarks_get_shorter_before_they_go() -> None:
+    job = JobView(name="x" * 30, seconds=90.0, bytes=10**9, expected=95.0)
+    full, about, giant = "  (a giant: about 1 min 35 s)", "  (about 1 min 35 s)", "  (a giant)"
+    for columns, told in ((84, full), (83, about), (75, about), (74, giant), (66, giant), (65, "")):
+        last = panel_lines(BuildView(done=1, total=2, jobs=(job,)), columns=columns, rows=9)[-1]
+        assert last[54:] == told, columns
