@@ -31,18 +31,19 @@ _ARM_TAGS = ("2014", "_2_17", "_2_24", "_2_26", "_2_27", "_2_28", "_2_31", "_2_3
 
 
 def emulate(cpu: str, where: Path, smoke: str, *, timeout: float = 900, root: Path | None = None) -> tuple[str, str]:
-    """(ok | crash | error, last line) of the smoke call on this CPU; ``root`` holds a system for AArch64."""
+    """(ok | crash | error, last line) of the smoke call on this CPU; ``root`` holds a system for AArch64. ``-S``: what
+    else is installed beside the interpreter must not be met."""
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(where), "PYTHONNOUSERSITE": "1", "HOME": str(where)}
     environment |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")}
     tool = "qemu-aarch64" if root else "qemu-x86_64"
     emulator = shutil.which(tool)
     if emulator is None:
         raise SystemExit(f"{tool} is not here: install qemu-user")
-    command = [emulator, "-cpu", cpu, os.path.realpath(sys.executable), "-c", smoke]
+    command = [emulator, "-cpu", cpu, os.path.realpath(sys.executable), "-S", "-c", smoke]
     if root:
         environment["PYTHONHOME"] = str(root / "usr")
         python = max((root / "usr" / "bin").glob("python3.*[0-9]"))
-        command = [emulator, "-cpu", cpu, "-L", str(root), str(python), "-B", "-c", smoke]
+        command = [emulator, "-cpu", cpu, "-L", str(root), str(python), "-B", "-S", "-c", smoke]
     try:
         done = subprocess.run(
             command, env=environment, cwd=where, capture_output=True, text=True, timeout=timeout, check=False

@@ -3,12 +3,14 @@
 A compiler told to use SSE4.1 does so wherever it likes, so the functions with it lie all over the code. Copies chosen
 at run time come from a few source files and lie together. So the code is cut into windows of equally many functions:
 what occurs in many of them belongs to the whole, what occurs in very few was built apart. AVX leaves a second mark:
-with it a compiler writes no SSE of the older encoding any more, so a library that has both was not all built for it.
+with it a compiler writes no SSE of the older encoding any more, so a library that has both was not all built for it,
+and least of all one with whole stretches of the older kind (Embree has a copy of everything for each of four CPUs).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +47,7 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
         return Spread(wide, frozenset(name for name, share in shares.items() if share <= FEW))
     vex = {number for number, names in uses.items() if not _AVX.isdisjoint(names)}
     old = set(legacy.tolist()) - vex
-    mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old))
+    mostly = bool(vex) and len(vex) >= MOSTLY * (len(vex) + len(old)) and _older(vex, old, size) <= FEW
     many = {name for name, share in shares.items() if share >= MANY and (mostly or name not in _AVX)}
     few = {name for name, share in shares.items() if share <= FEW and not (mostly and name in _AVX)}
     if shares.get("avx", 0.0) <= FEW and not mostly:
@@ -53,15 +55,30 @@ def spread_of(uses: Mapping[int, Iterable[str]], size: Ints, legacy: Ints | None
     return Spread(frozenset(many - few), frozenset(few))
 
 
+def _older(vex: set[int], old: set[int], size: Ints) -> float:
+    """The share of windows in which the older encoding prevails."""
+    window, windows = _windows(size)
+    if not windows:
+        return 0.0
+    balance: Counter[int] = Counter(window(number) for number in old)
+    balance.subtract(window(number) for number in vex)
+    return sum(more > 0 for more in balance.values()) / windows
+
+
 def spreads(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:
+    window, windows = _windows(size)
+    met: dict[str, set[int]] = {}
+    for number, names in uses.items() if windows else ():
+        for name in names:
+            met.setdefault(name, set()).add(window(number))
+    return {name: len(found) / windows for name, found in met.items()}
+
+
+def _windows(size: Ints) -> tuple[Callable[[int], int], int]:
+    """(window of a function, how many there are); none where there is too little code."""
     big = np.cumsum(size >= LEAST_BYTES)
     count = int(big[-1]) if len(big) else 0
     windows = min(WINDOWS, count // PER_WINDOW)
     if windows < FEWEST_WINDOWS:
-        return {}
-    met: dict[str, set[int]] = {}
-    for number, names in uses.items():
-        window = min(int(big[number]) * windows // (count + 1), windows - 1)
-        for name in names:
-            met.setdefault(name, set()).add(window)
-    return {name: len(found) / windows for name, found in met.items()}
+        return lambda number: 0, 0
+    return lambda number: min(int(big[number]) * windows // (count + 1), windows - 1), windows

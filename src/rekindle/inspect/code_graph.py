@@ -24,6 +24,8 @@ from rekindle.inspect.isa_scan import LibraryScan
 SMALL = 1024
 # What an asker found out is often a structure of which it touches the first field: cpuinfo_isa has 50 bytes.
 FIELDS = 64
+CPUID = b"\x0f\xa2"
+MOST_BETWEEN = 8 << 20
 
 
 class _Rows:
@@ -145,7 +147,25 @@ class CodeGraph:
     def asks_at_all(self) -> bool:
         """Does anything in this library ask the CPU what it can do?"""
         imports = self.library.references.imports.values()
-        return bool(self.asking or self._state or any(self._check.search(name) for name in imports))
+        named = self.asking or self._state or any(self._check.search(name) for name in imports)
+        return bool(named) or self._asks_between
+
+    @functools.cached_property
+    def _asks_between(self) -> bool:
+        """Does code execute CPUID that belongs to no function we know? Assembly has often neither symbols nor unwind
+        tables (x264, x265, FFmpeg)."""
+        if self.library.binary.machine != "x86_64":
+            return False
+        for part in self.library.code:
+            low, high = np.searchsorted(self.functions.start, [part.address, part.address + part.size])
+            ends = np.append(part.address, np.maximum.accumulate(self.functions.end[low:high]))
+            starts = np.append(self.functions.start[low:high], part.address + part.size)
+            for begin, end in zip(ends[starts > ends].tolist(), starts[starts > ends].tolist(), strict=True):
+                offset = part.offset + begin - part.address
+                raw = bytes(self.library.binary.view.data[offset : offset + min(end - begin, MOST_BETWEEN)])
+                if CPUID in raw and _executes_cpuid(raw):
+                    return True
+        return False
 
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def callers(self, number: int) -> tuple[int, ...]:
@@ -285,6 +305,17 @@ class CodeGraph:
                 memory.add(start + end + _int32(code, operand + 1))
         through = {value for slot in memory if (value := self._pointer(slot)) is not None}
         return frozenset(direct | through), frozenset(memory)
+
+
+def _executes_cpuid(raw: bytes) -> bool:
+    """Is one of these bytes really the instruction? Decoded from the start on, as assembly stands without gaps."""
+    length, _ = x86.decode(np.frombuffer(raw + bytes(32), np.uint8))
+    sizes, at = length.tobytes(), 0
+    while at < len(raw):
+        if raw.startswith(CPUID, at):
+            return True
+        at += max(sizes[at], 1)
+    return False
 
 
 def _int32(code: Bytes, at: int) -> int:

@@ -7,7 +7,7 @@ import pytest
 
 from rekindle.formats import x86
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
-from rekindle.inspect.branches import Roads, x86_roads
+from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.cpu_survey import CpuSurvey
 from rekindle.inspect.cpus import beyond, runs_from
@@ -45,6 +45,23 @@ def test_avx_beside_the_older_encoding_is_not_everywhere() -> None:
     assert not spread_of(uses, SIZE, plain).everywhere
     # The same function may have both encodings: that is no sign of other files.
     assert spread_of(uses, SIZE, np.array(sorted(uses), np.int64)).everywhere == {"avx", "avx2"}
+
+
+def test_a_library_with_stretches_of_the_older_encoding_has_copies() -> None:
+    """Four of five functions with vectors are AVX's, but a part of the code is all of the older kind."""
+    uses = {number: ["avx"] for number in range(COUNT) if number % 2}
+    few = int(WINDOWS * FEW)
+    for stretches, everywhere in ((few, {"avx"}), (few + 1, set())):
+        old = np.arange(stretches * PER_WINDOW)
+        kept = {number: names for number, names in uses.items() if number >= len(old)}
+        assert spread_of(kept, SIZE, old[::4]).everywhere == everywhere
+
+
+def test_of_other_machines_the_spread_alone_is_known() -> None:
+    found = spread_of(in_windows(WINDOWS // 2, "lse"), SIZE, None)
+    assert (found.everywhere, found.few) == ({"lse"}, frozenset())
+    found = spread_of(in_windows(int(WINDOWS * FEW), "sve"), SIZE, None)
+    assert (found.everywhere, found.few) == (frozenset(), {"sve"})
 
 
 def test_bit_instructions_without_avx_are_copies_wherever_they_lie() -> None:
@@ -111,6 +128,47 @@ def test_a_call_on_every_road() -> None:
     # A jump out of the function is a call as well.
     assert roads("e9fb0f0000").unavoidable(0x2000)
     assert not roads("ffe0").unavoidable(0x2000)
+
+
+def arm(*words: int) -> Roads:
+    code = np.frombuffer(b"".join(word.to_bytes(4, "little") for word in words), np.uint8)
+    return arm64_roads(code, 0x1000, 0x1000 + len(code))
+
+
+NOP, RET, BLR = 0xD503201F, 0xD65F03C0, 0xD63F0000
+
+
+def test_roads_of_arm_code() -> None:
+    call = 0x94000000 | (0x1000 >> 2)  # bl +0x1000
+    # cbz x0, over the return; return; call 0x2008; return
+    skips = arm(0xB4000000 | 2 << 5, RET, call, RET)
+    assert not skips.unavoidable(0x2008)
+    # b.eq over a nop; call; return
+    always = arm(0x54000000 | 2 << 5, NOP, call, RET)
+    assert always.unavoidable(0x2008)
+    assert not always.unavoidable(0x200C)
+    # tbz w0, #3, one back; a call through a register comes back; a jump out is a call
+    assert arm(NOP, NOP, 0x36180000 | 0x3FFF << 5, BLR, 0x14000400).unavoidable(0x2010)
+    assert not arm(0xD61F0000, call, RET).unavoidable(0x2004)
+
+
+def test_an_instruction_on_every_road() -> None:
+    found = arm(0xB4000000 | 3 << 5, NOP, 0x14000002, NOP, RET)
+    assert [found.passes(0x1000 + 4 * place) for place in range(5)] == [True, False, False, False, True]
+
+
+def test_two_copies_that_a_test_chooses_between() -> None:
+    # cbz over (bl 0x2004; ret) to (bl 0x300C; ret)
+    found = arm(0xB4000000 | 3 << 5, 0x94000400, RET, 0x94000800, RET)
+    assert found.rivals == {0x2004: {0x300C}, 0x300C: {0x2004}}
+
+
+def test_what_runs_at_load_is_kept_apart() -> None:
+    early = Exposed(1, "f", "", 0x10, ("lse",), (), "runs", at_load=True)
+    cpu = join_cpu([CpuSurvey("a.so", "aarch64", Exposure(functions=9, unconditional=[early]))], ["aarch64"])
+    assert (cpu.required, cpu.at_load) == (("lse",), ("lse",))
+    late = join_cpu([CpuSurvey("a.so", "aarch64", Exposure(functions=9, unconditional=[exposed("lse")]))], ["aarch64"])
+    assert (late.required, late.at_load) == (("lse",), ())
 
 
 def survey(**lists: list[Exposed]) -> CpuSurvey:

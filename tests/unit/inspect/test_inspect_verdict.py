@@ -159,6 +159,13 @@ def test_an_official_wheel_is_refused_for_a_cpu_only_where_somebody_saw_it() -> 
     assert axis(verdict_for(official, arm, "N1"), "cpu") == "partly"
     own = msgspec.structs.replace(official, version="2.7.1+mine")
     assert axis(verdict_for(own, arm, "N1"), "cpu") == "no"
+    # What runs while it is loaded ends it everywhere, whoever made it.
+    at_load = msgspec.structs.replace(official, cpu=msgspec.structs.replace(read, at_load=("sve",)))
+    refused = verdict_for(at_load, arm, "N1")
+    assert axis(refused, "cpu") == "no"
+    assert any("does not start" in one.text for one in refused.axes if one.axis == "cpu")
+    newer = machine(cpu=Cpu(features=("asimd", "atomics", "sve")), os=Os(system="linux", arch="aarch64"))
+    assert axis(verdict_for(at_load, newer, "V1"), "cpu") == "yes"
     crash = msgspec.structs.replace(read, arch="x86_64", required=("avx",))
     old = msgspec.structs.replace(official, version="1.6.0+cu101", cuda="10.1", cpu=crash)
     assert axis(verdict_for(old, machine(cpu=Cpu(features=("sse4_2",))), "Nehalem"), "cpu") == "no"
