@@ -59,9 +59,9 @@ def test_a_library_with_stretches_of_the_older_encoding_has_copies() -> None:
 
 def test_of_other_machines_the_spread_alone_is_known() -> None:
     found = spread_of(in_windows(WINDOWS // 2, "lse"), SIZE, None)
-    assert (found.everywhere, found.few) == ({"lse"}, frozenset())
+    assert (found.everywhere, found.few) == (frozenset({"lse"}), frozenset[str]())
     found = spread_of(in_windows(int(WINDOWS * FEW), "sve"), SIZE, None)
-    assert (found.everywhere, found.few) == (frozenset(), {"sve"})
+    assert (found.everywhere, found.few) == (frozenset[str](), frozenset({"sve"}))
 
 
 def test_bit_instructions_without_avx_are_copies_wherever_they_lie() -> None:
