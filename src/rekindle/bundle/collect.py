@@ -163,4 +163,4 @@ def _find(name: str, places: Sequence[Path], machines: set[int]) -> Path | None:
 
 def fold(name: str) -> str:
     """Windows does not tell names apart by case; Linux does."""
-    return name.lower() if name.lower().endswith((".dll", ".pyd", ".drv")) else name
+    return name.lower() if name.lower().endswith((".dll", ".pyd")) else name

@@ -69,7 +69,7 @@ def _first_statement(source: bytes) -> int | None:
     first = 0
     for number, node in enumerate(body):
         text = number == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        future = isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level
+        future = isinstance(node, ast.ImportFrom) and node.module == "__future__"
         if not (text or future):
             break
         first = number + 1

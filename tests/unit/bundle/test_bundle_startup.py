@@ -39,7 +39,15 @@ def test_it_stands_in_front_of_the_first_statement(source: bytes, before: bytes)
 
 @pytest.mark.parametrize(
     "source",
-    [b"'doc'; import os\n", b"def (\n", b"x = '\0'\n", b"x = " + b"(" * 5000, b"\xff\xfe", MARK.encode() + b"\n"],
+    [
+        b"'doc'; import os\n",
+        b"#" * ((4 << 20) + 1),
+        b"def (\n",
+        b"x = '\0'\n",
+        b"x = " + b"(" * 5000,
+        b"\xff\xfe",
+        MARK.encode() + b"\n",
+    ],
 )
 def test_where_there_is_no_place_nothing_is_written(source: bytes) -> None:
     assert with_search(source, WAY, "order") is None

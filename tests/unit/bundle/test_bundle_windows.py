@@ -93,7 +93,16 @@ def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
             {
                 "pkg/__init__.py": b"",
                 "pkg/lib/torch_cuda.dll": make_pe(
-                    imports=["cudnn64_8.dll", "c10.dll", "MSVCP140.dll", "uv.dll", "nvcuda.dll", "WINSPOOL.DRV"]
+                    imports=[
+                        "cudnn64_8.dll",
+                        "c10.dll",
+                        "MSVCP140.dll",
+                        "uv.dll",
+                        "nvcuda.dll",
+                        "WINSPOOL.DRV",
+                        "cublasLt64_12.dll",
+                        "bäse.dll",
+                    ]
                 ),
                 "pkg/lib/c10.dll": make_pe(imports=["KERNEL32.dll", "api-ms-win-crt-heap-l1-1-0.dll"]),
                 f"pkg/_C.{EXT}": make_pe(imports=["torch_cuda.dll", "python311.dll"]),
@@ -104,6 +113,8 @@ def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
                 "cudnn_ops_infer64_8.dll": make_pe(imports=["kernel32.dll"]),
                 "msvcp140.dll": make_pe(imports=["vcruntime140.dll"]),
                 "uv.dll": make_pe(imports=["WS2_32.dll"]),
+                "cublasLt64_12.dll": make_pe(imports=["KERNEL32.dll"]),
+                "bäse.dll": make_pe(imports=["KERNEL32.dll"]),
             },
         )
     )
@@ -111,7 +122,7 @@ def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
     hashed = {re.sub(r"-[0-9a-f]{16}", "-#", name) for name in brought}
     assert hashed == {
         "cudnn64_8.dll", "cudnn_ops_infer64_8.dll", "cudart64_110-#.dll", "MSVCP140-#.dll", "uv-#.dll",
-        ".load-order-pkg-1.0",
+        ".load-order-pkg-1.0", "cublasLt64_12.dll", "bäse.dll",
     }  # fmt: skip
     assert "c10.dll" in Pe(files["pkg/lib/torch_cuda.dll"]).needed, "the wheel's own DLLs are left as they are"
     order = files["pkg.libs/.load-order-pkg-1.0"].decode()

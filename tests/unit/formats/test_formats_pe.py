@@ -67,3 +67,19 @@ def test_imports_and_the_jumps_through_them() -> None:
     assert pe.imports == {0x1080: ("k.dll", "f")}
     assert read_pe_references(pe).stubs == {0x3001: 0x1080}
     assert pe.cookie == 0x4000
+
+
+def test_exports_that_are_handed_on() -> None:
+    """Only addresses inside the export table are strings; a name without a library is none."""
+    at = 0x2000
+    strings = b"back.work\0" + b"alone\0" + b"OTHER.#7\0"
+    functions = (0x1000, at + 56, at + 66, at + 72, at + 0x900)
+    head = bytes(20) + struct.pack("<II", len(functions), 0) + struct.pack("<I", at + 36) + bytes(4)
+    table = head + struct.pack("<5I", *functions) + strings
+    data = make_pe({".edata": table.ljust(0xA00, b"z")}, imports=["KERNEL32.dll"], more={0: (at, len(table))})
+    assert Pe(data).forwards == ("back", "OTHER")
+    many = bytearray(data)
+    struct.pack_into("<I", many, data.index(table) + 20, (1 << 18) + 1)
+    with pytest.raises(Malformed, match="export table"):
+        _ = Pe(bytes(many)).forwards
+    assert Pe(make_pe(imports=["KERNEL32.dll"])).forwards == ()

@@ -154,3 +154,41 @@ def test_what_cannot_be_is_refused_and_left_alone(tmp_path: Path, at: int, value
     with pytest.raises(Malformed, match=reason):
         rename_imports(path, {"kindling.dll": LONG})
     assert path.read_bytes() == data and [p.name for p in tmp_path.iterdir()] == ["x.dll"]
+
+
+def test_one_section_more_than_windows_loads(tmp_path: Path) -> None:
+    data = bytearray(make_pe({".data": bytes(8192)}, imports=["kindling.dll"]))
+    struct.pack_into("<H", data, 0x46, 96)
+    with pytest.raises(Malformed, match="96 sections"):
+        _renamed(tmp_path, bytes(data))
+
+
+def test_headers_cannot_grow_into_the_first_section(tmp_path: Path) -> None:
+    data = bytearray(_full_headers(17))
+    struct.pack_into("<I", data, OPTIONAL + 60, 0x1000)
+    with pytest.raises(Malformed, match="no room"):
+        _renamed(tmp_path, bytes(data))
+
+
+def test_delayed_imports_by_address_as_old_linkers_wrote_them(tmp_path: Path) -> None:
+    base = 0x10000000
+    table = struct.pack("<8I", 0, base + 0x2000 + 64, 0, 0, 0, 0, 0, 0) + bytes(32) + b"kindling.dll\0"
+    data = bytearray(make_pe({".didat": table}, imports=["KERNEL32.dll"], more={DELAY_IMPORT: (0x2000, 64)}))
+    struct.pack_into("<Q", data, OPTIONAL + 24, base)
+    made, _ = _renamed(tmp_path, bytes(data))
+    assert Pe(made).delayed == (LONG,)
+    struct.pack_into("<Q", data, OPTIONAL + 24, base)
+    row = Pe(bytes(data)).directory(DELAY_IMPORT)
+    assert row is not None
+    struct.pack_into("<Q", data, OPTIONAL + 24, 0xFFFFF000)
+    struct.pack_into("<I", data, row[0] + 4, 0xFFFFF000 + 0x2000 + 64 & 0xFFFFFFFF)
+    with pytest.raises(Malformed):
+        _renamed(tmp_path, bytes(data))
+
+
+def test_the_files_mode_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.dll"
+    path.write_bytes(make_pe(imports=["kindling.dll"]))
+    path.chmod(0o640)
+    rename_imports(path, {"kindling.dll": LONG})
+    assert path.stat().st_mode & 0o777 == 0o640
