@@ -110,6 +110,16 @@ def test_powershell_scripts_are_powershell(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_completion_script_is_powershell(tmp_path: Path) -> None:
+    """No PowerShell is in the registries, so its grammar reads the script; it is not run."""
+    from rekindle.cli.grammar import read_grammar
+    from rekindle.render.completion import completion_script
+
+    (tmp_path / "completion.ps1").write_text(completion_script("powershell", read_grammar()), encoding="utf-8")
+    done = _read_powershell(tmp_path / "completion.ps1")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_grammar_would_notice(tmp_path: Path) -> None:
     (tmp_path / "x.ps1").write_text("if ($a { 'x' }\n")
     assert "line 1" in _read_powershell(tmp_path / "x.ps1").stderr

@@ -132,6 +132,12 @@ def test_the_planner_agrees(driver: str, sm: str, toolkit: str | None) -> None:
     assert (toolkit in able) if toolkit else not able
 
 
+def test_the_table_in_the_documentation_is_what_uv_chose() -> None:
+    text = (Path(__file__).parents[2] / "docs/travel.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+\.\d) \| (\d+\.\d) \| (\w+) \|", text, re.MULTILINE)
+    assert rows == [(driver, sm, toolkit or "CPU") for driver, sm, toolkit in MACHINES]
+
+
 def test_uv_without_variants_and_pip_take_a_plain_wheel(url: str, tmp_path: Path) -> None:
     assert "cuda = None" in uv(tmp_path / "uv", "--index-url", url)
     pip = [

@@ -25,6 +25,7 @@ def show_card(card: Card, screen: Screen) -> None:
         screen.hanging(name.ljust(width), text)
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
+        screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
     _several("Will not work, or not well, on this machine", card.wont, screen)
     _several("Other choices", card.others, screen)
 

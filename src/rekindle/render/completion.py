@@ -178,7 +178,7 @@ $rekindleFollows = @{{
 $rekindleValues = @{{
 {values}
 }}
-Register-ArgumentCompleter -Native -CommandName rekindle, rekindle.cmd -ScriptBlock {{
+Register-ArgumentCompleter -Native -CommandName @('rekindle', 'rekindle.cmd') -ScriptBlock {{
     param($wordToComplete, $commandAst, $cursorPosition)
     $words = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object {{ $_.ToString() }})
     if ($wordToComplete -and $words.Count) {{ $words = @($words | Select-Object -First ($words.Count - 1)) }}

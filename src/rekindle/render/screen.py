@@ -13,6 +13,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
+# Set by the scripts of a clone, whose folder is on nobody's PATH.
+CALLED_AS = "REKINDLE_CALLED_AS"
+
 _CODES = {
     "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
 }  # fmt: skip
@@ -131,7 +134,10 @@ class Screen:
             self.line(self.style(f"  {row}", "dim"))
 
     def command(self, text: str) -> None:
-        """A line to paste: never wrapped."""
+        """A line to paste: never wrapped, and under the name by which Rekindle was called (``./rekindle``)."""
+        called = os.environ.get(CALLED_AS, "")
+        if called and text.startswith("rekindle "):
+            text = f"{called}{text.removeprefix('rekindle')}"
         self.line("  " + self.style(printable(text), "cyan"))
 
     def rows(self, rows: Iterable[Sequence[str]], *, indent: int = 2, gap: int = 2) -> None:

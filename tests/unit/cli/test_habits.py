@@ -64,6 +64,39 @@ def test_the_shell_itself_reads_its_script(scripts: dict[str, Path], shell: str)
         assert "--installer" in said and "uv" in said.split()
 
 
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
+def test_zsh_completes_what_is_typed(scripts: dict[str, Path], tmp_path: Path) -> None:
+    """At a real prompt, with the key pressed."""
+    import pty
+    import select
+    import time
+
+    outer, inner = pty.openpty()
+    env = {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(tmp_path), "PS1": "> "}
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=inner, stdout=inner, stderr=inner, start_new_session=True, env=env, cwd=tmp_path
+    )
+    os.close(inner)
+
+    def typed(keys: str, awaited: str) -> str:
+        os.write(outer, keys.encode())
+        said, end = "", time.monotonic() + 30
+        while awaited not in said and time.monotonic() < end:
+            if select.select([outer], [], [], 0.1)[0]:
+                said += os.read(outer, 65536).decode("utf-8", "replace")
+        return said
+
+    try:
+        ready = f"autoload -Uz compinit && compinit -u; source '{scripts['zsh']}'; echo rea''dy\n"
+        assert "ready" in typed(ready, "\nready")
+        for keys, whole in (("up --inst", "--installer "), ("up --installer u", "uv "), ("source fet", "ch ")):
+            assert whole in typed(f"\x15rekindle {keys}\t", whole)
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(outer)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_verb_and_its_options_are_in_each_script(scripts: dict[str, Path], shell: str) -> None:
     text = scripts[shell].read_text(encoding="utf-8")

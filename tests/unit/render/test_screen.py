@@ -36,3 +36,21 @@ def test_an_old_code_page_gets_plain_marks() -> None:
     Screen(out).verdict("fail", "no → sorry")
     out.flush()
     assert raw.getvalue().startswith(b"x no -> sorry")
+
+
+@pytest.mark.parametrize(
+    ("called", "text", "shown"),
+    [
+        ("./rekindle", "rekindle up --yes", "./rekindle up --yes"),
+        ("", "rekindle up", "rekindle up"),
+        ("./rekindle", "pip install rekindle up", "pip install rekindle up"),
+        ("./rekindle", "rekindled up", "rekindled up"),
+    ],
+)
+def test_commands_are_named_as_the_reader_called_them(
+    called: str, text: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REKINDLE_CALLED_AS", called)
+    out = io.StringIO()
+    Screen(out).command(text)
+    assert out.getvalue() == f"  {shown}\n"
