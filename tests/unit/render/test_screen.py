@@ -43,7 +43,7 @@ def test_an_old_code_page_gets_plain_marks() -> None:
     [
         ("./rekindle", "rekindle up --yes", "./rekindle up --yes"),
         ("", "rekindle up", "rekindle up"),
-        ("./rekindle", "pip install rekindle up", "pip install rekindle up"),
+        ("./rekindle", "python -m rekindle up", "python -m rekindle up"),
         ("./rekindle", "rekindled up", "rekindled up"),
     ],
 )
