@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import needs
+from pages import pages
 from rekindle import api
 from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
@@ -89,3 +90,16 @@ def test_pages_can_be_used_by_everyone(browser: Any, house: Path, scheme: str, w
     page.set_content("<!doctype html><title>x</title><input>")
     assert any(fault.startswith("label:") for fault in faults(page)), "it would notice"
     context.close()
+
+
+def test_reports_can_be_used_by_everyone(browser: Any, tmp_path: Path) -> None:
+    for scheme, width in (("light", 1280), ("dark", 390)):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        for name, text in pages(tmp_path):
+            (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+            page = context.new_page()
+            page.goto((tmp_path / f"{name}.html").as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            assert faults(page) == [], (name, scheme)
+            page.close()
+        context.close()

@@ -44,7 +44,7 @@ def verify_page(report: VerifyReport) -> str:
         )
     state = " open" if len(rows) <= _OPEN_ROWS else ""
     parts.append(
-        f'<section>\n<details{state}><summary>All {len(rows)} checks</summary>\n<div class="scroll">'
+        f'<section>\n<details{state}><summary>All {len(rows)} checks</summary>\n<div class="scroll" tabindex="0">'
         f'<table class="rows">{"".join(rows)}</table></div></details>\n</section>'
     )
     table = "".join(

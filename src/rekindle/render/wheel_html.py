@@ -81,7 +81,9 @@ def _gpu(report: WheelReport) -> str:
     out = [
         "<p>✓: every kernel of the library has code such a card can run. Amber: only some have, the others fail when "
         "they are called. Code for a card also runs on later ones of the same generation (sm_80 code on sm_86).</p>",
-        '<div class="scroll"><table class="grid"><tr>' + "".join(f"<th>{cell}</th>" for cell in head) + "</tr>",
+        '<div class="scroll" tabindex="0"><table class="grid"><tr>'
+        + "".join(f"<th>{cell}</th>" for cell in head)
+        + "</tr>",
         *(f"<tr>{row}</tr>" for row in rows),
         "</table></div>",
         "<h3>Whose kernels they are</h3><p>A container is one compiled source file. <b>own</b>: the project's kernels, "
@@ -159,7 +161,8 @@ def _table(rows: Sequence[Sequence[str]], marks: Sequence[Sequence[str]] | None 
         cells += [f'<td class="{kind}">{_e(cell)}</td>' for cell, kind in zip(row[1:], kinds, strict=True)]
         body.append("<tr>" + "".join(cells) + "</tr>")
     kind = "grid" if marks else "rows"
-    return f'<div class="scroll"><table class="{kind}"><tr class="head">{head}</tr>{"".join(body)}</table></div>'
+    inside = f'<tr class="head">{head}</tr>{"".join(body)}'
+    return f'<div class="scroll" tabindex="0"><table class="{kind}">{inside}</table></div>'
 
 
 def _e(text: str) -> str:
