@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 
 import needs
 from pages import house, pages
+from rekindle.index.serve import open_server
+from rekindle.index.store import Wheelhouse
 from rekindle.model.page import colours, report_style
 
 pytestmark = [pytest.mark.integration, needs.tool("chromium")]
@@ -113,3 +116,26 @@ def test_the_wheelhouse_has_it_too(browser: Any, housed: dict[str, Path]) -> Non
         assert ground == "rgb(250, 248, 245)", name
         assert tab.evaluate("document.querySelectorAll('.brand').length") == 1, name
     tab.close()
+
+
+def test_served_pages_look_and_work_as_the_files_do(browser: Any, housed: dict[str, Path]) -> None:
+    """Seen once: every wheel's page without its style, because the server called it bytes."""
+    root = housed["finder"].parent
+    with open_server(Wheelhouse(root), "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            tab = browser.new_page(viewport={"width": 390, "height": 844})
+            problems: list[str] = []
+            tab.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+            tab.goto(f"{server.url}wheel/")
+            tab.click("text=torch")
+            tab.click("table.fields a >> nth=0")
+            tab.wait_for_selector(".copy")
+            assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(250, 248, 245)"
+            assert f'"torch @ {server.url}wheels/torch/' in tab.text_content("pre.cmd")
+            assert [text for text in problems if "favicon" not in text] == []
+            tab.close()
+        finally:
+            server.shutdown()
+            thread.join()

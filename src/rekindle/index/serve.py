@@ -33,7 +33,7 @@ HTML = "application/vnd.pypi.simple.v1+html"
 _TYPES = {
     ".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
     ".provenance": "application/json",
-    ".html": "text/html; charset=utf-8",
+    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 }  # fmt: skip
 _CHUNK = 1 << 20
 
@@ -66,14 +66,15 @@ class Handler(BaseHTTPRequestHandler):
         root = self.server.house.root
         path = None if parts is None else root.joinpath(*parts) if parts else root / "index.html"
         kind: str | None = None
-        if parts and path and "simple" in parts[:2] and path.is_dir():
+        if parts and path and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
                 self._redirect(HTTPStatus.MOVED_PERMANENTLY, "/" + "/".join(parts) + "/")
                 return
-            kind = choose(self.headers.get("Accept"))
+            kind = choose(self.headers.get("Accept")) if parts[0] != "wheel" else None
             path = path / ("index.json" if kind == JSON else "index.html")
         elif parts == [] and path and not path.is_file():
-            self._redirect(HTTPStatus.FOUND, "/simple/")
+            # Whoever types the bare address is a person.
+            self._redirect(HTTPStatus.FOUND, "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/")
             return
         file = self._open(path)
         if file is None:
@@ -141,8 +142,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def end_headers(self) -> None:
         self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src "
-                         "'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src "
+                         "'self' 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
                          "frame-ancestors 'none'")  # fmt: skip
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()

@@ -59,6 +59,18 @@ def test_pages_wheels_and_metadata_are_there(server: Server) -> None:
         assert headers["x-content-type-options"] == "nosniff"
 
 
+def test_the_pages_for_people_come_with_their_style_and_script(server: Server) -> None:
+    status, headers, body = _ask(server, "/wheel/tiny/")
+    assert status == 200 and headers["content-type"].startswith("text/html") and b"tiny-1.0" in body
+    assert _ask(server, "/")[1]["location"] == "/wheel/"
+    assert _ask(server, "/wheel/tiny")[0] == 301 and _ask(server, "/wheel/")[0] == 200
+    for name, kind in (("style.css", "text/css"), ("house.js", "text/javascript")):
+        status, headers, _ = _ask(server, f"/wheel/{name}")
+        assert status == 200 and headers["content-type"].startswith(kind)
+        assert "style-src 'self'" in headers["content-security-policy"]
+    assert _ask(server, "/wheels/tiny/")[0] == 404, "folders of files are not listed"
+
+
 def test_json_is_for_those_who_ask(server: Server) -> None:
     status, headers, body = _ask(server, "/simple/tiny/", Accept=f"{JSON}, text/html;q=0.01")
     assert status == 200 and headers["content-type"] == JSON and headers["vary"] == "Accept"
