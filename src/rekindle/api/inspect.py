@@ -76,7 +76,7 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
         return
     if not confirm(source.label, source.size):
         raise BadInput(
-            f"{source.label} was not read", remedy="--quick reads about a hundredth of it; answer y, or give --yes"
+            f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes"
         )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   rekindle inspect torch-2.6.0-cp311-cp311-manylinux1_x86_64.whl
-  rekindle inspect torch==2.6.0 --quick                     reads about 1 % of the wheel, from the index
+  rekindle inspect torch==2.6.0 --quick                     reads about 2 MB of the wheel, from the index
   rekindle inspect torch==2.6.0 --python 3.11 --platform win_amd64
   rekindle inspect torch --python .venv/bin/python          what is installed there
   rekindle inspect torch==1.13.1 --for "Tesla K40c"         does it run there? per axis, worst first
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             return True  # a script that asked for all of it gets all of it
         session.close()
         return session.confirm(
-            f"{name} is read over the network, up to {spoken_bytes(size)} (--quick takes about a hundredth). Go on?"
+            f"{name} is read over the network, up to {spoken_bytes(size)} (--quick takes about 2 MB). Go on?"
         )
 
     if args.diff:
