@@ -75,9 +75,7 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
     if not isinstance(source, WheelSource) or source.fetched is None or source.size < _MUCH_BYTES:
         return
     if not confirm(source.label, source.size):
-        raise BadInput(
-            f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes"
-        )
+        raise BadInput(f"{source.label} was not read", remedy="--quick reads about 2 MB of it; answer y, or give --yes")
 
 
 def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
