@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,13 @@ def test_code_that_runs_at_load_ends_a_program_on_an_old_cpu(tmp_path: Path) -> 
     }
     assert ended["cortex-a72"] in (-4, 132)
     assert ended["neoverse-n1"] == 0
+
+
+def test_the_table_of_wheels_is_in_order() -> None:
+    """What `tools/cpu_oracle.py --arch aarch64` saw: oldest first, and the first that runs ends the search."""
+    order = ["cortex-a53", "cortex-a72", "neoverse-n1", "max"]
+    table = tomllib.loads((Path(__file__).parents[1] / "truth" / "cpu_wheels_aarch64.toml").read_text("utf-8"))["wheel"]
+    assert len({row["spec"] for row in table}) == len(table) >= 8
+    for row in table:
+        assert list(row["tried"]) == order[: len(row["tried"])]
+        assert list(row["tried"].values()) == ["crash"] * (len(row["tried"]) - 1) + ["ok"], row["spec"]
