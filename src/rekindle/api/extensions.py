@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.api.build import BuildChoices
+    from rekindle.api.build_choices import BuildChoices
     from rekindle.host.workspace import Workspace
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.api import extensions
-from rekindle.api.build import BuildChoices, build_script
+from rekindle.api.build import build_script
+from rekindle.api.build_choices import BuildChoices
 from rekindle.api.extensions import fetch_sources, with_own_plan, with_sources
 from rekindle.build.extension import torch_of
 from rekindle.build.frontend import find_front_end
