@@ -36,7 +36,7 @@ def ever_supported(gpu: Gpu, facts: Facts) -> Answer:
     """Did any torch ever run on cards of this generation?"""
     if isinstance(gpu.arch, Sm):
         for row in facts.cuda.source_end:
-            if row.torch_last == "none" and gpu.arch <= row.last:
+            if row.torch_last == "none" and row.first <= gpu.arch <= row.last:
                 return answer("no", "gpu-unsupported", f"torch's kernels never supported {gpu.arch}", row.source[0])
     if isinstance(gpu.arch, Gfx):
         oldest = min(facts.rocm.span, key=lambda row: row.gfx)

@@ -16,6 +16,10 @@ from rekindle.facts.gpu_names import Product, matches, spell, suggestions
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
 from rekindle.model.machine import Vendor
 
+_KIT = re.compile(
+    r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
+    re.IGNORECASE,
+)
 _PCI = re.compile(r"(?:0x)?(10de|1002)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
 _SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
@@ -127,11 +131,18 @@ def _devices(ids: str) -> set[str]:
 
 
 def _jetson(text: str, facts: Facts) -> FoundGpu | None:
-    key = spell(text).full
+    """A board, also as its device tree prints it: ``NVIDIA Jetson Orin NX Engineering Reference Developer Kit``."""
+    key = _board(text)
     for row in facts.nvidia.jetson:
-        if key in {spell(name).full for name in (row.name, *row.aliases)}:
+        known = {_board(name) for name in (row.name, *row.aliases)}
+        if key in known or ("jetson", *key) in known and len(key) > 1:
             return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,), tegra=row.name.startswith("Jetson"))
     return None
+
+
+def _board(text: str) -> tuple[str, ...]:
+    """The tokens of a board's name without its memory and what kind of kit it is."""
+    return spell(_KIT.sub(" ", text)).full
 
 
 def jetson_cuda(arch: Sm, facts: Facts) -> tuple[str, ...]:

@@ -29,7 +29,9 @@ def alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
         kinds.add(kind)
         seen.add(_signature(assessed))
         chosen.append(alternative(assessed, _for_which(outcome), best.candidate.python))
-    chosen += [_for_some_cards(alone) for alone in outcome.alone]
+    if outcome.whole is not None:
+        chosen.insert(0, _for_cards(outcome.whole, "all cards"))
+    chosen += [_for_cards(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
     keeps = _keeps_the_driver(outcome, best)
     if keeps is not None and _signature(keeps) not in seen:
         chosen.append(alternative(keeps, "with the driver as it is: "))
@@ -50,10 +52,9 @@ def _for_which(outcome: Outcome) -> str:
     return f"for {', '.join(served)}: " if served else ""
 
 
-def _for_some_cards(alone: Alone) -> Alternative:
-    names = ", ".join(card(gpu) for gpu in alone.gpus)
+def _for_cards(alone: Alone, names: str) -> Alternative:
     driver = f", with NVIDIA driver {alone.driver}" if alone.driver else ""
-    only = alternative(alone.best, f"for {names} alone{driver}: ")
+    only = alternative(alone.best, f"for {names}{driver}: ")
     return msgspec.structs.replace(only, driver=only.driver or alone.driver)
 
 

@@ -17,6 +17,7 @@ BUILD_CHANGED = 5.0
 WHEELHOUSE = 2.4  # after an official wheel with a small change, before a build
 DRIVER = 2.0
 SMALL = 1.0
+COMPILER = 0.9  # a distribution has several, and they stand beside each other; another toolkit is a larger thing
 TORCH_UP = 1.5
 TORCH_DOWN = 3.0
 TORCH_FAR = 3.0
@@ -42,7 +43,7 @@ def cost(assessed: Assessed, question: Question) -> float:
             # Within a JetPack it is another toolkit; across major versions the board is flashed anew.
             total += SMALL if key(candidate.cuda)[0] == key(question.board_cuda)[0] else 6 * SMALL
     for what in changes - {"variant", "cuda", "rocm", "torch"}:
-        total += {"driver": DRIVER, "sources": PATCH}.get(what, SMALL)
+        total += {"driver": DRIVER, "sources": PATCH, "compiler": COMPILER}.get(what, SMALL)
     if "python" in changes:
         total += PYTHON_STEP * max(0, _python_steps(candidate, question) - 1)
     if "torch" in changes:

@@ -34,14 +34,15 @@ class Near:
 class Outcome:
     """``best`` is None where nothing is feasible; then ``obstacle`` may say what stands in front of everything.
 
-    ``unserved`` are cards the plan leaves out, ``alone`` what each group of cards could have by itself, and
-    ``apart`` says why no one driver serves all cards.
+    ``unserved`` are cards the plan leaves out, ``whole`` what would serve them all, ``alone`` what each group of cards
+    could have by itself, and ``apart`` says why no one driver serves all cards.
     """
 
     question: Question
     wheels: list[Assessed] = field(default_factory=list)
     builds: list[Assessed] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
+    whole: Alone | None = None
     alone: list[Alone] = field(default_factory=list)
     obstacle: Obstacle | None = None
     apart: Reason | None = None

@@ -206,8 +206,8 @@ def _hopeless(gpu: Gpu, question: Question) -> str:
             f"{card(gpu)}: neither CUDA nor ROCm exists for macOS, so torch runs on the CPU there"
             " (and on Apple's own GPUs through MPS)."
         )
-    if isinstance(gpu.arch, Sm):
-        return f"{card(gpu)} is older than Kepler (sm_30): torch's CUDA kernels never supported it, and no build can."
+    if isinstance(gpu.arch, Sm) and (end := source_end(gpu.arch, question.facts)) is not None:
+        return f"{card(gpu)} is {end.note or 'supported by no torch'}."
     if gpu.vendor == "intel":
         return (
             f"{card(gpu)}: Intel GPUs run torch with the XPU wheels (torch 2.5 and later, {XPU_INDEX}). They are not"
@@ -224,7 +224,11 @@ def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
 def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     question, candidate = outcome.question, assessed.candidate
     for gpu in outcome.unserved:
-        why = outcome.apart.text if outcome.apart else "no torch, or only a much older one, serves all cards"
+        why = outcome.apart.text if outcome.apart else "no torch serves all cards"
+        if outcome.whole is not None:
+            old = outcome.whole.best.candidate
+            way = "build" if old.answer == "build" else "official wheel"
+            why = f"the {way} that serves all cards is years older ({old.name})"
         text = f"{card(gpu)} is not served by this plan: {why}."
         yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
     for gpu in question.hopeless_gpus:

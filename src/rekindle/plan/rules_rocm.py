@@ -23,8 +23,10 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
             continue
         if compare(candidate.rocm, row.rocm) < 0:
             reason = f"ROCm {candidate.rocm} does not know {gfx}; support begins with ROCm {row.rocm}."
+            remedy = f"use ROCm {row.rocm} or newer"
         elif row.last is not None and compare(candidate.rocm, row.last) > 0:
             reason = f"ROCm {row.last} is the last that anybody is known to have made work on {gfx}."
+            remedy = f"use ROCm {row.last} or older"
         else:
             continue
         yield Refusal(
@@ -32,7 +34,7 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
             code="rocm-cannot-target-arch",
             what=f"ROCm {candidate.rocm}",
             reason=reason,
-            remedy=f"use ROCm {row.rocm} or newer" if row.last is None else f"use ROCm {row.last} or older",
+            remedy=remedy,
             source=row.source[-1],
         )
 

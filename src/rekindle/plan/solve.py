@@ -82,6 +82,8 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
             chosen = smaller
         if best is None and {gpu.arch for group, _ in groups for gpu in group} == {gpu.arch for gpu in question.gpus}:
             break  # every card has a plan by now
+    if chosen is not outcome and best is not None:
+        chosen.whole = Alone(question.gpus, best, _driver_for(outcome))
     for kept, smaller in groups:
         if smaller is not chosen and smaller.best is not None and _is_worth_telling(kept, smaller.best, chosen):
             chosen.alone.append(Alone(kept, smaller.best, _driver_for(smaller)))

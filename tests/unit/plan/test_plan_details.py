@@ -1,0 +1,175 @@
+"""Small promises of the planner's parts that whole plans seldom show: order, filters, words and sources."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from planning import FACTS, ask, build, plan, said, wheel
+
+from rekindle.errors import BadInput
+from rekindle.model.machine import Gpu, Toolkit
+from rekindle.plan.assess import assess, assessed_builds
+from rekindle.plan.candidates import buildable_releases, builds, choose_python
+from rekindle.plan.cost import _python_steps
+from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.evidence import arch_syntax
+from rekindle.plan.question import Question
+from rekindle.plan.recipe import make_recipe, planned_cudnn
+from rekindle.plan.rules_system import same_python, span
+
+
+def with_(question: Question, **values: Any) -> Question:
+    return Question(msgspec.structs.replace(question.machine, **values), question.wish, question.facts)
+
+
+def test_where_cards_share_no_driver_each_way_beside_speaks_of_the_rest() -> None:
+    made = plan("K40c", "H200", torch="1.13.1", build=True, cuda="11.8")
+    assert [change.what for change in made.changes] == ["machine"]
+    assert made.alternatives and all("machine" not in other.why for other in made.alternatives)
+
+
+def test_one_wheel_for_all_cards_is_named_where_the_plan_leaves_one_out() -> None:
+    made = plan("Tesla T4", "Tesla K80")
+    first = made.alternatives[0]
+    assert (first.torch, first.variant) == ("2.3.1", "cu118")
+    assert first.why == "for all cards, with NVIDIA driver 450.80.02 to 470.x: an official wheel"
+    told = next(warning.text for warning in made.warnings if warning.code == "gpu-not-served")
+    assert told == (
+        "Tesla K80 (sm_37) is not served by this plan:"
+        " the official wheel that serves all cards is years older (torch 2.3.1+cu118)."
+    )
+    assert made.alternatives[1].why == "for Tesla T4 (sm_75): an official wheel"
+    built = plan("Tesla K40c", "RTX 3060")
+    assert built.alternatives[0].answer == "build" and "for all cards" in built.alternatives[0].why
+    assert any("the build that serves all cards is years older" in warning.text for warning in built.warnings)
+    whole = plan("GT 1030", "RTX 4090")
+    assert all("for all cards" not in other.why for other in whole.alternatives), "the plan itself is that"
+
+
+def test_a_release_whose_sources_cannot_name_the_card_is_not_tried() -> None:
+    assert list(assessed_builds(ask("sm_120"), ("2.5.1",))) == []
+    assert any(assessed_builds(ask("sm_120"), ("2.5.1",), every=True)), "unless all is wanted, to say why not"
+
+
+def test_toolkits_in_order_and_only_toolkits() -> None:
+    found = [each.cuda for each in builds(ask("sm_86"), ("2.0.1",))]
+    assert found[:3] == ["11.8", "11.7", "11.6"], "what official builds used, then others of that age, newest first"
+    kits = (
+        Toolkit(kind="cudnn", version="9.9"),
+        Toolkit(kind="cuda", version=None),
+        Toolkit(kind="cuda", version="11.5"),
+    )
+    assert next(iter(builds(with_(ask("sm_86"), toolkits=kits), ("2.0.1",)))).cuda == "11.5"
+    rocm = [each.rocm or "" for each in builds(ask("gfx1100"), ("2.4.1",))]
+    assert rocm[0] == max(rocm, key=lambda version: [int(part) for part in version.split(".")])
+    board = with_(ask("Jetson Xavier NX"), toolkits=(*kits[:2], Toolkit(kind="cuda", version="10.2.300")))
+    assert board.board_cuda == "10.2.300"
+
+
+def test_no_release_is_built_twice() -> None:
+    found = buildable_releases(ask("sm_86", torch=">=2.5,<2.7"))
+    assert len(found) == len(set(found)) and found[0].startswith("2.6")
+
+
+def test_a_python_with_a_third_number_is_the_same_python() -> None:
+    assert _python_steps(build("2.7.1", python="3.10"), ask(python="3.12.4")) == 2
+    assert _python_steps(build("2.7.1", python="3.10.9"), ask(python="3.12.4")) == 2
+    assert same_python("3.12.4", "3.12") and not same_python("3.12.4", "3.11") and not same_python("3.13t", "3.13")
+    assert (span(("3.8",)), span(("3.8", "3.9")), span(("3.8", "3.9", "3.13t")), span(())) == (
+        "3.8",
+        "3.8 to 3.9",
+        "3.8 to 3.9",
+        "none",
+    )
+    assert choose_python(wheel("1.4.0", "cu101"), ask("sm_70", python="2.6")) == "2.7", "the nearest, not the newest"
+
+
+def test_compilers_are_read_or_refused() -> None:
+    (found,) = machine_from_flags(FACTS, compiler="gcc-13.2").compilers
+    assert (found.kind, found.version) == ("gcc", "13.2")
+    for wrong in ("icc-13", "gcc-", "gcc-new", "gcc"):
+        with pytest.raises(BadInput):
+            machine_from_flags(FACTS, compiler=wrong)
+
+
+def test_a_cpu_by_name_brings_its_features() -> None:
+    assert "avx2" in machine_from_flags(FACTS, cpu="haswell").cpu.features
+    assert "avx2" not in machine_from_flags(FACTS, cpu="ivybridge").cpu.features
+
+
+def test_the_oldest_releases_read_architectures_as_the_first_known_did() -> None:
+    assert arch_syntax("0.1.12", FACTS) == FACTS.sources.syntax[0]
+
+
+def test_an_unknown_release_is_told_the_newest() -> None:
+    with pytest.raises(BadInput, match=FACTS.releases[0].replace(".", r"\.")):
+        _ = ask(torch="9.9").wanted_releases
+
+
+def test_cards_of_unknown_kind_are_kept_apart_by_name() -> None:
+    cards = (Gpu(vendor="amd", name="Radeon One"), Gpu(vendor="amd", name="Radeon Two"))
+    question = with_(ask("gfx1100"), gpus=cards)
+    assert [gpu.name for gpu in question.gpus] == ["Radeon One", "Radeon Two"] and question.gfxs == ()
+
+
+def test_cudnn_at_the_edge_of_what_it_has_code_for() -> None:
+    floor = FACTS.cudnn.cudnn["8.7.0"].cuda["11.x"]
+    assert planned_cudnn(build("2.0.1", cuda="11.8"), ask(str(floor), cudnn="8.7.0")) == "8.7.0", "the very oldest card"
+    assert planned_cudnn(build("1.10.2", cuda="10.2"), ask("sm_70")) == planned_cudnn(
+        build("1.10.2", cuda="10.2"), ask()
+    )
+
+
+def test_the_architectures_of_one_build() -> None:
+    assert make_recipe(
+        assess(build("2.0.1", cuda="11.7", compiler="gcc-11"), ask("sm_89")), ask("sm_89")
+    ).arch_list == ("8.6",), "CUDA 11.7 does not know 8.9; its 8.6 code runs there"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "called"), [("gcc-4.9", "gcc-4.9"), ("gcc-5.4", "gcc-5"), ("gcc-12.2.0", "gcc-12")]
+)
+def test_a_compiler_is_called_by_its_number(compiler: str, called: str) -> None:
+    made = make_recipe(assess(build("1.4.0", compiler=compiler), ask()), ask())
+    assert made.env["CC"] == called
+
+
+def test_a_processor_that_is_no_x86_or_not_known_gets_no_x86_settings() -> None:
+    for question in (ask(arch="aarch64", cpu="neoverse_n1"), ask()):
+        made = make_recipe(assess(build("2.7.1", compiler="gcc-13"), question), question)
+        assert "CXX_AVX2_FOUND" not in made.cmake
+    old = ask(cpu="ivybridge")
+    assert make_recipe(assess(build("2.7.1", compiler="gcc-13"), old), old).cmake["CXX_AVX2_FOUND"] == "OFF"
+
+
+def test_what_is_in_the_way_is_named_as_it_was_given() -> None:
+    kepler = wheel("2.3.1", "cu118")
+    assert said("R102", kepler, ask("sm_37", driver="495.29"))[0].what == "driver 495.29"
+    (ended,) = said("R102", wheel("2.7.1", "cu126"), ask("sm_37"))
+    assert ended.what == "CUDA 12.6" and ended.remedy == "take a torch made with an older CUDA"
+    (apart,) = said("R102", kepler, ask("sm_37", "sm_90"))
+    assert apart.remedy == "use each card in a machine of its own"
+    (unread,) = said("R112", build("2.5.1", cuda="12.8"), ask("sm_120"))
+    assert unread.remedy == "build torch 2.6.0 or newer"
+
+
+def test_rocm_too_old_or_too_new_for_a_card() -> None:
+    ended = next(row for row in FACTS.rocm.span if row.last is not None)
+    (late,) = said("R114", build("2.9.1", rocm="99.0"), ask(str(ended.gfx)))
+    assert late.remedy == f"use ROCm {ended.last} or older"
+    (early,) = said("R114", build("2.9.1", rocm="0.1"), ask(str(ended.gfx)))
+    assert early.remedy == f"use ROCm {ended.rocm} or newer", "too old is too old, whatever the last one is"
+
+
+def test_a_rocm_that_nobody_pairs_is_a_doubt_and_says_who_is_named() -> None:
+    (doubt,) = said("R205", build("2.8.0", rocm="5.7"), ask("gfx1100"))
+    assert not doubt.certain and "named are: 6." in doubt.reason
+
+
+def test_a_card_no_torch_ever_served_says_why() -> None:
+    assert "32-bit board" in plan("Jetson TK1").because[0].text
+    old = plan("sm_20").because[0]
+    assert "older than Kepler" in old.text and old.source and old.source.startswith("https://")
+    assert plan("sm_30").answer == "build", "Kepler's first is the oldest that works"
