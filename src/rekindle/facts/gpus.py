@@ -135,7 +135,7 @@ def _jetson(text: str, facts: Facts) -> FoundGpu | None:
     key = _board(text)
     for row in facts.nvidia.jetson:
         known = {_board(name) for name in (row.name, *row.aliases)}
-        if key in known or ("jetson", *key) in known and len(key) > 1:
+        if key in known or (("jetson", *key) in known and len(key) > 1):
             return FoundGpu("nvidia", row.name, (row.arch,), (row.chip,), tegra=row.name.startswith("Jetson"))
     return None
 

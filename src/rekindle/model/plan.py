@@ -251,10 +251,12 @@ class Considered(Part, frozen=True, kw_only=True):
 
 
 class WhyNot(Document, frozen=True, kw_only=True):
-    """``plan --why-not torch=2.15``: what was judged about that value; ``way`` is how it can be had, if at all."""
+    """``plan --why-not torch=2.15``: what was judged about that value; ``way`` is how it can be had, if at all, and
+    ``proposed`` says that the plan has it already."""
 
     asked: str
     possible: bool
     way: Answer = "none"
     instead: str | None = None
+    proposed: bool = False
     considered: tuple[Considered, ...] = ()

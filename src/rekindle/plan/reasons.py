@@ -24,6 +24,7 @@ from rekindle.plan.steps import FIRST_OWN_INDEX, cudnn_package
 
 XPU_INDEX = "https://download.pytorch.org/whl/xpu"
 XPU_PLATFORMS = ("linux_x86_64", "windows")
+_KITS = ("cuda", "rocm", "variant")
 _PLATFORMS = {
     "linux_x86_64": "Linux",
     "linux_aarch64": "Linux on aarch64",
@@ -140,6 +141,7 @@ def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
     """For a build nobody insisted on: what stands against the wheels nearest to the wish."""
     question = outcome.question
     wanted = [one for one in outcome.wheels if question.wants_torch(one.candidate.torch)] or outcome.wheels
+    wanted = [one for one in wanted if not any(change.what in _KITS for change in one.changes)] or wanted
     refused = [(one, [r for r in one.refusals if r.change is None and r.certain]) for one in wanted]
     refused = [(one, why) for one, why in refused if why]
     if not refused:
@@ -165,7 +167,7 @@ def _none_has_code(outcome: Outcome) -> str:
     """Which wheels that is said of: all of them, all that keep the wish, or all newer than the last that has code."""
     if outcome.question.torch is not None:
         return "No official wheel of the asked torch"
-    older = [one.candidate for one in outcome.wheels if one.feasible]
+    older = [one.candidate for one in outcome.wheels if one.feasible and not one.changes]
     if not older:
         return "No official wheel that keeps the wish" if outcome.question.asked else "No official wheel"
     last = max(older, key=lambda one: key(one.torch))

@@ -105,9 +105,12 @@ def find_nearest(question: Question) -> list[Near]:
 
 def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
     machine, wish = question.machine, question.wish
-    glibc = msgspec.structs.replace(machine, os=msgspec.structs.replace(machine.os, distro=None, libc=None))
+    newer = msgspec.structs.replace(machine.os, distro=None, libc=None, glibc=None)
+    glibc = msgspec.structs.replace(machine, os=newer)
     if question.libc is not None and question.libc.kind == "musl":
         yield "on a system with glibc", glibc, wish
+    elif question.libc is not None and question.libc.version and not question.cards_are_hopeless:
+        yield "on a system with a newer glibc", glibc, wish
     if not question.cards_are_hopeless:
         if wish.build:
             yield "without insisting on a build", machine, msgspec.structs.replace(wish, build=False)

@@ -9,7 +9,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Considered, WhyNot, Wish
+from rekindle.model.plan import Considered, Plan, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidate import Assessed
 from rekindle.plan.candidates import official
@@ -42,8 +42,16 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
         possible=bool(ways),
         way="install" if "install" in ways else "build" if ways else "none",
         instead=proposed and f"{plan.answer} {proposed}",
+        proposed=any(each.feasible and _is_the_plan(each, plan) for each in assessed),
         considered=tuple(_considered(each) for each in assessed[:_MOST]),
     )
+
+
+def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
+    one = assessed.candidate
+    variant = one.flavour.name if one.flavour else None
+    kept = (one.answer, one.torch, variant, one.cuda, one.rocm, one.python)
+    return kept == (plan.answer, plan.torch, plan.variant, plan.cuda, plan.rocm, plan.python)
 
 
 def _all(question: Question, *, with_builds: bool) -> list[Assessed]:

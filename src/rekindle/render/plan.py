@@ -139,7 +139,9 @@ def _alternatives(plan: Plan, screen: Screen) -> None:
 
 
 def why_not_view(answer: WhyNot, screen: Screen) -> None:
-    if answer.way == "build":
+    if answer.proposed:
+        screen.verdict("ok", f"{answer.asked} is what the plan proposes")
+    elif answer.way == "build":
         screen.verdict("warn", f"{answer.asked} works only as a source build; no published wheel of it will do")
     elif answer.possible:
         screen.verdict("ok", f"{answer.asked} works; it was not asked for, and something else came first")

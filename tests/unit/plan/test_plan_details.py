@@ -18,6 +18,7 @@ from rekindle.plan.evidence import arch_syntax
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import make_recipe, planned_cudnn
 from rekindle.plan.rules_system import same_python, span
+from rekindle.plan.whynot import why_not
 
 
 def with_(question: Question, **values: Any) -> Question:
@@ -56,15 +57,12 @@ def test_a_release_whose_sources_cannot_name_the_card_is_not_tried() -> None:
 def test_toolkits_in_order_and_only_toolkits() -> None:
     found = [each.cuda for each in builds(ask("sm_86"), ("2.0.1",))]
     assert found[:3] == ["11.8", "11.7", "11.6"], "what official builds used, then others of that age, newest first"
-    kits = (
-        Toolkit(kind="cudnn", version="9.9"),
-        Toolkit(kind="cuda", version=None),
-        Toolkit(kind="cuda", version="11.5"),
-    )
+    other, unread = Toolkit(kind="cudnn", version="9.9"), Toolkit(kind="cuda", version=None)
+    kits = (other, unread, Toolkit(kind="cuda", version="11.5"))
     assert next(iter(builds(with_(ask("sm_86"), toolkits=kits), ("2.0.1",)))).cuda == "11.5"
     rocm = [each.rocm or "" for each in builds(ask("gfx1100"), ("2.4.1",))]
     assert rocm[0] == max(rocm, key=lambda version: [int(part) for part in version.split(".")])
-    board = with_(ask("Jetson Xavier NX"), toolkits=(*kits[:2], Toolkit(kind="cuda", version="10.2.300")))
+    board = with_(ask("Jetson Xavier NX"), toolkits=(other, unread, Toolkit(kind="cuda", version="10.2.300")))
     assert board.board_cuda == "10.2.300"
 
 
@@ -117,15 +115,14 @@ def test_cards_of_unknown_kind_are_kept_apart_by_name() -> None:
 def test_cudnn_at_the_edge_of_what_it_has_code_for() -> None:
     floor = FACTS.cudnn.cudnn["8.7.0"].cuda["11.x"]
     assert planned_cudnn(build("2.0.1", cuda="11.8"), ask(str(floor), cudnn="8.7.0")) == "8.7.0", "the very oldest card"
-    assert planned_cudnn(build("1.10.2", cuda="10.2"), ask("sm_70")) == planned_cudnn(
-        build("1.10.2", cuda="10.2"), ask()
-    )
+    old = build("1.10.2", cuda="10.2")
+    assert planned_cudnn(old, ask("sm_70")) == planned_cudnn(old, ask())
 
 
 def test_the_architectures_of_one_build() -> None:
-    assert make_recipe(
-        assess(build("2.0.1", cuda="11.7", compiler="gcc-11"), ask("sm_89")), ask("sm_89")
-    ).arch_list == ("8.6",), "CUDA 11.7 does not know 8.9; its 8.6 code runs there"
+    question = ask("sm_89")
+    made = make_recipe(assess(build("2.0.1", cuda="11.7", compiler="gcc-11"), question), question)
+    assert made.arch_list == ("8.6",), "CUDA 11.7 does not know 8.9; its 8.6 code runs there"
 
 
 @pytest.mark.parametrize(
@@ -173,3 +170,36 @@ def test_a_card_no_torch_ever_served_says_why() -> None:
     old = plan("sm_20").because[0]
     assert "older than Kepler" in old.text and old.source and old.source.startswith("https://")
     assert plan("sm_30").answer == "build", "Kepler's first is the oldest that works"
+
+
+def test_a_build_for_a_board_says_why_the_wheels_of_its_cuda_will_not_do() -> None:
+    made = plan("Jetson AGX Orin", cuda="12.6")
+    assert made.because[0].text == (
+        "No official wheel that keeps the wish has code for Jetson AGX Orin (sm_87): it takes a source build."
+    )
+    assert plan("Tesla K40c").because[0].text.startswith("No official wheel after torch 1.3.0+cu101 (Python 3.7) has")
+    assert plan("Tesla K40c", torch="2.0.1").because[0].text.startswith("No official wheel of the asked torch has")
+
+
+def test_too_old_a_c_library_is_told_the_nearest_that_works() -> None:
+    made = plan("RTX 3060", glibc="2.12")
+    assert made.answer == "none"
+    assert made.alternatives[0].torch == FACTS.releases[0]
+    assert made.alternatives[0].why.startswith("on a system with a newer glibc: an official wheel")
+    assert all("newer glibc" not in other.why for other in plan("sm_20", glibc="2.35").alternatives)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "text", "proposed", "way"),
+    [
+        ("RTX 3060", f"torch={FACTS.releases[0]}", True, "install"),
+        ("RTX 3060", "torch=2.14.1", False, "install"),
+        ("Tesla K40c", "torch=2.0.1", True, "build"),
+        ("GTX 1080", "torch=2.15", False, "build"),
+        ("RTX 5090", "variant=cu118", False, "none"),
+    ],
+)
+def test_why_not_knows_what_the_plan_has(gpu: str, text: str, proposed: bool, way: str) -> None:
+    question = ask(gpu)
+    answer = why_not(question.machine, question.wish, text, FACTS)
+    assert (answer.proposed, answer.way) == (proposed, way)
