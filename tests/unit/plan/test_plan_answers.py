@@ -161,8 +161,10 @@ def test_an_old_driver_is_not_the_only_thing_that_can_change() -> None:
 
 
 def test_an_old_glibc_is_named_as_the_reason_for_a_build() -> None:
-    made = plan("sm_86", glibc="2.12")
+    made = plan("none", glibc="2.12")
     assert made.answer == "build" and "glibc" in made.because[0].text
+    none = plan("sm_86", glibc="2.12")
+    assert none.answer == "none" and "glibc" in none.because[0].text, "no CUDA that knows the card runs there"
     assert plan("sm_86", glibc="2.17").answer == "install"
 
 
