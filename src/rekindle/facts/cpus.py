@@ -39,6 +39,7 @@ class CpuText(NamedTuple):
 def take_apart(text: str) -> CpuText:
     """The words of a name, and its model number with what stands before and after it."""
     marked = re.sub(r"\((?:r|tm)\)(?=-)", "", text.lower())  # "FX(tm)-8350"
+    marked = re.sub(r"(?<=\be7-) +(?=\d)", "", marked)  # "E7- 4870", as the processor itself spells it
     lowered = _APART.sub(r"\1-", " ".join(_NOISE.sub(" ", marked).split()))
     words: set[str] = set()
     line = model = version = ""

@@ -109,7 +109,9 @@ def _kits(question: Question, version: str) -> list[str | None]:
         first = sorted((row.cuda for row in question.jetpacks), key=lambda kit: key(kit)[0] not in majors)
     tried = () if wish.cuda else tried_kits(version, question.sms, question.machine.os.system, facts)
     others = [kit for kit in facts.toolkits if any(key(kit)[0] == key(u)[0] for u in used)] if used else []
-    return list(dict.fromkeys((*first, *tried, *used, *others, *facts.toolkits)))
+    # Of a release that no wheel is known of, those of its own time are the oldest that its sources take.
+    oldest = [kit for kit in reversed(facts.toolkits) if compare(kit, facts.era(version).cuda_min or "0") >= 0]
+    return list(dict.fromkeys((*first, *tried, *used, *others, *(() if used else oldest), *facts.toolkits)))
 
 
 def _had(question: Question, kind: str) -> list[str]:

@@ -76,7 +76,7 @@ def compose(outcome: Outcome) -> Plan:
 _EXPLAINS = {
     "cuda": ("R111", "R201", "R202", "R102", "R115", "R204", "R206"),
     "rocm": ("R114", "R116", "R118", "R205"),
-    "torch": ("R112", "R113", "R101", "R103", "R401", "R301", "R302", "R111", "R114", "R102", "R204", "R201", "R002"),
+    "torch": ("R112", "R113", "R101", "R103", "R401", "R301", "R302", "R111", "R114", "R102", "R002", "R204", "R201"),
     "variant": ("R002", "R101", "R103", "R102", "R401", "R301", "R204"),
 }
 
@@ -138,11 +138,12 @@ def _never_published(question: Question, flavour: str) -> Refusal:
         for row in question.facts.flavours(version)
         if question.platform in BACKENDS[flavour_backend(row)].platforms(row)
     ]
+    there = f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}."
     return Refusal(
         rule="R002",
         code="flavour-never-published",
         what=f"torch {version}+{flavour}",
-        reason=f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}.",
+        reason=there if names else f"no wheel of torch {version} for {question.platform} is known here.",
         source="https://pytorch.org/get-started/previous-versions",
     )
 

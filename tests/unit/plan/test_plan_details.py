@@ -203,3 +203,11 @@ def test_why_not_knows_what_the_plan_has(gpu: str, text: str, proposed: bool, wa
     question = ask(gpu)
     answer = why_not(question.machine, question.wish, text, FACTS)
     assert (answer.proposed, answer.way) == (proposed, way)
+
+
+def test_a_release_without_known_wheels_says_so_and_is_built_with_a_toolkit_of_its_time() -> None:
+    made = plan("sm_61", torch="0.4.1", variant="cu90", python="3.6")
+    assert made.changes[0].why == "no wheel of torch 0.4.1 for linux_x86_64 is known here."
+    assert plan("sm_61", torch="0.4.1", build=True).cuda == "8.0", "the first that knows the card"
+    other = plan("sm_86", torch="2.8.0", variant="cu118")
+    assert "was not published as cu118 for linux_x86_64; there are cpu, cu126, cu128, cu129" in other.changes[0].why
