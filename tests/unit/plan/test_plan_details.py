@@ -10,6 +10,7 @@ from planning import FACTS, ask, build, plan, said, wheel
 
 from rekindle.errors import BadInput
 from rekindle.model.machine import Gpu, Toolkit
+from rekindle.model.plan import Step
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidates import buildable_releases, builds, choose_python
 from rekindle.plan.cost import _python_steps
@@ -17,7 +18,8 @@ from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.evidence import arch_syntax
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import make_recipe, planned_cudnn
-from rekindle.plan.rules_system import same_python, span
+from rekindle.plan.rules_system import pythons_of, same_python, span
+from rekindle.plan.shell import spell
 from rekindle.plan.whynot import why_not
 
 
@@ -211,3 +213,58 @@ def test_a_release_without_known_wheels_says_so_and_is_built_with_a_toolkit_of_i
     assert plan("sm_61", torch="0.4.1", build=True).cuda == "8.0", "the first that knows the card"
     other = plan("sm_86", torch="2.8.0", variant="cu118")
     assert "was not published as cu118 for linux_x86_64; there are cpu, cu126, cu128, cu129" in other.changes[0].why
+
+
+def test_a_board_s_driver_belongs_to_its_jetpack_and_is_not_judged() -> None:
+    assert "driver-fits" not in {reason.code for reason in plan("Jetson AGX Orin", driver="540.3.0").because}
+    assert "driver-fits" in {reason.code for reason in plan("RTX 3060", driver="580.65.06").because}
+
+
+def test_the_nearest_wheel_is_one_of_the_asked_release_with_an_easier_way() -> None:
+    text = plan("sm_86", torch="2.9.0", glibc="2.17").because[0].text
+    assert "The nearest is torch 2.9.0+" in text
+    assert text.endswith("Easier than a build: an older torch, a container, or a newer distribution.")
+
+
+@pytest.mark.parametrize("gpu", ["sm_35", "sm_61", "Jetson Nano", "gfx803"])
+def test_nothing_is_said_twice(gpu: str) -> None:
+    texts = [warning.text for warning in plan(gpu).warnings]
+    assert len(texts) == len(set(texts))
+
+
+def test_a_compiler_s_change_gives_the_reason_of_the_refusal() -> None:
+    (found,) = said("R202", build("2.5.0", cuda="12.4", compiler="gcc-13"), ask("sm_86", compiler="gcc-14"))
+    assert found.change is not None and found.change.why == found.reason
+
+
+def test_a_rocm_without_any_pair_says_that_none_is_known() -> None:
+    (found,) = said("R205", build("1.0.1", rocm="5.7"), ask("gfx900"))
+    assert found.reason.endswith("named are: none that we know.")
+
+
+def test_rocm_on_windows_names_amd_s_targets_and_where_that_stands() -> None:
+    (found,) = said("R116", build("2.9.1", rocm="6.4"), ask("gfx803", os="windows"))
+    assert found.remedy == "use Linux" and found.source and found.source.startswith("ROCm/TheRock")
+    assert "gfx1100" in found.reason
+
+
+def test_cudnn_starts_at_its_oldest_card() -> None:
+    assert said("R004", build("2.3.1", cuda="11.8"), ask("sm_50", cudnn="8.9.0")) == []
+    assert [r.code for r in said("R004", build("2.3.1", cuda="11.8"), ask("sm_37", cudnn="8.9.0"))] == [
+        "cudnn-lacks-arch"
+    ]
+
+
+def test_pythons_of_a_platform_of_a_board_and_of_one_without_wheels() -> None:
+    release = FACTS.release("2.7.1")
+    assert release is not None
+    here = tuple(version for version in release.pythons["linux_aarch64"] if not version.endswith("t"))
+    assert pythons_of(build("2.7.1"), ask(arch="aarch64")) == here
+    assert "3.6" in pythons_of(build("1.10.2", cuda="10.2"), ask("Jetson Nano"))
+    assert pythons_of(build("0.4.1"), ask(os="windows")) != ()
+
+
+def test_an_environment_is_activated_where_it_lies() -> None:
+    assert spell([Step(kind="activate")], "sh") == (". .venv/bin/activate",)
+    assert spell([Step(kind="activate", folder="env")], "sh") == (". env/bin/activate",)
+    assert spell([Step(kind="activate", folder="env")], "cmd") == ("call env\\Scripts\\activate.bat",)
