@@ -20,7 +20,7 @@ from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey, Leg
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
-from rekindle.model.plan import BuildRecipe, Plan, Reason
+from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, Links, WheelCpu, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import Entry
@@ -36,7 +36,7 @@ LEGS = ("probe", "plan", "check", "fetch", "patch", "build", "inspect", "bundle"
 
 
 def plan() -> Plan:
-    made = api.plan(api.machine_from_flags(gpu=["Tesla K40c"], os="linux"))
+    made = api.plan(api.machine_from_flags(gpu=["Tesla K40c"], os="linux"), Wish(beside=("bitsandbytes", "vllm")))
     assert made.build is not None
     return made
 

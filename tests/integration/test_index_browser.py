@@ -111,6 +111,19 @@ def test_an_answer_can_be_sent_as_an_address(page: Any, page_file: Path) -> None
     assert all(reason["text"] in shown for reason in told["because"] + told["warnings"])
 
 
+def test_companions_can_be_looked_up(page: Any) -> None:
+    page.fill("#gpu", "sm_61")
+    page.wait_for_selector("#gpu-list [role=option]")
+    page.keyboard.press("Enter")
+    page.click("#answer details summary:has-text('beside it')")
+    rows = {row.query_selector("th").text_content(): row for row in page.query_selector_all("#answer details tbody tr")}
+    assert rows["flash-attn"].query_selector(".pill").text_content() == "does not run"
+    assert rows["bitsandbytes"].query_selector(".pill").text_content() in ("runs", "last version")
+    assert "--gpu sm_61" in page.text_content("#answer details code")
+    page.select_option("#python", "3.10")
+    assert page.query_selector("#answer details summary:has-text('beside it')") is None, "only told where it was asked"
+
+
 def test_nonsense_is_told_and_harmless(page: Any) -> None:
     page.fill("#gpu", "<img src=x onerror=alert(1)>")
     page.wait_for_selector("#gpu-list .empty")

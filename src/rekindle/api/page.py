@@ -59,6 +59,7 @@ def ask_planner(ask: Ask) -> Plan:
     from rekindle.facts import load_facts
     from rekindle.index.grid import NAME, PLACES
     from rekindle.model.plan import Wish
+    from rekindle.plan.beside import with_all_beside
     from rekindle.plan.describe import machine_from_flags
 
     place = next(place for place in PLACES if place.id == ask.place)
@@ -70,7 +71,9 @@ def ask_planner(ask: Ask) -> Plan:
     machine = msgspec.structs.replace(
         machine, gpus=tuple(msgspec.structs.replace(gpu, name=NAME) for gpu in machine.gpus)
     )
-    return plan(machine, Wish(python=ask.python) if ask.python else Wish(), wheelhouses=())
+    wish = Wish(python=ask.python) if ask.python else Wish()
+    made = plan(machine, wish, wheelhouses=())
+    return made if ask.cpu or ask.python else with_all_beside(made, machine, wish, facts)
 
 
 def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:

@@ -79,6 +79,8 @@ def read_beside(given: list[str]) -> tuple[str, ...]:
             words[-1] += "," + word.strip()
         elif word.strip():
             words.append(word.strip())
+    if given and not words:
+        raise BadInput("--with names no package", remedy="for example --with xformers,triton")
     return tuple(words)
 
 

@@ -85,6 +85,8 @@ def _plain(name: str) -> str:
 def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found:
     """The best way to ``package`` beside ``at``; ``version`` is a condition of the user's own."""
     about = facts.beside.package[package]
+    if (beyond := _beyond(package, about, version)) is not None:
+        return Found(package, "none", None, None, (beyond,))
     wheels = _rows(facts.beside.wheel, package)
     sources = _rows(facts.beside.source, package)
     forks = [row for row in facts.beside.fork if row.package == package]
@@ -120,6 +122,17 @@ def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found
     nos = _worst(refused)
     unknown = not refused or all(no.axis == "unknown" for no in nos)
     return Found(package, "unknown" if unknown else "none", None, None, nos, (), _pulls(refused), stand_ins)
+
+
+def _beyond(package: str, about: BesidePackage, version: str) -> No | None:
+    """A version that does not exist, as far as the tables know."""
+    exact = version.removeprefix("==")
+    if not version.startswith("==") or "*" in exact or compare(about.first, exact) <= 0 <= compare(about.last, exact):
+        return None
+    text = (
+        f"There is no {package} {exact} in the tables: versions go from {about.first} to {about.last} ({about.date})."
+    )
+    return No("version", text, about.source[0])
 
 
 def chosen_version(row: Bounds, wanted: str) -> str:

@@ -62,6 +62,8 @@ class Grid:
     parts: list[Any] = field(default_factory=list)
     answers: list[list[int]] = field(default_factory=list)
     cells: dict[str, dict[str, list[list[int]]]] = field(default_factory=dict)
+    # Per place and card: what becomes of each companion beside the torch of a usual CPU and Python.
+    beside: dict[str, list[int]] = field(default_factory=dict)
     _part_of: dict[bytes, int] = field(default_factory=dict, repr=False)
     _answer_of: dict[tuple[int, ...], int] = field(default_factory=dict, repr=False)
 
@@ -70,11 +72,14 @@ class Grid:
         if len(row) != self.gpus.index(ask.gpu):
             raise ValueError("a grid is filled card by card, in order")
         row.append(self._answer(plan))
+        if not ask.cpu and not ask.python:
+            told = [[one.name, one.answer, one.instead or one.version or ""] for one in plan.companions]
+            self.beside.setdefault(ask.place, []).append(self._part(told))
 
     def find(self, ask: Ask) -> dict[str, Any]:
         """What the page shows for a question: the fields of the plan, as its JSON has them."""
         index = self.cells[ask.place][ask.cpu][PYTHONS.index(ask.python)][self.gpus.index(ask.gpu)]
-        return {name: self._read(part) for name, part in zip(FIELDS, self.answers[index], strict=True)}
+        return {name: self.read(part) for name, part in zip(FIELDS, self.answers[index], strict=True)}
 
     def _answer(self, plan: Plan) -> int:
         build = plan.build
@@ -102,9 +107,10 @@ class Grid:
             self.parts.append(value)
         return self._part_of[encoded]
 
-    def _read(self, part: int) -> Any:
+    def read(self, part: int) -> Any:
+        """A part with the parts it is made of."""
         value = self.parts[part]
-        return [self._read(item) for item in value] if isinstance(value, list) else value
+        return [self.read(item) for item in value] if isinstance(value, list) else value
 
 
 def questions(gpus: Iterable[str]) -> list[Ask]:

@@ -55,6 +55,7 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> 
         "parts": grid.parts,
         "answers": grid.answers,
         "cells": grid.cells,
+        "beside": grid.beside,
         "matrix": make_matrix(facts, sms, gfxs),
         "base": base,
         "wheels": shelf.shelved([shelf.put(row, kind) for row, kind in zip(rows, kinds, strict=True)]),

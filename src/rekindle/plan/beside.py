@@ -84,6 +84,13 @@ def plan_beside(machine: Machine, wish: Wish, facts: Facts, planner: Planner) ->
     return msgspec.structs.replace(best, companions=companions, choices=choices)
 
 
+def with_all_beside(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
+    """The plan as it is, with every package of the tables judged beside its torch."""
+    wanted = tuple(Wanted(package, "") for package in facts.beside.package)
+    found = _judged(plan, machine, wish, wanted, facts)
+    return msgspec.structs.replace(plan, companions=tuple(describe(one, plan, machine, facts) for one in found))
+
+
 def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Beside:
     """What a companion meets beside the torch of a plan."""
     question = Question(machine, wish, facts)

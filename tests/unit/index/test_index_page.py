@@ -62,6 +62,19 @@ def _named(text: str, name: str | None, arch: str) -> str:
     return text.replace(f"{NAME} ({arch})", shown).replace(NAME, name or arch)
 
 
+def test_companions_stand_beside_the_answer_as_the_command_line_tells_them(
+    grid: Grid, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {name: (answer, which) for name, answer, which in grid.read(grid.beside["linux"][GPUS.index("sm_120")])}
+    assert set(told) == set(load_facts().beside.package)
+    asked = [name for name in ("xformers", "flash-attn-3", "bitsandbytes", "faiss-gpu") if name in told]
+    torch = grid.find(Ask(gpu="sm_120", place="linux", cpu="", python=""))["torch"]
+    argv = ["plan", "--json", "--gpu", "sm_120", "--os", "linux", "--torch", torch, "--with", ",".join(asked)]
+    main(argv)
+    for one in json.loads(capsys.readouterr().out)["companions"]:
+        assert told[one["name"]] == (one["answer"], one["instead"] or one["version"] or ""), one["name"]
+
+
 def test_parts_are_stored_once(grid: Grid) -> None:
     encoded = [json.dumps(part) for part in grid.parts]
     assert len(encoded) == len(set(encoded))

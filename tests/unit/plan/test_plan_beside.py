@@ -77,7 +77,6 @@ def test_build_settings_name_the_card_as_the_package_wants_it() -> None:
         (["xformers,triton"], ("xformers", "triton")),
         (["xformers==0.0.30", " triton "], ("xformers==0.0.30", "triton")),
         (["torchao>=0.9,<0.12,triton"], ("torchao>=0.9,<0.12", "triton")),
-        ([",,"], ()),
     ],
 )
 def test_lists(given: list[str], wanted: tuple[str, ...]) -> None:
@@ -99,6 +98,23 @@ def test_what_cannot_be_read(names: list[str], words: str) -> None:
     with pytest.raises(BadInput) as refused:
         read_wanted(names, load_facts())
     assert words in (refused.value.remedy or "")
+
+
+@pytest.mark.parametrize("given", [[""], [","], [" , ", ""]])
+def test_with_nothing_is_no_wish(given: list[str]) -> None:
+    with pytest.raises(BadInput, match="names no package"):
+        read_beside(given)
+    assert read_beside([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "exists"), [("0.0.0.9", False), ("0.0.1", True), ("0.0.35", True), ("0.0.36", False), ("99.0", False)]
+)
+def test_a_version_that_does_not_exist_is_told_so(version: str, exists: bool) -> None:
+    got = ask(f"xformers=={version}").companions[0]
+    assert ("There is no xformers" in got.why) is not exists
+    if not exists:
+        assert got.answer == "none" and "0.0.1 to 0.0.35" in got.why
 
 
 def test_the_same_twice_is_once() -> None:

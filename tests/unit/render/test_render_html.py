@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import pages
 from rekindle import api
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document, encode
 from rekindle.model.machine import Machine, Os
 from rekindle.render.html import find_view, render_html
+from rekindle.render.journey_html import render_journey_html
 
 ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
 MODEL = ROOM.with_name("model")
@@ -72,3 +74,12 @@ def test_without_a_view_the_json_is_shown() -> None:
 def test_nobody_knows_how_without_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rekindle.model.document._shown", [])
     assert Document()._repr_html_() is None
+
+
+def test_the_page_of_a_walk_tells_what_becomes_of_companions() -> None:
+    text = pages.journey().plan
+    assert text is not None
+    page = render_journey_html(pages.journey())
+    for one in text.companions:
+        assert f">{one.name}{' ' + one.version if one.version else ''}<" in page
+        assert html.escape(one.why, quote=False).split("'")[0] in page

@@ -173,6 +173,8 @@
     const newest = newestOfficial(a);
     if (newest) body.append(make("h2", {}, "Newest official wheel for this card"), make("p", {}, newest));
     if (a.alternatives.length) body.append(make("h2", {}, "Other ways"), alternatives(a.alternatives));
+    const beside = state.python || state.cpu || !data.beside[state.place] ? [] : read(data.beside[state.place][state.gpu.value.arch]);
+    if (beside.length) body.append(make("details", {}, make("summary", {}, "What else runs beside it"), besides(beside), make("p", {}, "Why, and the commands: ", make("code", {}, `${cliCommand()} --with NAME`))));
     box.replaceChildren(make("div", { class: `result ${a.answer}` }, make("div", { class: "verdict" }, make("div", { class: "sign", "aria-hidden": "true" }, sign), make("div", {}, make("h2", {}, what), make("p", {}, verdict))), body));
     houses();
   }
@@ -185,6 +187,9 @@
   }
   const alternatives = (rows) => make("table", { class: "rows" }, make("thead", {}, make("tr", {}, ...["", "torch", "for", "Python", "why"].map((t) => make("th", { scope: "col" }, t)))),
     make("tbody", {}, ...rows.map((row) => make("tr", {}, make("td", {}, make("span", { class: `pill ${row.answer}` }, row.answer)), make("td", {}, row.torch || "–"), make("td", {}, row.variant || (row.cuda ? `CUDA ${row.cuda}` : row.rocm ? `ROCm ${row.rocm}` : "CPU")), make("td", {}, row.python || "–"), make("td", {}, words(row.why || ""))))));
+  const BESIDE = { runs: ["install", "runs"], last: ["install", "last version"], build: ["build", "from source"], alternative: ["build", "by others"], none: ["none", "does not run"], unknown: ["none", "unknown"] };
+  const besides = (rows) => make("table", { class: "rows" }, make("thead", {}, make("tr", {}, ...["package", "", "which"].map((t) => make("th", { scope: "col" }, t)))),
+    make("tbody", {}, ...rows.map(([name, answer, which]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, make("span", { class: `pill ${BESIDE[answer][0]}` }, BESIDE[answer][1])), make("td", {}, which)))));
   function cliCommand() {
     if (!state.gpu) return "rekindle plan";
     const place = data.places.find((p) => p.id === state.place), parts = ["rekindle plan --gpu", state.gpu.value.arch === 0 ? "none" : /\s/.test(state.gpu.label) ? `"${state.gpu.label}"` : state.gpu.label, "--os", place.system, "--arch", place.machine];
