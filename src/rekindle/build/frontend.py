@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.build.side_by_side import is_serial, words
+from rekindle.build.side_by_side import chooses_jobs, is_serial, words
 from rekindle.errors import BadInput
 
 _PROVIDED = ("cmake", "ninja")
@@ -35,6 +35,7 @@ class FrontEnd:
     only_flag: bool = False
     backend: str = ""
     serial: bool = False
+    chooses_jobs: bool = False
 
     @property
     def build_tree(self) -> Path:
@@ -107,7 +108,8 @@ def find_front_end(root: Path) -> FrontEnd:
             only = "--cmake-only" in text
             return FrontEnd(kind="cmake-setup", root=root, requires=requires, only_flag=only, backend=backend)
         if not backend:
-            return FrontEnd(kind="setup", root=root, requires=requires, serial=is_serial(text))
+            serial, chooses = is_serial(text), chooses_jobs(text)
+            return FrontEnd(kind="setup", root=root, requires=requires, serial=serial, chooses_jobs=chooses)
     if project.is_file() and (backend or requires):
         return FrontEnd(kind="pep517", root=root, requires=requires, backend=backend or "setuptools.build_meta")
     raise BadInput(

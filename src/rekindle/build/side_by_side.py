@@ -10,6 +10,10 @@ from __future__ import annotations
 import re
 
 _SERIAL = re.compile(r"use_ninja\s*=\s*False")
+_CHOOSES = re.compile(r"environ\[\s*['\"]MAX_JOBS['\"]\s*\]\s*=")
+_COUNTS = re.compile(r"int\([^)]*MAX_JOBS")
+# torch takes digits alone for a number of jobs; with any other word Ninja asks the jobserver.
+BY_JOBSERVER = "jobserver"
 # Run by the target's Python in the tree, in place of "setup.py"; the rest of the command line is setup.py's.
 DRIVER = """\
 import os, runpy, sys
@@ -39,6 +43,12 @@ runpy.run_path("setup.py", run_name="__main__")
 def is_serial(setup: str) -> bool:
     """Whether a setup.py switches Ninja off."""
     return bool(_SERIAL.search(setup))
+
+
+def chooses_jobs(setup: str) -> bool:
+    """Whether a setup.py fixes the number of jobs where MAX_JOBS is not set (flash-attn does). Ninja would then ask no
+    jobserver, and all compilers start at once. One that reads the variable as a number itself is left alone."""
+    return bool(_CHOOSES.search(setup)) and not _COUNTS.search(setup)
 
 
 def words(*, serial: bool) -> list[str]:

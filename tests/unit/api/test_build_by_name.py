@@ -17,7 +17,7 @@ from rekindle.api.build_choices import BuildChoices
 from rekindle.api.extensions import fetch_sources, with_own_plan, with_sources
 from rekindle.build.extension import torch_of
 from rekindle.build.frontend import find_front_end
-from rekindle.build.side_by_side import DRIVER, is_serial
+from rekindle.build.side_by_side import BY_JOBSERVER, DRIVER, chooses_jobs, is_serial
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost
@@ -187,6 +187,23 @@ def test_a_tree_that_does_without_ninja_is_known(tmp_path: Path, word: str, seri
     argv = find_front_end(tmp_path).wheel("python", tmp_path)
     assert argv[1:3] == (["-c", DRIVER] if serial else ["setup.py", "bdist_wheel"])
     assert find_front_end(tmp_path).serial is serial
+
+
+@pytest.mark.parametrize(
+    ("setup", "chooses"),
+    [
+        ('if not os.environ.get("MAX_JOBS"):\n    os.environ["MAX_JOBS"] = str(4)\n', True),
+        ("os.environ['MAX_JOBS'] = '4'\n", True),
+        ('jobs = os.environ["MAX_JOBS"]\n', False),
+        ('n = int(os.environ.get("MAX_JOBS", 4))\nos.environ["MAX_JOBS"] = str(n)\n', False),
+        ("", False),
+    ],
+)
+def test_a_tree_that_fixes_the_number_of_jobs_asks_the_jobserver(tmp_path: Path, setup: str, chooses: bool) -> None:
+    (tmp_path / "setup.py").write_text(SETUP + setup, encoding="utf-8")
+    assert chooses_jobs(setup) is chooses
+    assert find_front_end(tmp_path).chooses_jobs is chooses
+    assert not BY_JOBSERVER.isdigit(), "torch would take a number for one"
 
 
 def test_the_driver_runs_setup_py_with_ninja_and_absolute_paths(tmp_path: Path) -> None:
