@@ -172,19 +172,39 @@ def _reads(
     target = displacements(code, at) + at + 4 + address
     inside = (target >= variables.low - 4) & (target < variables.high)
     here, aim = at[inside], target[inside]
-    opcode, field = code[here - 2], code[here - 1] >> 3 & 7
-    # An immediate after the displacement moves the base by its size.
-    aim = aim + np.where((opcode == 0xF6) & (field > 1), 0, _IMMEDIATE[opcode])
-    write = _STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (_TESTS[opcode] & (field > 1))
     owner, held = owners(here + address, starts, ends)
-    held &= (aim >= variables.low) & (aim < variables.high)
-    touches = pack(owner[held] + first, aim[held], write[held], variables)
+    touches = [
+        pack(owner[real] + first, (aim + size)[real], write[real], variables)
+        for size, write, likely in _operands(code, here)
+        for real in [held & likely & (aim + size >= variables.low) & (aim + size < variables.high)]
+    ]
+    touched = np.unique(np.concatenate(touches))
     if not len(watched):
-        return np.zeros((0, 2), np.int64), touches
+        return np.zeros((0, 2), np.int64), touched
     near = (target >= watched[0] - 4) & (target <= watched[-1])
     at, target = at[near], target[near]
-    rows = [matching(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 4)]
-    return np.concatenate(rows), touches
+    rows = [matching(at + address, target + extra, starts, ends, watched) for extra in (0, 1, 2, 4)]
+    return np.concatenate(rows), touched
+
+
+def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]]:
+    """How far an immediate moves each operand's base, whether the operand is written, and where that reading holds.
+
+    The byte before an opcode may belong to it (0F: another opcode, 66: half an immediate) or end the instruction
+    before: then both readings are given.
+    """
+    opcode, field, before = code[at - 2], code[at - 1] >> 3 & 7, code[np.maximum(at - 3, 0)]
+    tests, escaped, short = _TESTS[opcode], before == 0x0F, before == 0x66
+    # Of F6 and F7 the tests alone have an immediate; not and neg write, the others only read.
+    size = np.where(tests & (field > 1), 0, _IMMEDIATE[opcode])
+    write = _STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
+    write |= (opcode == 0xFF) & (field <= 1)  # inc, dec
+    wide = _STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
+    return [
+        (size, write, ~escaped | (size > _IMMEDIATE_0F[opcode])),
+        (_IMMEDIATE_0F[opcode], wide, escaped),
+        (size // 2, write, short & (size == 4)),
+    ]
 
 
 def _opcodes(*values: int) -> npt.NDArray[np.bool_]:
@@ -192,12 +212,16 @@ def _opcodes(*values: int) -> npt.NDArray[np.bool_]:
 
 
 _IMMEDIATE = np.zeros(256, np.int64)
-_IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6, 0xBA]] = 1
-_IMMEDIATE[[0x81, 0xC7, 0x69]] = 4
-# What stores to its operand, or takes its address to let another do so; the last byte of an opcode tells.
+_IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6]] = 1
+_IMMEDIATE[[0x81, 0xC7, 0x69, 0xF7]] = 4
+_IMMEDIATE_0F = np.zeros(256, np.int64)
+_IMMEDIATE_0F[[0xBA, 0xC6]] = 1
+# What stores to its operand, or takes its address to let another do so, by the last byte of the opcode: behind 0F,
+# and elsewhere, where a VEX or EVEX prefix may stand for the 0F.
+_STORES_0F = _opcodes(0x11, 0x13, 0x17, 0x29, 0x2B, 0x7F, 0xD6, 0xE7, 0xB0, 0xB1, 0xC0, 0xC1, 0xC3, *range(0x90, 0xA0))
 _STORES = _opcodes(
-    0x88, 0x89, 0xC6, 0xC7, 0x86, 0x87, 0x8D, 0x01, 0x09, 0x11, 0x13, 0x17, 0x21, 0x29, 0x31, 0x7F, 0xD6, 0xE7,
-    0x00, 0x08, 0x20, 0x30, 0xB0, 0xB1, 0xC0, 0xC1, *range(0x90, 0xA0),
+    0x88, 0x89, 0xC6, 0xC7, 0x86, 0x87, 0x8D, 0x01, 0x09, 0x11, 0x13, 0x17, 0x19, 0x21, 0x29, 0x31, 0x7F, 0xD6, 0xE7,
+    0x00, 0x08, 0x18, 0x20, 0x30, 0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3,
 )  # fmt: skip
 _GROUP = _opcodes(0x80, 0x81, 0x83)
 _TESTS = _opcodes(0xF6, 0xF7)
