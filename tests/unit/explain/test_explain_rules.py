@@ -13,7 +13,7 @@ from rekindle.explain.form import load_kinds
 from rekindle.explain.lookups import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
 from rekindle.explain.scan import Words
-from rekindle.explain.template import fields
+from rekindle.explain.template import fields, render
 from samples import load_samples
 
 RULES = load_rules()
@@ -36,6 +36,10 @@ def test_a_rule_refers_only_to_what_exists(rule: Rule) -> None:
     assert set(rule.fill) <= set(FILLS)
     assert set(rule.needs) | set(rule.forbids) <= SIGNALS
     assert set(rule.explains) | set(rule.alternatives) <= IDS
+    # An alternative is told without a line of the log that matched: nothing of one may be needed.
+    for name in rule.alternatives:
+        other = min((each for each in RULES if each.id == name), key=lambda each: each.variant)
+        assert render(other.title, {}) and render(other.cause, {}), other.key
     assert rule.source.startswith("https://")
     assert rule.title and rule.cause and rule.fix
     assert 0 < rule.rank < 100
