@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from rekindle.explain.advice import unexplained
 from rekindle.explain.events import Watcher
 from rekindle.explain.form import load_forms
+from rekindle.explain.last_words import add_last_words
 from rekindle.explain.lookups import FILLS
 from rekindle.explain.proof import Proof, load_proofs
 from rekindle.explain.ranking import Finding, findings
@@ -42,6 +43,7 @@ def scene_of(
 ) -> Scene:
     """What the log yielded, before anything is judged."""
     reading = _watcher().read(plain_lines(chunks))
+    add_last_words(reading)
     return Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
 
 
