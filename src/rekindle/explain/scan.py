@@ -20,7 +20,11 @@ _MULTIPLIER = 0x9E3779B1
 _SHIFT = 16
 _STRIDE = 1 << 18
 # Of one word no more than so many places at the beginning and as many at the end of a block are told.
-MOST = 2000
+MOST = 400
+# So many places are looked at one by one; more of them all at once.
+FEW = 200
+# After a choice of representatives that is no better, so many blocks are read before the next is tried.
+PATIENCE = 32
 
 
 class Words:
@@ -32,6 +36,7 @@ class Words:
         self.words = tuple(words)
         self._longest = max(map(len, words))
         self._filter: _Filter | None = None
+        self._patience = 0
 
     def find(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         """Words that begin in ``block[start:stop]``; they may end behind ``stop``."""
@@ -51,23 +56,63 @@ class Words:
 
     def find_all(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         end = min(len(block), stop + self._longest)
+        candidates = self._candidates(block, start, end)
+        assert self._filter is not None
+        hits: list[tuple[int, int]] = []
+        for gram, positions in _by_gram(candidates):
+            for offset, word, index in self._filter.owners[gram]:
+                hits += [(begin, index) for begin in _places(word, block, positions - offset, start, stop)]
+        return sorted(hits)
+
+    def _candidates(self, block: bytes, start: int, end: int) -> list[tuple[Any, Any]]:
         if self._filter is None:
             self._filter = _Filter(self.words, block)
         candidates = self._filter.candidates(block, start, end)
-        count = sum(len(positions) for positions, _ in candidates)
-        if count > (end - start) // POOR_SHARE and self._filter.sample is not block:
-            # Another kind of text than the one the choice was made for.
+        if not _is_poor(candidates, end - start):
+            self._patience = 0
+        elif self._patience:
+            self._patience -= 1
+        elif self._filter.sample is not block:
+            # Another kind of text than the one the choice was made for; if no choice is better, it is left for a while.
             self._filter = _Filter(self.words, block)
             candidates = self._filter.candidates(block, start, end)
-        hits = _Hits()
-        owners = self._filter.owners
-        for positions, grams in candidates:
-            for position, gram in zip(positions.tolist(), grams.tolist(), strict=True):
-                for offset, word, index in owners[gram]:
-                    begin = position - offset
-                    if start <= begin < stop and block.startswith(word, begin):
-                        hits.add(begin, index)
-        return hits.sorted()
+            self._patience = PATIENCE if _is_poor(candidates, end - start) else 0
+        return candidates
+
+
+def _is_poor(candidates: list[tuple[Any, Any]], size: int) -> bool:
+    return sum(len(positions) for positions, _ in candidates) > size // POOR_SHARE
+
+
+def _by_gram(candidates: list[tuple[Any, Any]]) -> list[tuple[int, Any]]:
+    """The places of each representative, in order."""
+    import numpy as np
+
+    if not any(len(places) for places, _ in candidates):
+        return []
+    positions = np.concatenate([places for places, _ in candidates])
+    grams = np.concatenate([values for _, values in candidates])
+    order = np.lexsort((positions, grams))
+    positions, grams = positions[order], grams[order]
+    firsts = np.flatnonzero(np.diff(grams, prepend=grams[:1] ^ 1))
+    lasts = [*firsts[1:], len(grams)]
+    return [(int(grams[first]), positions[first:last]) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _places(word: bytes, block: bytes, begins: Any, start: int, stop: int) -> list[int]:
+    """Where of these places the word itself begins: of very many only the first and the last ones."""
+    import numpy as np
+
+    begins = begins[(begins >= start) & (begins < stop) & (begins <= len(block) - len(word))]
+    if len(begins) <= FEW:
+        return [begin for begin in begins.tolist() if block.startswith(word, begin)]
+    view = np.frombuffer(block, dtype=np.uint8)
+    for at, byte in enumerate(word):
+        begins = begins[view[begins + at] == byte]
+    if len(begins) > 2 * MOST:
+        begins = np.concatenate((begins[:MOST], begins[-MOST:]))
+    found: list[int] = begins.tolist()
+    return found
 
 
 class _Hits:
