@@ -19,7 +19,7 @@ from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import Rule, load_rules, load_signals
 from rekindle.explain.scene import Scene
 from rekindle.explain.setting import facts_of
-from rekindle.explain.template import render, render_all
+from rekindle.explain.template import render_all, render_whole
 from rekindle.explain.values import surroundings
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.machine import Machine
@@ -86,9 +86,9 @@ def _match(finding: Finding, scene: Scene) -> Match:
     return Match(
         id=rule.id,
         confidence=finding.confidence,
-        title=render(rule.title, values),
+        title=render_whole(rule.title, values),
         stage=rule.stage,
-        cause=render(rule.cause, values),
+        cause=render_whole(rule.cause, values),
         fix=render_all(rule.fix, values),
         line=event.line,
         evidence=event.evidence,

@@ -16,13 +16,19 @@ _BRACKETS = "_in_brackets"
 _MISSING = "\0"
 
 
-def render(template: str, values: Mapping[str, str]) -> str:
+def render_whole(template: str, values: Mapping[str, str]) -> str:
+    """As :func:`render`, but never nothing: where no sentence would be left, what is unknown is called "it"."""
+    text = render(template, values) or render(template, values, unknown="it")
+    return text[:1].upper() + text[1:] if text.startswith("it ") else text
+
+
+def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING) -> str:
     filled, end, is_alone = "", 0, True
     for field in _FIELD.finditer(template):
         between = template[end : field.start()].strip()
         is_alone = _begins_after(between, is_alone) and _ends_before(template[field.end() :])
         end, text = field.end(), template[end : field.start()]
-        missing = "" if is_alone or field[2] == "" else _MISSING
+        missing = "" if is_alone or field[2] == "" else unknown
         filled += text + (_value(field[1], values) or field[2] or missing)
     filled += template[end:]
     return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())

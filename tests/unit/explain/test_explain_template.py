@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.explain.template import fields, render, render_all
+from rekindle.explain.template import fields, render, render_all, render_whole
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,16 @@ def test_steps_without_values_disappear() -> None:
 
 def test_fields_are_named() -> None:
     assert fields("{a} {b|x} {c,d} {e_in_brackets|}") == {"a", "b", "c", "d", "e"}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("{library} is not where the loader looks.", "It is not where the loader looks."),
+        ("It asks for {symbol}, which is older.", "It asks for it, which is older."),
+        ("The first is {first}. Done.", "Done."),
+        ("{a_sentence}", ""),
+    ],
+)
+def test_a_cause_is_never_left_out_whole(template: str, text: str) -> None:
+    assert render_whole(template, {}) == text
