@@ -79,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.api.build import BuildChoices
+    from rekindle.api.build_choices import BuildChoices
     from rekindle.model.build import BuildFailure
     from rekindle.render import build as view
     from rekindle.render.screen import Screen
