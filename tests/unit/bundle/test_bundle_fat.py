@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import csv
 import hashlib
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -37,15 +39,23 @@ def _write(folder: Path, **libraries: bytes) -> Path:
     return folder
 
 
+def _link(path: Path, target: str) -> None:
+    """A link, or a copy where none can be made: wine makes nothing and says it did."""
+    with contextlib.suppress(OSError):
+        path.symlink_to(target)
+    if not path.exists():
+        shutil.copyfile(path.with_name(target), path)
+
+
 @pytest.fixture
 def toolkit(tmp_path: Path) -> Path:
     lib = tmp_path / "cuda" / "lib64"
     lib.mkdir(parents=True)
     (lib / "libcudart.so.11.4.148").write_bytes(make_elf(soname="libcudart.so.11.0", needed=["libc.so.6"]))
-    (lib / "libcudart.so.11.0").symlink_to("libcudart.so.11.4.148")
+    _link(lib / "libcudart.so.11.0", "libcudart.so.11.4.148")
     (lib / "libcudnn.so.8").write_bytes(make_elf(soname="libcudnn.so.8", needed=["libcudart.so.11.0", "libcuda.so.1"]))
     (lib / "libcudnn_ops_infer.so.8").write_bytes(make_elf(soname="libcudnn_ops_infer.so.8", needed=["libm.so.6"]))
-    (lib / "libcudnn_ops_infer.so").symlink_to("libcudnn_ops_infer.so.8")
+    _link(lib / "libcudnn_ops_infer.so", "libcudnn_ops_infer.so.8")
     (lib / "EULA.txt").write_text("terms")
     return lib
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from pathlib import Path
 
 import pefile
@@ -186,6 +187,7 @@ def test_delayed_imports_by_address_as_old_linkers_wrote_them(tmp_path: Path) ->
         _renamed(tmp_path, bytes(data))
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows files have no mode")
 def test_the_files_mode_stays(tmp_path: Path) -> None:
     path = tmp_path / "x.dll"
     path.write_bytes(make_pe(imports=["kindling.dll"]))
