@@ -63,5 +63,6 @@ def load_rules() -> Rules:
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:
     # Windows does not tell Cudart64.DLL from cudart64.dll; Linux names are matched as they are.
-    spelt = name.lower() if name.lower().endswith((".dll", ".drv")) else name
-    return any(fnmatch.fnmatchcase(spelt, pattern.lower() if spelt != name else pattern) for pattern in patterns)
+    if name.lower().endswith((".dll", ".drv")):
+        name, patterns = name.lower(), tuple(pattern.lower() for pattern in patterns)
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)

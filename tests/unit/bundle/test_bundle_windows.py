@@ -87,6 +87,7 @@ def test_another_content_is_another_name(tmp_path: Path) -> None:
 
 
 def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
+    """Of what is opened while running, and of CUDA's libraries, which torch's companions ask for, too."""
     files = _read(
         _bundle(
             tmp_path,
@@ -121,7 +122,7 @@ def test_names_that_programs_ask_for_stay(tmp_path: Path) -> None:
     brought = {name.split("/")[1] for name in files if name.startswith("pkg.libs/")}
     hashed = {re.sub(r"-[0-9a-f]{16}", "-#", name) for name in brought}
     assert hashed == {
-        "cudnn64_8.dll", "cudnn_ops_infer64_8.dll", "cudart64_110-#.dll", "MSVCP140-#.dll", "uv-#.dll",
+        "cudnn64_8.dll", "cudnn_ops_infer64_8.dll", "cudart64_110.dll", "MSVCP140-#.dll", "uv-#.dll",
         ".load-order-pkg-1.0", "cublasLt64_12.dll", "bäse.dll",
     }  # fmt: skip
     assert "c10.dll" in Pe(files["pkg/lib/torch_cuda.dll"]).needed, "the wheel's own DLLs are left as they are"
@@ -208,3 +209,11 @@ def test_what_is_loaded_at_first_use_is_loaded_early_or_told(tmp_path: Path, pac
         assert inside["pkg.libs/.load-order-pkg-1.0"] == f"{name}\tnow\n".encode() and not report.notes
     else:
         assert len(report.notes) == 1 and name in report.notes[0]
+
+
+@pytest.mark.parametrize(
+    "name", ["cusolverMg64_11.dll", "cusolvermg64_11.dll", "CUSOLVERMG64_11.DLL", "NVJITLINK_120_0.dll"]
+)
+def test_case_does_not_count_in_dll_names(name: str) -> None:
+    assert load_rules().asked_by_name(name)
+    assert not load_rules().asked_by_name("my" + name)
