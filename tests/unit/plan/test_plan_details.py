@@ -268,3 +268,14 @@ def test_an_environment_is_activated_where_it_lies() -> None:
     assert spell([Step(kind="activate")], "sh") == (". .venv/bin/activate",)
     assert spell([Step(kind="activate", folder="env")], "sh") == (". env/bin/activate",)
     assert spell([Step(kind="activate", folder="env")], "cmd") == ("call env\\Scripts\\activate.bat",)
+
+
+def test_why_not_tells_each_way_once_and_what_stands_instead() -> None:
+    question = ask("RTX 3060")
+    answer = why_not(question.machine, question.wish, "torch=2.14.1", FACTS)
+    names = [each.name for each in answer.considered]
+    assert len(names) == len(set(names)) and answer.instead == f"install torch {FACTS.releases[0]}+cu132"
+    only = why_not(question.machine, question.wish, "variant=cu126", FACTS)
+    assert {each.answer for each in only.considered} == {"install"}, "a flavour is a wheel's"
+    for hopeless in (ask("sm_20"), ask("RTX 3060", distro="alpine 3.20")):
+        assert why_not(hopeless.machine, hopeless.wish, "torch=2.6.0", FACTS).way == "none"
