@@ -71,7 +71,7 @@ def find_interpreter(host: Host, python: str) -> Interpreter:
 
 
 def _candidates(host: Host, python: str) -> Iterator[str]:
-    """A path as it is, a name from PATH, a version also where version managers keep theirs."""
+    """A path as it is, a name from PATH, a version also where version managers keep theirs, and our own."""
     if os.sep in python or not python[:1].isdigit():
         found = python if os.sep in python else host.which(python)
         if found:
@@ -89,6 +89,8 @@ def _candidates(host: Host, python: str) -> Iterator[str]:
     )
     for pattern in patterns:
         yield from host.glob(pattern)
+    # The one that runs us lies wherever the user put it; doctor lists it, so it must be found here as well.
+    yield str(getattr(sys, "_base_executable", sys.executable))
 
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:

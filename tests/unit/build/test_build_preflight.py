@@ -17,7 +17,7 @@ from rekindle.build.preflight import Asked, refuse_unready
 from rekindle.build.preflight_cuda import check_gpu
 from rekindle.build.preflight_python import check_linker, check_release, python_tools
 from rekindle.build.resume import has_objects
-from rekindle.build.target import Interpreter
+from rekindle.build.target import Interpreter, find_interpreter
 from rekindle.build.tools import find_compilers
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.live import LiveHost
@@ -205,3 +205,17 @@ def test_a_launcher_is_behind_a_name_that_stays(tmp_path: Path) -> None:
     assert farm["CMAKE_CXX_COMPILER_LAUNCHER"] == str(script)
     assert "exec /usr/bin/env" in script.read_text()
     assert "env" not in Path(farm["CMAKE_CUDA_COMPILER_LAUNCHER"]).read_text(), "a farm takes no nvcc"
+
+
+class Bare(Machine):
+    """Nothing on the path, nothing in the usual places; programs run."""
+
+    def run(self, argv: Sequence[str], **_options: object) -> Completed:
+        return LiveHost().run(argv)
+
+
+def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert find_interpreter(Bare(), own).version.startswith(f"{own}.")
+    with pytest.raises(BadInput, match=r"there is no Python 3\.2 that runs here"):
+        find_interpreter(Bare(), "3.2")
