@@ -27,6 +27,9 @@ _REASON = re.compile(
 )
 # Names the summary uses for what the user calls by its product.
 _SAME = {"openblas": "open", "mkl": "mkl", "eigen": "eigen", "accelerate": "accelerate", "blis": "flame"}
+# What else configure calls it where it says why.
+_ALSO = {"ROCM": ("HIP",)}
+_PLACE = re.compile(r"\S*/\S*")
 # Settings that steer configure but say nothing about the result.
 _STEERING = ("USE_SYSTEM_", "USE_NINJA", "USE_CCACHE", "BUILD_TEST", "USE_PRECOMPILED")
 
@@ -98,9 +101,11 @@ def _compare(name: str, wanted: str, told: Mapping[str, str], cache: Mapping[str
 
 def _reason(name: str, log: Sequence[str]) -> str | None:
     """The line of configure that says why, if one does."""
-    word = re.compile(re.escape(re.sub(r"^(?:USE|BUILD)_", "", name)), re.IGNORECASE)
+    plain = re.sub(r"^(?:USE|BUILD)_", "", name)
+    word = re.compile("|".join(map(re.escape, (plain, *_ALSO.get(plain, ())))), re.IGNORECASE)
     for at, line in enumerate(log):
-        if _REASON.search(line) and word.search(" ".join(log[at : at + 3])):
+        # A folder that happens to be called so is no reason.
+        if _REASON.search(line) and word.search(_PLACE.sub("", " ".join(log[at : at + 3]))):
             return " ".join(" ".join(part.split()) for part in log[at : at + 3])[:300]
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.errors import BadInput, MissingTool
@@ -15,6 +15,7 @@ from rekindle.model.plan import Plan
 
 _NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
 _MAJOR = re.compile(r"(\d+)\.\d+")
+_HIP_MODULES = ("lib64", "lib/*-linux-gnu")
 # What ATen/cuda/CUDAContext.h includes.
 _LIBRARY_HEADERS = ("cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h")
 _BESIDE_TORCH = (
@@ -54,10 +55,16 @@ def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
 
 def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
     """What configure must be told to take the toolkit that was found: it looks for ROCm in /opt/rocm alone, and
-    without one there it goes on for the CPU."""
-    if plan.rocm is None or "ROCM_PATH" in settings or (home := rocm_home(host, settings)) is None:
+    without one there it goes on for the CPU. HIP's CMake module it looks for in ``lib/cmake`` alone; Debian's lies one
+    folder deeper."""
+    if plan.rocm is None or (home := rocm_home(host, settings)) is None:
         return {}
-    return {"ROCM_PATH": home}
+    told = {} if "ROCM_PATH" in settings else {"ROCM_PATH": home}
+    usual = host.glob(f"{home}/lib/cmake/hip/FindHIP.cmake")
+    deeper = [found for place in _HIP_MODULES for found in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
+    if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
+        told["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
+    return told
 
 
 def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rekindle.build import assertwanted
 from rekindle.build.assertwanted import built_targets, check_configuration, gpu_targets, read_summary, summary_lines
 from rekindle.model.plan import BuildRecipe, Plan
 
@@ -91,3 +92,16 @@ def test_what_the_wheel_really_holds() -> None:
     assert built_targets(plan(("3.5", "5.2+PTX")), {"sm_35", "sm_52"}).ok is True
     assert built_targets(plan(("3.5",)), set()).ok is False
     assert built_targets(plan(("gfx1031",)), {"gfx1030"}).ok is False
+
+
+def test_the_reason_is_no_folder_of_that_name_and_rocm_is_also_called_hip() -> None:
+    log = [
+        "-- Did not find system Eigen: not found",
+        "-- Found Python: /home/me/rocm/ws/python",
+        "-- Performing Test HAS_FLTO_AUTO",
+        "CMake Warning at cmake/public/LoadHIP.cmake:73 (find_package):",
+        '  No "FindHIP.cmake" found in CMAKE_MODULE_PATH.',
+        "",
+    ]
+    assert assertwanted._reason("USE_ROCM", log[:3]) is None
+    assert 'No "FindHIP.cmake" found' in (assertwanted._reason("USE_ROCM", log) or "")

@@ -99,3 +99,15 @@ def test_configure_is_told_where_the_found_rocm_lies() -> None:
     assert toolkit_places(machine(hipcc="/nowhere"), plan(), {}) == {}
     cpu = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch"))
     assert toolkit_places(machine(), cpu, {}) == {}
+
+
+def test_hips_module_is_told_where_configure_would_not_look() -> None:
+    debian = {f"{DEBIAN}/hip/FindHIP.cmake": ""}
+    told = {"ROCM_PATH": "/usr", "CMAKE_MODULE_PATH": f"{DEBIAN}/hip"}
+    assert toolkit_places(machine(more=debian), plan(), {}) == told
+    assert toolkit_places(machine(more={"/usr/lib64/cmake/hip/FindHIP.cmake": ""}), plan(), {}) == {
+        "ROCM_PATH": "/usr", "CMAKE_MODULE_PATH": "/usr/lib64/cmake/hip"
+    }  # fmt: skip
+    both = debian | {"/usr/lib/cmake/hip/FindHIP.cmake": ""}
+    assert toolkit_places(machine(more=both), plan(), {}) == {"ROCM_PATH": "/usr"}, "it is found by itself"
+    assert toolkit_places(machine(more=debian), plan(), {"CMAKE_MODULE_PATH": "/mine"}) == {"ROCM_PATH": "/usr"}
