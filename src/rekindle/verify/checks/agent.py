@@ -40,6 +40,7 @@ framework = load_checks()
 from rekindle_checks.child import Child, die_with_parent  # noqa: E402
 
 FORK = hasattr(os, "fork")
+HUNG = "it hangs, or the machine is too busy: again alone (--only ID), and with --env OMP_NUM_THREADS=1"
 
 
 class Channel(object):
@@ -120,6 +121,8 @@ def run_in_child(check, request, device, deadline):
     base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
     if late:
         base["detail"] = "no answer within %.0f s" % seconds
+        # What helps against wrong numbers does not help here.
+        base["remedy"] = HUNG
     elif crash and "signal" in crash:
         base["detail"] = "died of %s" % crash["name"]
         base["crash"] = crash
