@@ -259,3 +259,72 @@ def test_what_cannot_be_read_is_one_line(signed: Path, tmp_path: Path) -> None:
     signed.write_bytes(signed.read_bytes()[:200])
     with pytest.raises(BadInput, match="readable wheel"):
         api.verify_claims(signed)
+
+
+def rocm(version: str = "6.4.43482", code: Kernels | None = None) -> Material:
+    local = "2.9.0+rocm6.4"
+    return replace(
+        GOOD,
+        file=FILE.replace("2.6.0+cu124", local),
+        metadata_version=local,
+        version_py=f"__version__ = '{local}'\ncuda = None\nhip = '{version}'\n",
+        report=msgspec.structs.replace(REPORT, gpu=WheelGpu(torch_kernels=code or Kernels(gfx=("gfx1030",)))),
+    )
+
+
+def test_a_rocm_build_holds_rocm_code_of_its_version() -> None:
+    assert (one("toolkit", rocm()).status, one("toolkit", rocm()).claimed) == ("passed", "ROCm 6.4")
+    assert one("toolkit", rocm("6.3.1")).status == "failed"
+    assert one("toolkit", rocm(code=Kernels(sass=("sm_90",)))).status == "failed"
+    assert one("toolkit", replace(rocm(), version_py="__version__ = '2.9.0+rocm6.4'\n")).status == "failed"
+
+
+@pytest.mark.parametrize("code", [Kernels(sass=("sm_50",)), Kernels(ptx=("compute_90",))])
+def test_machine_code_and_ptx_are_both_cuda_code(code: Kernels) -> None:
+    assert one("toolkit", with_report(gpu=WheelGpu(torch_kernels=code))).status == "passed"
+
+
+def test_only_findings_about_the_record_speak_about_it() -> None:
+    other = Finding(code="glibc-newer", text="needs 2.35", severity="error")
+    assert one("record", with_report(findings=(other,))).status == "passed"
+
+
+def test_old_names_write_the_local_part_with_an_underscore() -> None:
+    old = replace(GOOD, file=FILE.replace("2.6.0+cu124", "2.6.0_cu124"))
+    assert (one("version", old).status, one("version", old).claimed) == ("passed", "2.6.0+cu124")
+    odd = replace(GOOD, file=FILE.replace("2.6.0+cu124", "not_a_version"))
+    assert (one("version", odd).status, one("version", odd).claimed) == ("failed", "not+a_version")
+
+
+def test_code_that_was_not_read_is_untried_and_the_cpu_itself_is_enough() -> None:
+    unread = one("isa", with_report(cpu=WheelCpu()))
+    assert (unread.status, unread.skip, unread.claimed) == ("skipped", "untried", "ivybridge")
+    flags = {"predicate": {"buildDefinition": {"internalParameters": {"environment": {"CFLAGS": "-march=x86-64-v2"}}}}}
+    same = replace(GOOD, statement={**STATEMENT, **flags})
+    assert one("isa", same).status == "passed"
+
+
+def test_a_glibc_of_three_numbers_counts_by_two() -> None:
+    assert one("glibc", with_report(links=Links(glibc="2.28.1"))).status == "passed"
+
+
+def test_a_statement_about_others_names_them() -> None:
+    assert one("statement", GOOD).claimed == "ab" * 32
+    others = {**STATEMENT, "subject": [{"name": "a.whl", "digest": {}}, {"name": "b.whl", "digest": {}}]}
+    assert one("statement", replace(GOOD, statement=others)).claimed == "other files (a.whl, b.whl)"
+    assert one("statement", replace(GOOD, statement={})).claimed == "other files (none)"
+
+
+def test_the_bill_is_told_in_words_and_its_faults_first() -> None:
+    assert one("bill", GOOD).found == "torch 2.6.0+cu124"
+    two = {**GOOD.bills, "z.cdx.json": b"{"}
+    assert one("bill", replace(GOOD, bills=two)).found == "z.cdx.json cannot be read"
+
+
+def test_libraries_of_the_package_itself_need_no_bill() -> None:
+    own = Links(glibc="2.28", bundled=("torch/lib/libtorch_cpu.so",))
+    none = {"a.cdx.json": json.dumps({**BILL, "components": []}).encode()}
+    assert one("libraries", replace(with_report(links=own), bills=none)).skip == "absent"
+    put_in = replace(GOOD, bills={})
+    assert (one("libraries", put_in).skip, one("libraries", put_in).found) == ("absent", "libgomp.so.1")
+    assert one("libraries", replace(GOOD, bills=none)).status == "failed"
