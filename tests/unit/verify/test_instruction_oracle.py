@@ -82,6 +82,18 @@ def test_each_encoding_is_called_by_its_set() -> None:
         ("c4e27150c2", "avx_vnni"),  # {vex} vpdpbusd xmm0, xmm1, xmm2
         ("c4e27153c2", "avx_vnni"),  # {vex} vpdpwssds
         ("c4e2714fc2", "avx"),
+        # Those whose operands are of a kind of their own: gathers, shifts by a number, groups of one opcode.
+        ("c4e26990040f", "avx2"),  # vpgatherdd xmm0, [rdi+xmm1], xmm2
+        ("c4e26991040f", "avx2"),  # vpgatherqd
+        ("c4e26992040f", "avx2"),  # vgatherdps
+        ("c4e26993040f", "avx2"),  # vgatherqps
+        ("c4e278f3c9", "bmi1"),  # blsr eax, ecx
+        ("c5fd71d110", "avx2"),  # vpsrlw ymm0, ymm1, 16
+        ("c5f971d110", "avx"),
+        ("c4e27918c0", "avx2"),  # vbroadcastss xmm0, xmm0
+        ("c4e2791800", "avx"),  # vbroadcastss xmm0, [rax]
+        ("c4e27913", "f16c"),
+        ("0f7cc1", None),
         ("62f17c4858c1", "avx512"),  # vaddps zmm0, zmm0, zmm1
         ("8fe878c0c103", "xop"),  # vprotb xmm0, xmm1, 3
         ("8fe978cbc1", "xop"),
