@@ -1,0 +1,104 @@
+"""What the checks hold torch against, itself held against closed forms; and which types a build must offer."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+import types
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rekindle.verify.target import CHECKS
+
+
+@pytest.fixture(scope="module")
+def checks() -> Iterator[Any]:
+    """The checks' own package, as the agent makes it."""
+    made = types.ModuleType("rekindle_checks")
+    made.__path__ = [str(CHECKS)]
+    before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "rekindle_checks"}
+    sys.modules["rekindle_checks"] = made
+    yield lambda name: importlib.import_module(f"rekindle_checks.{name}")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rekindle_checks"]:
+        del sys.modules[name]
+    sys.modules.update(before)
+
+
+@pytest.mark.parametrize(
+    ("value", "want"),
+    [
+        (1.0, 0.0),
+        (2.0, 0.0),
+        (3.0, math.log(2)),
+        (10.0, math.log(362880)),
+        (0.5, math.log(math.pi) / 2),
+        (1.5, math.log(math.pi) / 2 - math.log(2)),
+        (29.0, math.log(math.factorial(28))),
+        (30.0, math.log(math.factorial(29))),
+        (31.0, math.log(math.factorial(30))),
+        (171.0, math.log(math.factorial(170))),
+    ],
+)
+def test_the_logarithm_of_gamma_by_closed_forms(checks: Any, value: float, want: float) -> None:
+    assert checks("reference").lgamma(value) == pytest.approx(want, rel=3e-16, abs=1e-20)
+
+
+def test_near_its_zero_it_follows_the_series(checks: Any) -> None:
+    """log gamma(1 + h) = -c h + pi^2 h^2 / 12 - …, with Euler's constant c; Python's own is off in the ninth digit."""
+    h = 1.0000001 - 1.0
+    series = -0.5772156649015329 * h + math.pi**2 / 12 * h * h
+    assert checks("reference").lgamma(1.0000001) == pytest.approx(series, rel=1e-13, abs=0.0)
+    assert math.lgamma(1.0000001) != pytest.approx(series, rel=1e-9, abs=0.0)
+    assert checks("reference").lgamma(math.inf) == math.inf
+    with pytest.raises(ValueError, match=r"."):
+        checks("reference").lgamma(0.0)
+
+
+NAMES = ("float32", "float16", "bfloat16")
+
+
+def bench(version: str, capability: tuple[int, int] | None, *, gpu: bool) -> Any:
+    torch = SimpleNamespace(
+        __version__=version,
+        version=SimpleNamespace(hip=None if capability else "6.4"),
+        cuda=SimpleNamespace(get_device_capability=lambda _: capability),
+        **dict.fromkeys(NAMES, True),
+    )
+    return SimpleNamespace(torch=lambda: torch, device=0 if gpu else None, step=lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("version", "capability", "gpu", "owed"),
+    [
+        ("2.6.0", None, False, {"float32", "float16", "bfloat16"}),
+        ("2.5.1", None, False, {"float32"}),
+        ("2.11.0+cu130", (9, 0), True, {"float32", "float16", "bfloat16"}),
+        ("2.11.0+cu130", (8, 0), True, {"float32", "float16", "bfloat16"}),
+        ("2.11.0+cu126", (7, 5), True, {"float32", "float16"}),
+        ("2.9.0+rocm6.4", None, True, {"float32", "float16"}),
+        ("2.5.1+cu121", (9, 0), True, {"float32"}),
+    ],
+)
+def test_a_type_left_out_of_the_build_is_a_fault_where_every_build_has_it(
+    checks: Any, version: str, capability: tuple[int, int] | None, gpu: bool, owed: set[str]
+) -> None:
+    """A kernel without half on the GPU was once only listed as not offered."""
+
+    def without(lacking: str) -> Any:
+        def work(name: str) -> None:
+            if name == lacking:
+                raise RuntimeError("\"addmm_cuda\" not implemented for 'Half'")
+
+        return work
+
+    for name in NAMES:
+        if name in owed:
+            with pytest.raises(RuntimeError, match="not implemented"):
+                checks("families").each_dtype(bench(version, capability, gpu=gpu), NAMES, without(name))
+        else:
+            said = checks("families").each_dtype(bench(version, capability, gpu=gpu), NAMES, without(name))
+            assert said.endswith(f"; not offered: {name}")
