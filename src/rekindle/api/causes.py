@@ -47,6 +47,10 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
     if not said:
         return report
     found = explain("\n".join(said))
+    refused = [check for check in report.checks if check.status == "failed"]
+    if all(check.crash is not None and check.crash.isa for check in refused):
+        # The very instruction and its set are known: what the words alone suggest can only be less right.
+        found = replace(found, matches=tuple(match for match in found.matches if match.confidence != "low"))
     return replace(report, diagnosis=found) if found.matches else report
 
 

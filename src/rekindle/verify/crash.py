@@ -33,8 +33,8 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     library, offset, code = raw.get("library"), raw.get("offset"), raw.get("code")
     symbol = find_symbol(Path(library), offset) if library and isinstance(offset, int) else None
     isa = None
-    if raw.get("name") == "SIGILL" and code and machine in ("x86_64", "AMD64"):
-        isa = instruction_set(bytes.fromhex(code))
+    if raw.get("name") == "SIGILL" and code:
+        isa = _set_of(bytes.fromhex(code), machine)
     return Crash(
         signal=str(raw.get("name", "unknown signal")),
         instruction=code or None,
@@ -44,6 +44,19 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
         function=demangle(host, symbol.name) if symbol else None,
         unit=symbol.unit if symbol else None,
     )
+
+
+def _set_of(code: bytes, machine: str) -> str | None:
+    if machine in ("x86_64", "AMD64"):
+        return instruction_set(code)
+    if machine not in ("aarch64", "arm64") or len(code) < 4:
+        return None
+    import numpy as np
+
+    from rekindle.formats.arm64_scan import CLASSES, classify
+
+    name = CLASSES[int(classify(np.frombuffer(code[:4], "<u4"))[0])]
+    return None if name in ("base", "exclusive") else name
 
 
 def demangle(host: Host, name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from rekindle.api.causes import examination_with_causes, proof_with_causes, with_cause
 from rekindle.model.build import BuildFailure
 from rekindle.model.machine import Check, Examination, Os
-from rekindle.model.verify import VerifyCheck, VerifyReport
+from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
 
 KILLED = "c++: fatal error: Killed signal terminated program cc1plus"
 
@@ -34,6 +34,18 @@ def test_failed_checks_are_diagnosed_and_good_reports_left_alone() -> None:
     assert proof_with_causes(report).diagnosis.matches[0].id == "no-kernel-image"
     fine = VerifyReport(checks=(VerifyCheck(id="matmul", status="passed", detail=said),), passed=1)
     assert proof_with_causes(fine) is fine
+
+
+def test_a_known_instruction_needs_no_guess_from_the_words() -> None:
+    """On an Arm CPU the words alone once led to AVX2."""
+    said = "died of SIGILL: in _mi_options_init, at libc10.so+0xd0fec, lse instruction 1600f6f8df1240f1…"
+    for isa, guessed in (("lse", False), (None, True)):
+        crash = Crash(signal="SIGILL", instruction="1600f6f8", isa=isa)
+        report = VerifyReport(
+            checks=(VerifyCheck(id="core.load", status="failed", detail=said, crash=crash),), failed=1
+        )
+        found = proof_with_causes(report).diagnosis
+        assert bool(found and any(match.confidence == "low" for match in found.matches)) == guessed
 
 
 def test_a_broken_torch_gets_the_remedy_of_its_error() -> None:

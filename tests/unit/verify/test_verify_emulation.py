@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
 from rekindle.verify import emulated_layout
 from rekindle.verify.cpus import PROBED, PROBED_ARM, find_cpu, guest_of_cpu, known_names
+from rekindle.verify.crash import describe_crash
 from rekindle.verify.emulated_layout import serves_gpu
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import Emulator
@@ -246,3 +248,19 @@ def test_the_probed_instructions_are_what_they_are_called() -> None:
 )
 def test_only_what_serves_a_gpu_gets_a_stand_in(name: str, serves: bool) -> None:
     assert serves_gpu(name) == serves
+
+
+@pytest.mark.parametrize(
+    ("machine", "code", "name"),
+    [
+        ("aarch64", "1600f6f8df1240f1", "lse"),  # ldadd: seen in _mi_options_init of torch 2.10.0 on a Cortex-A72
+        ("arm64", "e0e31825", "sve"),
+        ("aarch64", "c0035fd6", None),  # ret
+        ("aarch64", "e0e318", None),
+        ("x86_64", "c5fdfec0", "avx2"),
+        ("riscv64", "c5fdfec0", None),
+    ],
+)
+def test_a_refused_instruction_is_called_by_its_set_on_each_machine(machine: str, code: str, name: str | None) -> None:
+    for signal, isa in (("SIGILL", name), ("SIGSEGV", None)):
+        assert describe_crash(LiveHost(), {"name": signal, "code": code}, machine).isa == isa
