@@ -40,7 +40,7 @@ def same_build(was: str, now: str) -> bool:
         left, right = Version(was), Version(now)
     except InvalidVersion:
         return was == now
-    if left.public != right.public:
+    if Version(left.public) != Version(right.public):
         return False
     return left.local is None or left.local == right.local
 
@@ -86,7 +86,7 @@ def _takes(wants: str, version: str) -> bool:
     from packaging.specifiers import SpecifierSet
 
     try:
-        return SpecifierSet(wants).contains(version, prereleases=True)
+        return SpecifierSet(wants).contains(Version(version), prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return True
 

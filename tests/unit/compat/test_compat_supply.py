@@ -1,0 +1,121 @@
+"""Third parties of a release: which rows speak of it, what they ask for, and how a system installs that."""
+
+from typing import Any
+
+import pytest
+
+from rekindle.compat.supply import (
+    how_to_install,
+    install_line,
+    losses_of,
+    manager_of,
+    managers,
+    needs_for,
+    packages_of,
+    parts_for,
+    settings_of,
+)
+from rekindle.facts import Facts, load_facts
+from rekindle.model.supply import Lack, Manager, Need, ThirdParty
+
+KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
+APT = Manager(name="apt", distros=("debian", "ubuntu"), install="apt-get install -y", **KNOWN)
+DNF = Manager(name="dnf", distros=("fedora",), install="dnf install -y", **KNOWN)
+
+
+def need(name: str, torch: str = ">=1", **more: Any) -> Need:
+    return Need(name=name, torch=torch, **more, **KNOWN)
+
+
+def part(name: str, torch: str = ">=1", **more: Any) -> ThirdParty:
+    return ThirdParty(name=name, torch=torch, **{"way": "system", **more}, **KNOWN)
+
+
+def tables(*, parts: tuple[ThirdParty, ...] = (), needs: tuple[Need, ...] = ()) -> Facts:
+    import msgspec
+
+    class Made(Facts):
+        supply = msgspec.structs.replace(load_facts().supply, part=parts, need=needs, manager=(APT, DNF))
+
+    return Made()
+
+
+def test_the_first_row_of_a_part_that_fits_counts() -> None:
+    rows = (part("fmt", "<2", way="off"), part("fmt", "<3", way="copy"), part("fmt", way="system"), part("gloo", ">=2"))
+    facts = tables(parts=rows)
+    assert [(row.name, row.way) for row in parts_for("1.13.1", facts)] == [("fmt", "off")]
+    assert [(row.name, row.way) for row in parts_for("2.0.0", facts)] == [("fmt", "copy"), ("gloo", "system")]
+
+
+def test_needs_are_those_of_the_release() -> None:
+    facts = tables(needs=(need("old", "<2"), need("new", ">=2"), need("both")))
+    assert [row.name for row in needs_for("1.13.1", facts)] == ["old", "both"]
+    assert [row.name for row in needs_for("2.0.0", facts)] == ["new", "both"]
+
+
+def test_without_tables_those_of_the_house_are_read() -> None:
+    assert parts_for("1.13.1") == parts_for("1.13.1", load_facts()) != ()
+    assert needs_for("1.13.1") == needs_for("1.13.1", load_facts()) != ()
+    assert managers() == load_facts().supply.manager != ()
+    assert managers(tables()) == (APT, DNF)
+
+
+def test_settings_for_a_gpu_only_with_one() -> None:
+    rows = [need("a", settings={"USE_A": "1"}, gpu={"USE_GPU_A": "1", "USE_A": "2"}), need("b", settings={"B": "3"})]
+    assert settings_of(rows, gpu=False) == {"USE_A": "1", "B": "3"}
+    assert settings_of(rows, gpu=True) == {"USE_A": "2", "USE_GPU_A": "1", "B": "3"}
+
+
+def test_losses_are_those_that_are_said() -> None:
+    assert losses_of([part("a", loss="no a"), part("b"), part("c", loss="no c")]) == ("no a", "no c")
+
+
+@pytest.mark.parametrize(
+    ("distro", "name"),
+    [
+        ("debian 12", "apt"),
+        ("Ubuntu 24.04", "apt"),
+        ("fedora 41", "dnf"),
+        ("fedora", "dnf"),
+        ("plan9", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_the_manager_of_a_distribution(distro: str | None, name: str | None) -> None:
+    found = manager_of(distro, tables())
+    assert (found.name if found else None) == name
+
+
+def test_the_house_knows_debian() -> None:
+    found = manager_of("debian 12")
+    assert found is not None
+    assert "debian" in found.distros
+
+
+def test_packages_once_each_and_none_without_a_manager() -> None:
+    rows = [
+        need("a", packages={"apt": ("liba-dev", "cmake"), "dnf": ("a-devel",)}),
+        need("b", packages={"apt": ("cmake", "libb-dev")}),
+        need("c"),
+    ]
+    assert packages_of(rows, APT) == ("liba-dev", "cmake", "libb-dev")
+    assert packages_of(rows, DNF) == ("a-devel",)
+    assert packages_of(rows, None) == ()
+
+
+def test_the_line_to_paste() -> None:
+    assert install_line(["a", "b"], APT, root=False) == "sudo apt-get install -y a b"
+    assert install_line(["a", "b"], APT, root=True) == "apt-get install -y a b"
+
+
+def test_one_line_for_all_that_is_missing_or_none() -> None:
+    lacks = [
+        Lack(need=need("a", packages={"apt": ("liba-dev",)}), what=("a.h",)),
+        Lack(need=need("b", packages={"apt": ("libb-dev",)}), what=("b.h",)),
+    ]
+    assert how_to_install(lacks, APT, root=True) == "apt-get install -y liba-dev libb-dev"
+    assert how_to_install(lacks, APT, root=False) == "sudo apt-get install -y liba-dev libb-dev"
+    assert how_to_install(lacks, DNF, root=True) is None
+    assert how_to_install(lacks, None, root=True) is None
+    assert how_to_install([], APT, root=True) is None
