@@ -57,6 +57,7 @@ def explain_command(
     err: BinaryIO,
     machine: Machine | None = None,
     plan: Plan | None = None,
+    wheel: WheelReport | None = None,
 ) -> Diagnosis:
     """Run a command as the user would, and explain its failure; its exit code is in the answer.
 
@@ -76,7 +77,7 @@ def explain_command(
         if code == 0:
             return Diagnosis(exit_code=0)
         copy.seek(0)
-        found = diagnose(read_chunks(copy), machine=machine, plan=plan)
+        found = diagnose(read_chunks(copy), machine=machine, plan=plan, wheel=wheel)
     return _postable(replace(found, exit_code=code))
 
 

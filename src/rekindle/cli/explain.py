@@ -16,6 +16,7 @@ from rekindle.cli.verb import Answer, Session
 from rekindle.errors import BadInput, Exit
 
 if TYPE_CHECKING:
+    from rekindle.model.diagnosis import Diagnosis
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
     from rekindle.model.wheel import WheelReport
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return _run_command(args, session)
     if args.watch:
         diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
-        return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
+        return Answer(document=diagnosis, view=view_diagnosis, exit_code=_known(diagnosis))
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
     source = _source(args.source or ["-"], twice=bool(args.save_report))
@@ -69,7 +70,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.save_report and isinstance(source, (Path, str, bytes)):
         api.explain_report(source, diagnosis, Path(args.save_report))
         session.progress.note(f"saved {args.save_report}")
-    return Answer(document=diagnosis, view=view_diagnosis, exit_code=Exit.YES if diagnosis.matches else Exit.NO)
+    return Answer(document=diagnosis, view=view_diagnosis, exit_code=_known(diagnosis))
+
+
+def _known(diagnosis: Diagnosis) -> Exit:
+    """Words quoted where no cause is known are a help, not an answer."""
+    return Exit.YES if diagnosis.matches and diagnosis.unexplained is None else Exit.NO
 
 
 def _run_command(args: argparse.Namespace, session: Session) -> Answer:
@@ -83,7 +89,12 @@ def _run_command(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput("name the command to run after '--'", remedy="rekindle explain -- pip install torch")
     out = sys.stderr.buffer if session.json else sys.stdout.buffer
     diagnosis = api.explain_command(
-        args.command, out=out, err=sys.stderr.buffer, machine=_machine(args.machine), plan=_plan(args.plan)
+        args.command,
+        out=out,
+        err=sys.stderr.buffer,
+        machine=_machine(args.machine),
+        plan=_plan(args.plan),
+        wheel=_wheel(args.torch, session),
     )
     code = diagnosis.exit_code or 0
     return Answer(document=diagnosis, view=view_diagnosis if code else view_nothing, exit_code=code)
