@@ -153,10 +153,6 @@ def _dropped_or_new(arch: Sm, event: Event, scene: Scene) -> bool | None:
     return True if newest >= oldest_of_newest else None
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:2])
-
-
 @condition
 def cpu_lacks_avx(event: Event, scene: Scene) -> bool | None:
     return _lacks(scene, "avx")

@@ -82,8 +82,8 @@ def flatten(text: str) -> str:
 
 def head(block: bytes, position: int) -> str:
     """How the line begins: what a logger puts there, which the evidence of a long line leaves out."""
-    begin, _ = line_bounds(block, position)
-    return block[begin : begin + 60].decode("utf-8", "replace").strip()
+    begin, end = line_bounds(block, position)
+    return block[begin : min(end, begin + 60)].decode("utf-8", "replace").strip()
 
 
 def evidence(block: bytes, position: int) -> str:

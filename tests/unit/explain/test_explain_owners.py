@@ -1,0 +1,151 @@
+"""Whose a name is: which part of an event is asked for, and what a row of the tables becomes."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.explain import owners
+from rekindle.explain.lookups import CONDITIONS, FILLS
+from rekindle.facts.names import Owner
+from scenes import event, scene
+
+WHOLE = Owner(
+    match="x", owner="somebody", apt="libx-dev", pip="x", windows="vcpkg install x", submodule=True, came="2.0",
+    note="A note.", remedy="Do it.",
+)  # fmt: skip
+BARE = Owner(match="x", owner="somebody")
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Owner]:
+    """Tables of our own: what is not in them is nobody's."""
+    rows: dict[tuple[str, str], Owner] = {}
+    monkeypatch.setattr(owners, "owner_of", lambda kind, name: rows.get((kind, name)))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("what", "values", "asked"),
+    [
+        ("header", {"header": r"cub\cub.cuh"}, ("headers", "cub/cub.cuh")),
+        ("library", {"library": "/usr/lib/libx.so.1"}, ("libraries", "libx.so.1")),
+        ("library", {"dll": r"C:\torch\lib\c10.dll"}, ("libraries", "c10.dll")),
+        ("library", {"library": "liba.so", "dll": "b.dll"}, ("libraries", "liba.so")),
+        ("link-library", {"library": "cudnn.lib"}, ("libraries", "libcudnn.so")),
+        ("link-library", {"library": "libcudnn.so.9"}, ("libraries", "libcudnn.so")),
+        ("link-library", {"library": "cudnn"}, ("libraries", "libcudnn.so")),
+        ("module", {"module": "sklearn"}, ("modules", "sklearn")),
+        ("attribute", {"module": "collections", "name": "Mapping"}, ("attributes", "collections.Mapping")),
+        ("command", {"command": "/usr/bin/ninja"}, ("commands", "ninja")),
+        ("package", {"package": "Torch"}, ("packages", "Torch")),
+        ("symbol", {"symbol": "_ZN1"}, ("symbols", "_ZN1")),
+        ("message", {"message": "y" * 400}, ("messages", "y" * 380)),
+        ("api", {"message": 'identifier "at::x" is undefined'}, ("apis", "at::x")),
+        ("api", {"message": 'identifier "at::n::x" is undefined'}, ("apis", "x")),  # by its last part
+    ],
+)
+def test_the_name_that_is_asked_for(
+    table: dict[tuple[str, str], Owner], what: str, values: dict[str, str], asked: tuple[str, str]
+) -> None:
+    here = event(values=values)
+    assert owners.find_owner(what, here) is None
+    assert CONDITIONS[f"{what}-known"](here, scene()) is False
+    assert "owner" not in FILLS[f"{what}-owner"](here, scene())
+    table[asked] = BARE
+    assert owners.find_owner(what, here) is BARE
+    assert CONDITIONS[f"{what}-known"](here, scene()) is True
+    assert FILLS[f"{what}-owner"](here, scene())["owner"] == "somebody"
+
+
+@pytest.mark.parametrize(
+    ("what", "values"),
+    [
+        ("header", {}),
+        ("library", {}),
+        ("link-library", {}),
+        ("attribute", {"name": "Mapping"}),
+        ("attribute", {"module": "collections"}),
+        ("command", {}),
+        ("api", {"message": "syntax error"}),
+    ],
+)
+def test_no_name_no_owner(monkeypatch: pytest.MonkeyPatch, what: str, values: dict[str, str]) -> None:
+    monkeypatch.setattr(owners, "owner_of", lambda kind, name: BARE)
+    assert owners.find_owner(what, event(values=values)) is None
+
+
+def test_a_name_without_scope_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(owners, "owner_of", lambda kind, name: asked.append(name))
+    owners.find_owner("symbol", event(symbol="plain"))
+    assert asked == ["plain"]
+    owners.find_owner("symbol", event(symbol="a::b::last"))
+    assert asked == ["plain", "a::b::last", "last"]
+
+
+def test_the_whole_scoped_name_counts_before_its_last_part(table: dict[tuple[str, str], Owner]) -> None:
+    table["symbols", "a::b"], table["symbols", "b"] = WHOLE, BARE
+    assert owners.find_owner("symbol", event(symbol="a::b")) is WHOLE
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({}, None),
+        ({"came": "2.0"}, "It is there from 2.0 on."),
+        ({"gone": "2.8"}, "It is gone since 2.8."),
+        ({"came": "2.0", "gone": "2.8"}, "It is gone since 2.8."),
+        ({"gone": "2.8", "instead": "std::x"}, "It is gone since 2.8; use std::x instead."),
+        ({"came": "2.0", "instead": "y"}, "It is there from 2.0 on; use y instead."),
+        ({"instead": "std::x"}, "It has another name now; use std::x instead."),
+    ],
+)
+def test_since_when(table: dict[tuple[str, str], Owner], row: dict[str, str], sentence: str | None) -> None:
+    table["symbols", "x"] = Owner(match="x", owner="somebody", **row)  # type: ignore[arg-type]
+    assert FILLS["symbol-owner"](event(symbol="x"), scene()).get("since_sentence") == sentence
+
+
+def test_a_full_row_says_everything(table: dict[tuple[str, str], Owner]) -> None:
+    table["symbols", "x"] = WHOLE
+    values = FILLS["symbol-owner"](event(symbol="x"), scene())
+    assert "git submodule update --init --recursive" in values.pop("submodule_step")
+    assert values == {
+        "owner": "somebody",
+        "install": "apt install libx-dev (Debian, Ubuntu), or pip install x, or on Windows: vcpkg install x",
+        "owner_note": "A note.",
+        "since_sentence": "It is there from 2.0 on.",
+        "remedy": "Do it.",
+    }
+    on_windows = FILLS["symbol-owner"](event(symbol="x"), scene(["windows"]))
+    assert on_windows["install"] == "pip install x, or vcpkg install x"
+
+
+def test_a_bare_row_says_whose_it_is_and_no_more(table: dict[tuple[str, str], Owner]) -> None:
+    table["symbols", "x"] = BARE
+    assert FILLS["symbol-owner"](event(symbol="x"), scene()) == {"owner": "somebody"}
+
+
+def test_only_a_compilers_message_gives_its_name(table: dict[tuple[str, str], Owner]) -> None:
+    message = 'identifier "frob" is undefined'
+    assert FILLS["api-owner"](event(message=message), scene()) == {"name": "frob"}
+    assert FILLS["api-owner"](event(message="nothing"), scene()) == {}
+    table["messages", message] = BARE
+    assert FILLS["message-owner"](event(message=message), scene()) == {"owner": "somebody"}
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ('namespace "at" has no member "kHalf"', "kHalf"),
+        ("'class at::Tensor' has no member named 'data'", "data"),
+        ("no member named 'optional' in namespace 'c10'", "optional"),
+        ("use of undeclared identifier 'THCState'", "THCState"),
+        ("'THCudaCheck' was not declared in this scope", "THCudaCheck"),
+        ("too few arguments to function 'void at::f(int)'", "at::f"),
+        ("invalid use of 'long_name'", "long_name"),
+        ("invalid use of 'x'", None),
+        ("no name here", None),
+    ],
+)
+def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> None:
+    assert owners.api_name(event(message=message)) == name
