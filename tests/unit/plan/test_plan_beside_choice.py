@@ -144,8 +144,8 @@ def test_a_torch_from_source_is_no_price_but_is_told() -> None:
 
 
 def test_where_torch_is_built_anyway_another_build_may_be_taken() -> None:
-    more = {f"v{NEWEST.replace('.', '_')}": {"answer": "build"}, "v2_6_0": {"answer": "build"}}
-    assert ask(tables(wheel("tiny", torch="==2.6.0")), Planner(**more), "tiny").torch == "2.6.0"
+    more: dict[str, Any] = {f"v{NEWEST.replace('.', '_')}": {"answer": "build"}, "v2_6_0": {"answer": "build"}}
+    assert ask(tables(wheel("tiny", torch="==2.6.0")), Planner(NEWEST, **more), "tiny").torch == "2.6.0"
 
 
 def test_most_companions_first_then_those_that_need_no_compiler() -> None:
