@@ -1,0 +1,119 @@
+"""A build from a tree without submodules: what changes in the plan, and what stays."""
+
+from typing import Any
+
+import msgspec
+from planning import plan as planned
+
+from rekindle.model.machine import Machine, Os
+from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.supply import ThirdParty
+from rekindle.plan.supplied import with_supply, without
+
+KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
+DEBIAN = Machine(os=Os(system="linux", arch="x86_64", distro="debian 12"))
+RECIPE = BuildRecipe(
+    source="https://example.org",
+    env={"OWN": "1"},
+    asserts={"LAPACK": "x", "BLAS": "MKL", "USE_FMT": "1", "KEPT": "1"},
+    toolchain={"blas": "MKL by pip", "cmake": "3.18"},
+    pins={"mkl": "", "mkl-include": "", "numpy": "<2"},
+    losses=("lost before",),
+    disk_gib=1,
+    memory_gib=1,
+    minutes=(1, 2),
+)
+BUILD = Plan(answer="build", torch="1.13.1+cpu", build=RECIPE, commands=("before",))
+
+
+def part(name: str, way: Any = "system", **more: Any) -> ThirdParty:
+    return ThirdParty(name=name, torch=">=1", way=way, **more, **KNOWN)
+
+
+def supplied(*rows: ThirdParty, plan: Plan = BUILD, machine: Machine = DEBIAN) -> Plan:
+    return with_supply(plan, rows, machine, "debian")
+
+
+def recipe(*rows: ThirdParty, plan: Plan = BUILD, machine: Machine = DEBIAN) -> BuildRecipe:
+    made = supplied(*rows, plan=plan, machine=machine).build
+    assert made is not None
+    return made
+
+
+def test_without() -> None:
+    assert without({"a": "1", "b": "2"}, ["b", "c"]) == {"a": "1"}
+
+
+def test_a_plan_that_builds_nothing_stays_as_it_is() -> None:
+    wheel = planned("RTX 3060")
+    assert supplied(part("fmt"), plan=wheel) is wheel
+    nameless = msgspec.structs.replace(BUILD, torch=None)
+    assert supplied(part("fmt"), plan=nameless) is nameless
+
+
+def test_a_whole_tree_gets_its_origin_and_packages_alone() -> None:
+    made = supplied()
+    assert made.build is not None
+    assert made.build.origin == "debian"
+    assert made.build.env == {"OWN": "1"}
+    assert made.build.asserts == RECIPE.asserts and made.build.pins == RECIPE.pins
+    assert (made.because, made.commands) == ((), ("before",))
+
+
+def test_settings_replace_what_was_asserted() -> None:
+    made = recipe(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}))
+    assert made.env["OWN"] == "1" and made.env["USE_FMT"] == "0"
+    assert "USE_FMT" not in made.asserts and made.asserts["KEPT"] == "1"
+    assert made.pins["fmt"] == "==9" and made.pins["numpy"] == "<2"
+
+
+def test_another_blas_takes_mkl_and_its_lapack_away() -> None:
+    told = recipe(part("blas", settings={"BLAS": "OpenBLAS"}, pins={"extra": ""}))
+    assert not {"BLAS", "LAPACK"} & set(told.asserts)
+    assert told.toolchain == {"cmake": "3.18"}
+    assert told.pins == {"numpy": "<2", "extra": ""}
+
+
+def test_a_blas_that_is_not_told_stays() -> None:
+    old = msgspec.structs.replace(BUILD, torch="0.4.1")  # no row of the tables speaks of its BLAS
+    made = recipe(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}), plan=old)
+    assert "BLAS" not in made.env
+    assert made.toolchain == RECIPE.toolchain
+    assert made.asserts == without(RECIPE.asserts, ["USE_FMT"])
+    assert made.pins == {**RECIPE.pins, "fmt": "==9"}
+
+
+def test_settings_of_a_gpu_only_with_one() -> None:
+    row = part("fmt", settings={"USE_FMT": "0"}, gpu={"USE_GPU_FMT": "1"})
+    assert "USE_GPU_FMT" not in recipe(row).env
+    for gpu in ({"cuda": "11.8"}, {"rocm": "5.2"}):
+        assert recipe(row, plan=msgspec.structs.replace(BUILD, **gpu)).env["USE_GPU_FMT"] == "1"
+
+
+def test_losses_add_up_once() -> None:
+    rows = (part("a", "off", loss="no a"), part("b", "off", loss="lost before"), part("c"))
+    assert recipe(*rows).losses == ("lost before", "no a")
+
+
+def test_packages_by_the_system_s_own_manager() -> None:
+    row = part("fmt", packages={"apt": ("libfmt-dev",), "dnf": ("fmt-devel",)})
+    assert "libfmt-dev" in recipe(row).packages
+    fedora = Machine(os=Os(system="linux", arch="x86_64", distro="fedora 41"))
+    assert "fmt-devel" in recipe(row, machine=fedora).packages
+    assert recipe(row, machine=Machine(os=Os(system="windows", arch="x86_64", distro="debian 12"))).packages == ()
+    assert recipe(row, machine=Machine(os=Os(system="linux", arch="x86_64"))).packages == ()
+
+
+def test_what_is_said_and_pasted() -> None:
+    rows = (part("a"), part("b"), part("c", "off"), part("d", "copy", packages={"apt": ("libd-dev",)}))
+    made = supplied(*rows)
+    (why,) = made.because
+    assert why.code == "third-parties-from-system"
+    assert why.text == (
+        "2 third parties come from this system and 1 are left out: the tree from debian has no submodules."
+    )
+    assert len(made.commands) == 2
+    assert made.commands[0].startswith("sudo apt-get install") and made.commands[0].endswith("libd-dev")
+    assert made.commands[1] == "rekindle up --build --from debian --torch 1.13.1"
+    other = supplied(*rows, machine=Machine(os=Os(system="linux", arch="x86_64")))
+    assert other.commands == ("rekindle up --build --from debian --torch 1.13.1",)
