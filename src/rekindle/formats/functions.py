@@ -91,8 +91,12 @@ class Functions:
         low = start + offset
         if not start <= low < end:
             return ""
-        piece = bytes(data[low : min(end, low + 4096)])
-        return piece.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+        # Most names are short: a page for each of a hundred thousand is copied for nothing.
+        piece = bytes(data[low : min(end, low + 256)])
+        if (cut := piece.find(b"\0")) < 0:
+            piece = bytes(data[low : min(end, low + 4096)])
+            cut = piece.find(b"\0")
+        return (piece if cut < 0 else piece[:cut]).decode("utf-8", "backslashreplace")
 
 
 def code_of(binary: Elf | Pe) -> list[Code]:

@@ -20,12 +20,11 @@ class Guard:
     needs: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
 
-    def covers(self, name: str, file: str) -> bool:
+    def covers(self, name: str, file: str, lower: str) -> bool:
+        """``lower``: both in small letters."""
         # One of the words is in whatever the patterns match; to look for them first is a hundred times as fast.
-        if self.words:
-            text = (name + file).lower()
-            if not any(word in text for word in self.words):
-                return False
+        if self.words and not has_one(lower, self.words):
+            return False
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
 
 
@@ -37,8 +36,7 @@ class Check:
     words: tuple[str, ...]
 
     def search(self, name: str) -> bool:
-        text = name.lower()
-        return any(word in text for word in self.words) and self.pattern.search(name) is not None
+        return has_one(name.lower(), self.words) and self.pattern.search(name) is not None
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class Guards:
     rows: tuple[Guard, ...]
     check_function: Check
     check_variable: re.Pattern[str]
+    copy_words: tuple[str, ...]
 
     def marks_copies(self, file: str) -> bool:
         """Is this source file named for the CPU its code is for?"""
@@ -53,14 +52,18 @@ class Guards:
 
     def telling(self, name: str) -> bool:
         """Has this name a word in it that instruction sets are known by?"""
-        text = short(name).lower()
-        return any(word in text for guard in self.rows for word in guard.words)
+        return has_one(short(name).lower(), self.copy_words)
 
     def find(self, name: str, file: str, library: str = "") -> Guard | None:
         """The first guard that covers a function; the table's order is the order of trust."""
         name = short(name)
-        found = next((guard for guard in self.rows if guard.covers(name, file)), None)
+        lower = (name + file).lower()
+        found = next((guard for guard in self.rows if guard.covers(name, file, lower)), None)
         return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
+
+
+def has_one(text: str, words: tuple[str, ...]) -> bool:
+    return any(map(text.__contains__, words))
 
 
 def short(name: str) -> str:
@@ -89,4 +92,4 @@ def load_guards() -> Guards:
         for row in raw["guard"]
     )
     check = Check(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
-    return Guards(rows, check, re.compile(raw["checks"]["variable"]))
+    return Guards(rows, check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

@@ -34,6 +34,8 @@ MANY_OFFERED = 16
 BATCH = 64
 MOST_ASKED, MOST_BACK = 64, 4000
 MOST_AT_LOAD = 4000
+# A C++ template that is told apart by a level: its name, as compilers spell it, has this in it.
+_LEVEL = "ILNS"
 # Instruction sets and numbers in a name, which is where copies of one function differ.
 _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\d+")
 
@@ -316,8 +318,8 @@ class Judge:
     def _families(self) -> dict[str, list[int]]:
         out: dict[str, list[int]] = defaultdict(list)
         for number in range(self.count):
-            if self.functions.named(number):
-                out[_MARK.sub("#", self.functions.name(number)[:400])].append(number)
+            if self.functions.named(number) and _LEVEL in (name := self.functions.name(number)[:400]):
+                out[_MARK.sub("#", name)].append(number)
         return out
 
     def _twin_by_name(self, number: int, isa: frozenset[str]) -> bool:
@@ -326,5 +328,7 @@ class Judge:
             return False
         name = self.functions.name(number)[:400]
         # A hash at the end (Rust) or a file's number tells copies of nothing apart; C++ templates by a level do.
+        if _LEVEL not in name:
+            return False
         family = self._families.get(_MARK.sub("#", name), ())
-        return "ILNS" in name and any(isa.isdisjoint(self.uses.get(other, ())) for other in family)
+        return any(isa.isdisjoint(self.uses.get(other, ())) for other in family)
