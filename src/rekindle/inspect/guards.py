@@ -20,10 +20,10 @@ class Guard:
     needs: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
 
-    def covers(self, name: str, file: str, lower: str) -> bool:
-        """``lower``: both in small letters."""
+    def covers(self, name: str, file: str, lower: str | None = None) -> bool:
+        """``lower``: both in small letters, from who has it at hand."""
         # One of the words is in whatever the patterns match; to look for them first is a hundred times as fast.
-        if self.words and not has_one(lower, self.words):
+        if self.words and not has_one((name + file).lower() if lower is None else lower, self.words):
             return False
         return bool((self.name and self.name.search(name)) or (self.file and file and self.file.search(file)))
 
