@@ -39,7 +39,7 @@ _HANDLED_BEFORE = re.compile(
 )
 # A logger that carries everything as INFO also carries the exception itself; that is no information.
 _INFORMATION = re.compile(
-    r"(?:^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]])(?! *(?:\w+\.)*\w*(?:Error|Exception): )"
+    r"(?:^\W{0,2}(?:INFO|DEBUG|NOTE)\b|\b(?:INFO|DEBUG) ?[|:\]])(?![ |:\]]*(?:\w+\.)*\w*(?:Error|Exception): )"
 )
 _PYTHON_WARNING = re.compile(r"\b\w*Warning:|\bWARNING\b|(?<!NCCL )\bWARN\b|\[W[ \d]")
 # A message and what it goes on to say stand within so many lines.

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from rekindle.explain.engine import diagnose
+from rekindle.explain.events import Reading
+from rekindle.explain.last_words import add_last_words
 from rekindle.model.diagnosis import Diagnosis
+from scenes import event, seen
 
 
 def explain(*lines: str) -> Diagnosis:
@@ -65,3 +68,25 @@ def test_the_last_of_several_is_quoted() -> None:
 def test_a_known_error_is_not_joined_by_last_words() -> None:
     found = explain("c++: fatal error: Killed signal terminated program cc1plus", "the widget could not be aligned")
     assert [match.id for match in found.matches] == ["oom-killed"]
+
+
+def test_a_good_step_in_the_very_line_ends_the_search() -> None:
+    said = event(evidence="x")
+    for line, found in ((1, True), (2, False)):
+        reading = Reading(lines=2, tail="fine\nit could not be aligned\n")
+        reading.signals["installed"] = seen(event(line))
+        add_last_words(reading)
+        assert bool(reading.forms) is found
+    reading = Reading(lines=1, tail="it failed\n", rules={"r": seen(said)})
+    add_last_words(reading)
+    assert not reading.forms
+
+
+def test_how_much_of_the_line_is_kept() -> None:
+    line = "it failed " + "x y " * 100
+    reading = Reading(lines=7, tail=f"fine\n  {line}\n")
+    add_last_words(reading)
+    [found] = reading.forms.values()
+    [said] = found.all
+    assert (found.count, said.line, said.way) == (1, 7, "@plain-error")
+    assert (said.evidence, said.head, said.values) == (line[:300], line[:60], {"message": line[:240]})

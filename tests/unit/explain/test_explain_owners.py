@@ -149,3 +149,17 @@ def test_only_a_compilers_message_gives_its_name(table: dict[tuple[str, str], Ow
 )
 def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> None:
     assert owners.api_name(event(message=message)) == name
+
+
+def test_each_table_gives_a_look_up_and_a_question(
+    monkeypatch: pytest.MonkeyPatch, table: dict[tuple[str, str], Owner]
+) -> None:
+    monkeypatch.setattr(owners, "FILLS", {})
+    monkeypatch.setattr(owners, "CONDITIONS", {})
+    owners._register("symbol")
+    assert (list(owners.FILLS), list(owners.CONDITIONS)) == (["symbol-owner"], ["symbol-known"])
+    here = event(symbol="x")
+    assert owners.CONDITIONS["symbol-known"](here, scene()) is False
+    table["symbols", "x"] = BARE
+    assert owners.CONDITIONS["symbol-known"](here, scene()) is True
+    assert owners.FILLS["symbol-owner"](here, scene()) == {"owner": "somebody"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import scenes
 from rekindle.explain.engine import scene_of
 from rekindle.explain.events import Event
 from rekindle.explain.lookups import FILLS
@@ -136,3 +137,29 @@ def test_the_sentence_about_what_torch_was_built_for() -> None:
     )
     assert fill(event(), scene("arch_list: ['sm_80']\n"))["built_sentence"] == "This torch was built for sm_80."
     assert "built_sentence" not in fill(event(), scene("nothing\n"))
+
+
+def test_architectures_of_a_toolkit_without_their_special_kinds() -> None:
+    archs = scene().toolkit_archs("12.8")
+    assert Sm(9, 0) in archs and Sm(10, 0) in archs and not any(arch.suffix for arch in archs)
+    assert list(archs) == sorted(archs) and scene().toolkit_archs("99.9") == ()
+
+
+def test_a_card_of_another_maker_has_no_capability() -> None:
+    named = scenes.scene({"gpu-name": scenes.seen(event(gpu_name="RX 6800"))})
+    assert capability(event(), named) is None
+    both = scenes.scene({"gpu-name": scenes.seen(event(gpu_name="RX 6800"), event(gpu_name="Tesla K80"))})
+    assert capability(event(), both) == Sm(3, 7)
+
+
+def test_half_a_range_is_none() -> None:
+    assert supported(event(), scenes.scene(lowest="7.5", supported="sm_80")) == [Sm(8, 0)]
+    assert supported(event(), scenes.scene(highest="12.0", supported="sm_80")) == [Sm(8, 0)]
+    assert supported(event(), scenes.scene(lowest="7.5", highest="12.0", supported="sm_80")) == [Sm(7, 5), Sm(12, 0)]
+
+
+def test_a_release_without_its_flavour_tells_nothing() -> None:
+    assert supported(event(), scenes.scene(torch_version="2.9.1")) == []
+    assert supported(event(), scenes.scene(torch_flavour="cu128")) == []
+    assert supported(event(), scenes.scene(torch_version="2.9.1", torch_flavour="cu128"))[0] == Sm(7, 0)
+    assert supported(event(supported="sm_80 sm_0 sm_90"), scene()) == [Sm(8, 0), Sm(9, 0)]

@@ -288,6 +288,8 @@ def test_a_release_with_a_single_python_names_it_alone() -> None:
     values = look.python_for_torch(event(package="torch", spec="==1.8.0"), here)
     python = single.pythons["macos_arm64"][0]
     assert values["supported_sentence"] == f"torch 1.8.0 has wheels for Python {python} there."
+    two = look.python_for_torch(event(package="torch", spec="==1.9.0"), here)
+    assert two["supported_sentence"] == "torch 1.9.0 has wheels for Python 3.8 to 3.9 there."
 
 
 def test_where_it_was_raised() -> None:

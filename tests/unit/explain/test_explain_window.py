@@ -22,6 +22,15 @@ def test_a_line_without_an_end_goes_to_the_end_of_the_text() -> None:
     assert line_bounds(b"one\ntwo", 5) == (4, 7)
 
 
+def test_empty_lines_are_lines() -> None:
+    assert line_bounds(b"\nabc", 0) == (0, 0)
+    assert line_bounds(b"a\n\nb", 2) == (2, 2)
+    assert window(b"a\n\nb\n\nc", 3, before=1, lines=1) == "b"
+    assert window(b"a\n\nb\n\nc", 3, before=2, lines=1) == "a b"
+    assert window(b"a\n\nb\n\nc", 3, before=0, lines=2) == "b"
+    assert window(b"a\n\nb\n\nc", 3, before=0, lines=3) == "b c"
+
+
 def test_overlong_lines_are_cut_around_the_word() -> None:
     block = b"x" * 20000
     assert line_bounds(block, 10000) == (8000, 14000)
