@@ -190,6 +190,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
         ([b"ab\ncd", b"012345678abcde\nx"], b"ab\ncd01234567cde\nx"),
         ([b"0123456789abcdefgh\n0123456789abcdefgh\n"], b"0123456789fgh\n0123456789fgh\n"),
         ([b"one\ntwo\nthree\nfour\n"], b"one\ntwo\nthree\nfour\n"),
+        ([b"01234", b"\n0123", b"45678"], b"01234\n012345678"),
     ],
 )
 def test_overlong_lines_lose_their_middle(short: None, blocks: list[bytes], text: bytes) -> None:
