@@ -313,3 +313,9 @@ def test_the_plan_stays_what_it_was() -> None:
     planner = Planner()
     made = ask(tables(wheel("tiny")), planner, "tiny")
     assert msgspec.structs.replace(made, companions=()) == planner(Wish())
+
+
+def test_cards_that_nothing_serves_are_left_out_where_others_are() -> None:
+    assert met(box("sm_20", "sm_80"), cuda="12.4").cards == (parse_gpu_arch("sm_80"),)
+    assert met(box("sm_20"), variant="cpu").cards == (parse_gpu_arch("sm_20"),)
+    assert met(box(), variant="cpu").cards == ()
