@@ -1,0 +1,229 @@
+"""Outcomes made by hand, put into words: which refusal is told, which way is an alternative, what settles it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from planning import ask, build, wheel
+
+from rekindle.compat import Coverage
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Change, Reason, Refusal
+from rekindle.plan.alternatives import alternative, alternatives, is_guess
+from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.evidence import Found
+from rekindle.plan.outcome import Alone, Near, Outcome
+from rekindle.plan.question import Question
+from rekindle.plan.reasons import why_no_wheel
+from rekindle.plan.words import compose
+
+K40 = ask("Tesla K40c", torch="2.0.1")
+PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")
+
+
+def refusal(code: str = "no-code", **more: Any) -> Refusal:
+    return Refusal(code=code, what="it", reason=more.pop("reason", f"because of {code}."), **more)
+
+
+def judged(candidate: Candidate, *refusals: Refusal, cost: float = 0.0, **more: Any) -> Assessed:
+    made = Assessed(candidate, list(refusals), **more)
+    made.settle()
+    made.cost = cost
+    return made
+
+
+def outcome(*wheels: Assessed, question: Question = K40, builds: tuple[Assessed, ...] = ()) -> Outcome:
+    return Outcome(question, wheels=list(wheels), builds=list(builds))
+
+
+CU118, CU117 = wheel("2.0.1", "cu118"), wheel("2.0.1", "cu117")
+NO_CODE = refusal("gpu-not-in-wheel")
+
+
+@pytest.mark.parametrize(
+    ("refusals", "feasible", "changes"),
+    [
+        ([], True, []),
+        ([refusal()], False, []),
+        ([refusal(certain=False)], True, []),
+        ([refusal(change=PYTHON)], True, ["python"]),
+        ([refusal(change=PYTHON), refusal("b", change=PYTHON)], True, ["python"]),
+        ([refusal(change=PYTHON), refusal()], False, ["python"]),
+        ([refusal(change=PYTHON, certain=False)], True, ["python"]),
+    ],
+)
+def test_what_follows_from_refusals(refusals: list[Refusal], feasible: bool, changes: list[str]) -> None:
+    made = judged(CU118, *refusals)
+    assert (made.feasible, [change.what for change in made.changes]) == (feasible, changes)
+
+
+def told(*wheels: Assessed, question: Question = K40) -> Reason:
+    (one,) = why_no_wheel(outcome(*wheels, question=question))
+    return one
+
+
+def test_why_no_wheel_tells_what_is_certain_and_no_change() -> None:
+    doubt, moved = refusal("doubt", certain=False), refusal("moved", change=PYTHON)
+    one = told(judged(CU118, doubt, moved, refusal("glibc-too-old", remedy="a newer system")))
+    assert one.code == "glibc-too-old"
+    assert one.text.endswith("because of glibc-too-old. Easier than a build: a newer system.")
+    assert "The nearest is torch 2.0.1+cu118." in one.text
+    plain = told(judged(CU118, refusal("glibc-too-old")))
+    assert plain.text.endswith("because of glibc-too-old.")
+
+
+def test_why_no_wheel_where_nothing_is_certain() -> None:
+    for wheels in ([judged(CU118, refusal("doubt", certain=False))], [judged(CU118, refusal("moved", change=PYTHON))]):
+        assert told(*wheels).text == "No official wheel keeps what was asked for, so it takes a source build."
+    none = told()
+    assert none.code == "no-wheel-serves"
+    assert none.text == "No official wheel of this kind exists for Linux: it takes a source build."
+
+
+def test_why_no_wheel_prefers_one_that_has_code_and_fewest_reasons() -> None:
+    glibc, python = refusal("glibc-too-old"), refusal("python-ended")
+    assert told(judged(CU118, NO_CODE), judged(CU117, glibc, python)).code == "glibc-too-old"
+    assert told(judged(CU118, glibc, python), judged(CU117, python)).code == "python-ended"
+    every = told(judged(CU118, NO_CODE), judged(CU117, glibc, NO_CODE))
+    assert every.code == "no-wheel-serves"
+    assert every.text.startswith("No official wheel of the asked torch has code for Tesla K40c (sm_35)")
+
+
+def test_why_no_wheel_looks_at_the_asked_torch_and_toolkit_first() -> None:
+    other = judged(wheel("2.1.0", "cu118"), refusal("other"))
+    assert told(other, judged(CU118, refusal("mine"))).code == "mine"
+    assert told(other).code == "other"
+    kit = refusal("kit", change=Change(what="cuda", from_="11.7", to="11.8", why="w"))
+    assert told(judged(CU118, kit, refusal("moved")), judged(CU117, refusal("kept"), refusal("too"))).code == "kept"
+    assert told(judged(CU118, kit, refusal("moved"))).code == "moved"
+
+
+NEWEST = ask("sm_86")
+BEST = judged(wheel("2.6.0", "cu124"))
+
+
+def beside(*others: Assessed, best: Assessed = BEST, question: Question = NEWEST, **more: Any) -> list[str]:
+    made = outcome(best, *others, question=question)
+    for name, value in more.items():
+        setattr(made, name, value)
+    return [f"{one.torch} {one.variant}: {one.why}" for one in alternatives(made, best)]
+
+
+CPU = "2.6.0 cpu: without the GPU: the CPU wheel"
+
+
+def test_each_kind_of_alternative_once() -> None:
+    same_kind = judged(wheel("2.6.0", "cu126"), cost=1)
+    older_kit = judged(wheel("2.6.0", "cu118"), cost=2)
+    assert beside(same_kind, older_kit) == ["2.6.0 cu118: an official wheel", CPU]
+    changed = judged(wheel("2.6.0", "cu126"), refusal(change=PYTHON), cost=1)
+    assert beside(changed)[0] == "2.6.0 cu126: python 3.12 → 3.11"
+
+
+def test_no_alternative_is_the_best_itself_or_infeasible() -> None:
+    assert beside(judged(wheel("2.6.0", "cu124"), cost=1), judged(wheel("2.6.0", "cu118"), refusal())) == [CPU]
+    assert beside(question=ask(), best=judged(wheel("2.6.0", "cpu"))) == []
+
+
+def test_five_at_most_and_the_cpu() -> None:
+    whats = ("python", "driver", "compiler", "cudnn", "sources", "memory", "disk")
+    others = [
+        judged(wheel("2.6.0", "cu118"), refusal(change=Change(what=what, from_="a", to="b", why="w")), cost=1 + number)
+        for number, what in enumerate(whats)
+    ]
+    # A signature counts once, so each has a release of its own.
+    others = [
+        judged(wheel(torch, "cu118"), *one.refusals, cost=one.cost)
+        for torch, one in zip(("2.6.0", "2.5.1", "2.5.0", "2.4.1", "2.4.0", "2.3.1", "2.3.0"), others, strict=True)
+    ]
+    assert len(beside(*others)) == 6
+
+
+def test_guesses_and_relics_are_no_alternatives_to_a_wheel() -> None:
+    guess = judged(wheel("2.6.0", "cu118"), refusal("gpu-only-ptx", certain=False), cost=1)
+    assert is_guess(guess) and not is_guess(judged(CU118, refusal("gpu-only-ptx")))
+    assert beside(guess) == [CPU]
+    relic = judged(wheel("1.4.0", "cu101"), cost=1)
+    assert beside(relic, best=judged(wheel("2.6.0", "cu124"))) == [CPU]
+    asked = ask("sm_86", torch="2.6.0")
+    assert beside(relic, question=asked)[0].startswith("1.4.0 cu101")
+    built = judged(build("2.6.0", cuda="12.4"))
+    assert beside(relic, best=built)[0].startswith("1.4.0 cu101"), "beside a build even an old wheel is something"
+
+
+def test_a_plan_for_a_part_of_the_cards_says_for_which() -> None:
+    question = ask("sm_86", "sm_35")
+    lost = tuple(gpu for gpu in question.gpus if str(gpu.arch) == "sm_35")
+    other = judged(wheel("2.6.0", "cu118"), cost=1)
+    assert beside(other, question=question, unserved=lost)[0] == "2.6.0 cu118: for sm_86: an official wheel"
+    assert beside(other, question=question)[0] == "2.6.0 cu118: an official wheel"
+    whole = Alone(question.gpus, judged(wheel("2.0.1", "cu118")), "470.x")
+    alone = Alone(lost, judged(build("2.0.1", cuda="11.8")))
+    got = beside(other, question=question, unserved=lost, whole=whole, alone=[alone])
+    assert got[0] == "2.0.1 cu118: for all cards, with NVIDIA driver 470.x: an official wheel"
+    assert got[2] == "2.0.1 None: for sm_35 alone: a source build"
+
+
+def test_the_best_way_that_keeps_the_driver() -> None:
+    driver = refusal(change=Change(what="driver", from_="450", to="525", why="w"))
+    best = judged(wheel("2.6.0", "cu124"), driver)
+    guess = judged(wheel("2.5.0", "cu118"), refusal("gpu-only-ptx", certain=False), cost=1)
+    kept = judged(wheel("1.4.0", "cu101"), cost=2)
+    assert "1.4.0 cu101: with the driver as it is: an official wheel" in beside(guess, kept, best=best)
+    assert beside(guess, best=best) == [CPU]
+    assert "with the driver" not in " ".join(beside(kept))
+
+
+def test_an_alternative_in_words() -> None:
+    moved = Change(what="machine", from_="a", to="b", why="w")
+    drive = Change(what="driver", from_="450", to="525", why="w")
+    one = alternative(judged(CU118, refusal(change=moved), refusal("b", change=drive)))
+    assert (one.why, one.driver) == ("driver 450 → 525", "525")
+    built = judged(build("2.0.1", cuda="11.8", compiler="gcc-11"), evidence=Found("proven", "t"))
+    got = alternative(built, "there: ")
+    assert (got.why, got.compiler) == ("there: a source build, evidence: proven", "gcc-11")
+    assert alternative(judged(CU118), "", "3.12").why == "an official wheel, for Python 3.10"
+    assert alternative(judged(CU118), "", "3.10").why == "an official wheel"
+    assert "for Python" not in alternative(judged(CU118, refusal(change=PYTHON)), "", "3.12").why
+
+
+def test_a_note_before_a_doubt_and_neither_twice() -> None:
+    gpu = Gpu(vendor="nvidia", name="x")
+    jit, native = Coverage("jit", "only PTX"), Coverage("native", "holds it")
+    doubt = refusal("d", reason="who knows", certain=False)
+    assert alternative(judged(CU118, doubt)).why == "an official wheel (who knows)"
+    assert alternative(judged(CU118, doubt, covered=[(gpu, jit)])).why == "an official wheel (only PTX)"
+    assert alternative(judged(CU118, covered=[(gpu, native)])).why == "an official wheel"
+
+
+def test_nothing_fits_tells_the_commonest_reasons_once_each() -> None:
+    question = ask("sm_86")
+    wheels = [judged(CU118, refusal("a"), refusal("b", certain=False)), judged(CU117, refusal("a", reason="again."))]
+    made = compose(outcome(*wheels, question=question))
+    assert made.answer == "none" and not made.as_asked
+    assert [(one.code, one.text) for one in made.because] == [("a", "Because of a.")]
+    many = [judged(CU118, *(refusal(f"code-{number}") for number in range(9)))]
+    assert len(compose(outcome(*many, question=question)).because) == 6
+
+
+def test_nothing_fits_and_nothing_is_known_of_why() -> None:
+    made = compose(outcome(question=ask("sm_86")))
+    assert made.because[0].text == "No torch that we know of runs on sm_86 as asked."
+    assert "this machine" in compose(outcome(question=ask())).because[0].text
+
+
+def test_nothing_fits_names_the_nearest_and_why_cards_are_apart() -> None:
+    made = outcome(judged(CU118, refusal("a", remedy="try it.")), question=ask("sm_86"))
+    made.nearest = [Near("with another driver", judged(CU117))]
+    made.apart = Reason(code="apart", text="They share no driver.")
+    plan = compose(made)
+    assert [one.code for one in plan.because] == ["apart", "a"]
+    assert plan.because[1].text == "Because of a. Try it."
+    assert [one.why for one in plan.alternatives] == ["with another driver: an official wheel"]
+
+
+@pytest.mark.parametrize(("text", "said"), [("torch 2.6 is.", "torch 2.6 is."), ("the wheel.", "The wheel.")])
+def test_names_without_a_capital_keep_it(text: str, said: str) -> None:
+    made = compose(outcome(judged(CU118, refusal("a", reason=text)), question=ask("sm_86")))
+    assert made.because[0].text == said
