@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planning import ask, build, wheel
+from planning import FACTS, ask, build, changed, plan, said, wheel
 
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
@@ -16,7 +16,9 @@ from rekindle.plan.evidence import Found
 from rekindle.plan.outcome import Alone, Near, Outcome
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import why_no_wheel
-from rekindle.plan.words import compose
+from rekindle.plan.recipe import planned_cudnn
+from rekindle.plan.solve import _driver_for
+from rekindle.plan.words import _against_the_wish, compose
 
 K40 = ask("Tesla K40c", torch="2.0.1")
 PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")
@@ -217,13 +219,83 @@ def test_nothing_fits_names_the_nearest_and_why_cards_are_apart() -> None:
     made = outcome(judged(CU118, refusal("a", remedy="try it.")), question=ask("sm_86"))
     made.nearest = [Near("with another driver", judged(CU117))]
     made.apart = Reason(code="apart", text="They share no driver.")
-    plan = compose(made)
-    assert [one.code for one in plan.because] == ["apart", "a"]
-    assert plan.because[1].text == "Because of a. Try it."
-    assert [one.why for one in plan.alternatives] == ["with another driver: an official wheel"]
+    whole = compose(made)
+    assert [one.code for one in whole.because] == ["apart", "a"]
+    assert whole.because[1].text == "Because of a. Try it."
+    assert [one.why for one in whole.alternatives] == ["with another driver: an official wheel"]
 
 
-@pytest.mark.parametrize(("text", "said"), [("torch 2.6 is.", "torch 2.6 is."), ("the wheel.", "The wheel.")])
-def test_names_without_a_capital_keep_it(text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "spoken"), [("torch 2.6 is.", "torch 2.6 is."), ("the wheel.", "The wheel.")])
+def test_names_without_a_capital_keep_it(text: str, spoken: str) -> None:
     made = compose(outcome(judged(CU118, refusal("a", reason=text)), question=ask("sm_86")))
-    assert made.because[0].text == said
+    assert made.because[0].text == spoken
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "gpu", "cudnn"),
+    [
+        ("2.7.1", "11.8", "sm_35", "8.7.0"),  # the official one has no Kepler: the newest that has
+        ("2.7.1", "11.8", "sm_50", "9.1.0"),
+        ("2.7.1", "12.6", "sm_35", None),
+        ("2.0.1", "10.2", "sm_30", "8.7.0"),  # no official build: the newest of the majors it takes
+        ("1.4.0", "9.2", "sm_30", "7.6.5"),
+    ],
+)
+def test_the_cudnn_of_a_build(torch: str, cuda: str, gpu: str, cudnn: str | None) -> None:
+    assert planned_cudnn(build(torch, cuda=cuda), ask(gpu)) == cudnn
+
+
+def test_a_way_without_cuda_asks_for_no_driver() -> None:
+    question = ask("sm_35")
+    assert _driver_for(outcome(judged(wheel("2.6.0", "cpu")), question=question)) is None
+    assert _driver_for(outcome(question=question)) is None
+    assert _driver_for(outcome(judged(CU118), question=question)) == "450.80.02 to 470.x"
+
+
+def test_what_a_wheel_without_machine_code_for_a_card_is_told() -> None:
+    (none,) = said("R101", CU118, ask("sm_20", "sm_35", torch="2.0.1"))
+    assert none.certain and none.reason.endswith(", so sm_35 is not served.")
+    ptx = changed(CU118, sm={"linux_x86_64": ("8.6+PTX",)})
+    (maybe,) = said("R101", ptx, ask("sm_120"))
+    assert not maybe.certain and maybe.code == "gpu-only-ptx"
+    assert maybe.reason.endswith(", and nobody saw that work.")
+
+
+def test_a_jetpack_is_named_for_a_wheel_and_not_for_a_build() -> None:
+    assert "jetpack" in {warning.code for warning in plan("Jetson AGX Orin").warnings}
+    assert "jetpack" not in {warning.code for warning in plan("Jetson Nano").warnings}
+
+
+def against(question: Question, *wheels: Assessed) -> list[str]:
+    return [one.code for one in _against_the_wish(outcome(*wheels, question=question))]
+
+
+def test_of_an_asked_flavour_only_its_own_refusals_are_told() -> None:
+    both = (judged(CU118, refusal("other")), judged(CU117, refusal("mine")))
+    kept = against(ask("sm_86", torch="2.0.1", variant="cu117"), *both)
+    assert "mine" in kept and "other" not in kept and "flavour-never-published" not in kept
+    never = against(ask("sm_86", torch="2.0.1", variant="cu116"), *both)
+    assert {"flavour-never-published", "mine", "other"} <= set(never)
+
+
+def test_builds_speak_only_where_one_is_wished_for_or_a_torch_is() -> None:
+    assert against(ask("sm_35", python="3.11")) == []
+    assert against(ask("sm_35", variant="cu118")) == ["flavour-never-published"]
+    assert "source-ended-for-arch" in against(ask("sm_35", build=True))
+    assert "source-ended-for-arch" in against(ask("sm_35", torch=FACTS.releases[0]))
+
+
+def test_only_the_first_toolkit_speaks() -> None:
+    found = _against_the_wish(outcome(question=ask("sm_35", torch=FACTS.releases[0])))
+    assert len({one.what for one in found if one.what.startswith("CUDA ")}) == 1
+
+
+def test_flavours_of_another_system_are_not_offered() -> None:
+    made = plan("sm_86", torch="2.8.0", variant="cu118", os="windows")
+    assert "there are cpu, cu126, cu128, cu129." in made.changes[0].why
+
+
+def test_intel_cards_are_told_of_the_newest_wheel_of_their_own() -> None:
+    first = plan("Intel Arc A770").alternatives[0]
+    assert (first.torch, first.variant) == (FACTS.releases[0], "xpu")
+    assert all(other.variant != "xpu" for other in plan("sm_20").alternatives)
