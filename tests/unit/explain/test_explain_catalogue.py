@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rekindle.errors import BadInput
+from rekindle.explain import catalogue as pages
 from rekindle.explain.catalogue import catalogue, find_pages, render_markdown
 from rekindle.explain.rule import load_rules
-from rekindle.model.diagnosis import readable
+from rekindle.model.diagnosis import Catalogue, readable
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,3 +49,10 @@ def test_texts_read_without_their_values(template: str, text: str) -> None:
 
 def test_no_page_shows_a_placeholder() -> None:
     assert "{" not in render_markdown().replace("{libcudnn", "")
+
+
+def test_a_step_of_which_nothing_is_left_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = msgspec.structs.replace(find_pages("oom-killed").rules[0], fix=("", "Do it."))
+    whole = Catalogue(rules=(page,), families={page.family: "About."})
+    monkeypatch.setattr(pages, "catalogue", lambda: whole)
+    assert [line for line in render_markdown().splitlines() if line.startswith("-")] == ["- Do it."]
