@@ -249,6 +249,7 @@ def test_what_is_said(row: Bounds, where: Beside, text: str) -> None:
         (wheel(targets={"windows": ("sm_90",)}), at("sm_80")),
         (wheel(toolkit="12.4"), at("sm_80", driver="550.54.14")),
         (wheel(toolkit="12.4"), at("sm_80")),
+        (wheel(toolkit="12.4", backends=("rocm",)), at("gfx90a", driver="450.80.02")),
         (wheel(toolkit="12.4", backends=("cpu",)), at(driver="450.80.02")),  # a driver, but no card to use it for
     ],
 )
