@@ -13,6 +13,7 @@ from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, Step
 from rekindle.plan.assess import assess
+from rekindle.plan.blas import plan_blas
 from rekindle.plan.cost import (
     newest_wanted,
     preference,
@@ -337,3 +338,20 @@ def test_what_a_build_is_made_for(gpus: tuple[str, ...], rocm: str | None, code:
     reasons = list(choice_reasons(assess(build("2.6.0", rocm=rocm, compiler="gcc-13"), question), question))
     assert [one.code for one in reasons] == [code]
     assert reasons[0].text.startswith(words)
+
+
+def test_where_linear_algebra_comes_from() -> None:
+    arm = ask(arch="aarch64")
+    assert plan_blas(arm).where == "OpenBLAS: apt install libopenblas-dev"
+    assert plan_blas(kits(arm, ("openblas", "0.3", None))).where == "OpenBLAS, found on the machine"
+    assert plan_blas(kits(ask(), ("openblas", "0.3", None))).name == "OpenBLAS"
+    assert plan_blas(kits(ask(), ("openblas", "0.3", None), ("mkl", "2024", None))).where == "MKL, found on the machine"
+    assert (plan_blas(ask()).prefix, plan_blas(ask(os="windows")).prefix) == (".", "Library")
+
+
+def test_why_not_names_what_stands_instead_as_it_is() -> None:
+    kepler, fermi = ask("Tesla K40c"), ask("sm_20")
+    proposed = plan("Tesla K40c")
+    answer = why_not(kepler.machine, kepler.wish, "torch=2.14.1", FACTS)
+    assert (proposed.answer, answer.instead) == ("build", f"build torch {proposed.torch}")
+    assert why_not(fermi.machine, fermi.wish, "torch=2.14.1", FACTS).instead is None
