@@ -11,11 +11,12 @@ from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
+from rekindle.plan.assess import assess
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.evidence import Found
 from rekindle.plan.outcome import Alone, Near, Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.reasons import why_no_wheel
+from rekindle.plan.reasons import choice_reasons, why_no_wheel
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
 from rekindle.plan.words import _against_the_wish, compose
@@ -299,3 +300,37 @@ def test_intel_cards_are_told_of_the_newest_wheel_of_their_own() -> None:
     first = plan("Intel Arc A770").alternatives[0]
     assert (first.torch, first.variant) == (FACTS.releases[0], "xpu")
     assert all(other.variant != "xpu" for other in plan("sm_20").alternatives)
+
+
+def codes_of(candidate: Candidate, question: Question) -> dict[str, str]:
+    return {one.code: one.text for one in choice_reasons(assess(candidate, question), question)}
+
+
+def test_what_nvcc_compiles_for_is_the_card_or_its_sibling() -> None:
+    own = codes_of(build("2.0.1", cuda="11.8"), ask("sm_89"))
+    assert "cuda-targets-sibling" not in own and "CUDA 11.8 compiles for sm_89 (8.9)" in own["cuda-targets-arch"]
+    near = codes_of(build("2.0.1", cuda="11.7"), ask("sm_89"))
+    assert "cuda-targets-arch" not in near and "it is built for 8.6" in near["cuda-targets-sibling"]
+    bare = codes_of(build("2.0.1", cuda="11.8"), ask(cuda="11.8"))
+    assert bare["cuda-targets-arch"].startswith("No card is named")
+
+
+def test_a_kepler_wheel_is_on_no_record_and_a_build_makes_no_such_remark() -> None:
+    text = {warning.code: warning.text for warning in plan("Tesla K40c").warnings}["kepler"]
+    assert "no run of this wheel" not in text
+    k80 = plan("Tesla K80", torch="2.3.1")
+    assert k80.answer == "install"
+    assert "no run of this wheel" in {warning.code: warning.text for warning in k80.warnings}["kepler"]
+
+
+def test_each_request_says_which_wheel_it_is() -> None:
+    assert plan("sm_86", torch="2.6.0").requests[0].why == "PyPI's own wheel"
+    assert plan("sm_86", torch="2.6.0", variant="cu118").requests[0].why == "the cu118 wheel"
+
+
+def test_of_an_asked_toolkit_only_wheels_that_keep_it_speak() -> None:
+    kit = refusal("kit", change=Change(what="cuda", from_="11.7", to="11.8", why="w"))
+    moved, kept = judged(CU118, kit, refusal("moved")), judged(CU117, refusal("kept"))
+    both = against(ask("sm_86", torch="2.0.1", cuda="11.7"), moved, kept)
+    assert "kept" in both and "moved" not in both
+    assert "moved" in against(ask("sm_86", torch="2.0.1", cuda="11.7"), moved)
