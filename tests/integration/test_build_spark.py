@@ -29,6 +29,7 @@ from rekindle.host.workspace import Workspace
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.source.patches import status
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 
@@ -39,7 +40,8 @@ OPTIONS = BuildOptions(jobs=2)
 def spark_tree(folder: Path) -> SourceTree:
     root = folder / "spark"
     shutil.copytree(Path(rekindle.spark.__file__).parent / "tree", root)
-    return SourceTree(project="spark", version=(root / "version.txt").read_text().strip(), root=str(root))
+    version = (root / "version.txt").read_text().strip()
+    return SourceTree(project="spark", version=version, root=str(root), digest=status(root).digest)
 
 
 def spark_plan(*, asserts: dict[str, str] | None = None, **env: str) -> Plan:

@@ -34,6 +34,7 @@ EXPECTED = {
     "2.6.0": {
         "aarch64-gcc14-math-errno",
         "functorch-clz",
+        "rocm-version-from-hip",
         "static-runtime-anonymous-export",
         "vc-env-setuptools75",
     },
