@@ -16,6 +16,7 @@ from rekindle.formats.offload import Bundle, CodeObject, count_modules, read_bun
 from rekindle.formats.view import Malformed
 
 ONE = make_fatbin([make_entry(2, 90)])
+MAGIC_ONLY = ONE[:4]
 
 
 def patched(data: bytes, at: int, form: str, *values: int) -> bytes:
@@ -364,3 +365,40 @@ def cubin(abi: int, flags: int, machine: int = 190, magic: bytes = b"\x7fELF\x02
 def test_the_card_of_a_cubin(head: bytes, name: str | None) -> None:
     found = cubin_arch(head)
     assert (str(found) if found else None) == name
+
+
+class Searched(bytes):
+    """Bytes that count how often they are searched."""
+
+    searches = 0
+
+    def find(self, *span: object) -> int:  # type: ignore[override]
+        self.searches += 1
+        return bytes(self).find(*span)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize(("gap", "searches"), [(0, 1), (8, 1), (16, 1), (56, 1), (64, 2), (72, 2), (4, 2)])
+def test_padding_up_to_64_bytes_is_not_searched(before: int, gap: int, searches: int) -> None:
+    """The last search is the one that finds no more."""
+    data = Searched(b"\1" * before + ONE + b"\0" * gap + ONE)
+    assert len(list(read_containers(data, before, len(data) - before))) == 2
+    assert data.searches == searches
+
+
+def test_a_magic_at_the_very_end_is_found_without_a_search() -> None:
+    data = Searched(ONE + MAGIC_ONLY)
+    with pytest.raises(Malformed, match="cut off"):
+        list(read_containers(data, 0, len(data)))
+    assert data.searches == 0
+
+
+def test_other_bytes_end_the_walk_over_padding() -> None:
+    data = Searched(ONE + b"\0" * 8 + b"\0\0\0\1\0\0\0\0" + ONE)
+    assert len(list(read_containers(data, 0, len(data)))) == 2
+    assert data.searches == 2
+
+
+def test_an_empty_container_has_no_entries_and_hides_none() -> None:
+    empty = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 0)
+    assert [len(c.entries) for c in read(empty + ONE)] == [0, 1]
