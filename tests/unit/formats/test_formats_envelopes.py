@@ -92,7 +92,8 @@ def provenance(**changes: Any) -> bytes:
 def test_the_first_attestation_an_index_serves() -> None:
     found = Envelope(payload_type=dsse.IN_TOTO, payload=b"hi", signatures=(("k", b"sig"),))
     assert read_provenance(provenance(), "x") == found
-    for material in ({}, None):
+    nothing: tuple[dict[str, str] | None, ...] = ({}, None)
+    for material in nothing:
         assert read_provenance(provenance(verification_material=material), "x").signatures == (("", b"sig"),)
 
 

@@ -372,7 +372,7 @@ class Searched(bytes):
 
     searches = 0
 
-    def find(self, *span: object) -> int:  # type: ignore[override]
+    def find(self, *span: object) -> int:
         self.searches += 1
         return bytes(self).find(*span)  # type: ignore[arg-type]
 
