@@ -1,0 +1,234 @@
+"""Dispatched, unconditional or not told: each road to the answer in a library of a few functions made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from rekindle.inspect import judge as rules
+from rekindle.inspect.code_graph import SMALL, CodeGraph
+from rekindle.inspect.guards import load_guards
+from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
+from small_code import DATA, Made
+
+RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
+# je over the next five bytes: a call or a jump
+OVER = "7405"
+AVX = ("avx2",)
+ASKER = {"ask": [CPUID, RET]}
+NOTHING = "nothing in this library asks the CPU"
+OPEN = "exported, and asks nothing of the CPU"
+FAR = "used all over the library"
+
+
+def judge(made: Made, copies: Sequence[str] = (), **uses: str) -> Judge:
+    """``uses``: function -> what it uses beyond the baseline; ``fast`` uses AVX2 where nothing is said."""
+    library = made.scan()
+    graph = CodeGraph(library, load_guards().check_function)
+    rows = {made.number(name): dict.fromkeys(isa.split(), 1) for name, isa in (uses or {"fast": "avx2"}).items()}
+    names = list(made.code)
+    return Judge(library, graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
+
+
+def answer(made: Made, copies: Sequence[str] = (), **uses: str) -> Answer:
+    return judge(made, copies, **uses).answer(made.number("fast"), AVX)
+
+
+def test_nothing_asks() -> None:
+    found = answer(Made({"fast": [RET]}, exported=["fast"]))
+    assert (found.sure, found.why) == (AVX, NOTHING)
+    # A resolver asks by what it is.
+    assert answer(Made({"fast": [RET], "choose": [RET]}, resolvers=["choose"])).why != NOTHING
+    assert answer(Made({"fast": [RET]}, state=[DATA])).why != NOTHING
+    assert answer(Made({"fast": [RET]}, imports={DATA: "__cpu_indicator_init"})).why != NOTHING
+    assert answer(Made({"fast": [RET]}, imports={DATA: "memcpy"})).why == NOTHING
+
+
+def test_bytes_that_only_look_like_the_question() -> None:
+    # mov eax, imm32 with the bytes of CPUID in its number
+    assert answer(Made({"fast": [RET], "odd": ["b80fa20000", RET]})).why == NOTHING
+    assert answer(Made({"fast": [RET], "odd": ["b80f01d000", RET]})).why == NOTHING
+    assert answer(Made({"fast": [RET], "ask": [XGETBV, RET]})).why != NOTHING
+
+
+def test_code_without_a_function_that_asks() -> None:
+    made = Made({"fast": [NOP, RET], "last": [RET]})
+    library = made.scan()
+    for text, asks in ((CPUID, True), ("b80fa20000", False)):
+        raw = bytearray(library.binary.view.data)
+        raw[0x10 : 0x10 + len(text) // 2] = bytes.fromhex(text)
+        library.binary.view.data = bytes(raw)
+        assert CodeGraph(library, load_guards().check_function).asks_at_all is asks
+
+
+def test_an_exported_function() -> None:
+    found = answer(Made(ASKER | {"fast": [RET]}, exported=["fast"]))
+    assert (found.sure, found.untold, found.why, found.entries) == (AVX, (), OPEN, frozenset({"fast"}))
+    weak = answer(Made(ASKER | {"fast": [RET]}, weak=["fast"]))
+    assert (weak.sure, weak.untold) == ((), ())
+    assert answer(Made(ASKER | {"fast": [RET]}, exported=["fast"]), ["fast"]) == Answer()
+    asks = answer(Made({"fast": [CPUID, RET]}, exported=["fast"]))
+    assert asks == Answer()
+
+
+def test_what_the_loader_calls() -> None:
+    found = answer(Made(ASKER | {"fast": [RET]}, started=["fast"]))
+    assert (found.sure, found.why, found.entries) == (AVX, "runs when the library is loaded", None)
+    asking = answer(Made({"fast": [CPUID, RET]}, started=["fast"]))
+    assert asking.sure == AVX
+
+
+def test_a_call_on_every_road() -> None:
+    sure = answer(Made(ASKER | {"door": ["call fast", RET], "fast": [RET]}, exported=["door"]))
+    assert (sure.sure, sure.chain, sure.entries) == (AVX, ("door",), frozenset({"door"}))
+    assert sure.why == "called by door, which asks nothing of the CPU"
+    deep = {"door": ["call mid", RET], "mid": ["call low", RET], "low": ["jmp fast"], "fast": [RET]}
+    assert answer(Made(ASKER | deep, exported=["door"])).chain == ("low", "mid", "door")
+
+
+def test_a_call_on_one_road() -> None:
+    made = Made(ASKER | {"door": [OVER, "call fast", RET], "fast": [RET]}, exported=["door"])
+    found = answer(made)
+    assert (found.sure, found.untold, found.chain) == ((), AVX, ("door",))
+    assert found.why == "called by door, but not on every road through it"
+    assert found.entries == frozenset({"door"})
+    two = {"door": [OVER, "call mid", RET], "mid": ["call fast", RET], "fast": [RET]}
+    assert answer(Made(ASKER | two, exported=["door"])).untold == AVX
+
+
+def test_a_caller_that_asks() -> None:
+    itself = {"door": [CPUID, "call fast", RET], "fast": [RET]}
+    assert answer(Made(itself, exported=["door"])) == Answer(why=FAR)
+    through = {"door": ["call ask", "call fast", RET], "fast": [RET]}
+    assert answer(Made(ASKER | through, exported=["door"])).sure == ()
+    known = {"door": ["call cpuinfo_initialize", "call fast", RET], "fast": [RET], "cpuinfo_initialize": [RET]}
+    assert answer(Made(ASKER | known, exported=["door"])).sure == ()
+    reads = Made(ASKER | {"door": ["call fast", RET], "fast": [RET]}, exported=["door"], state=[DATA])
+    assert answer(reads).sure == AVX
+    reads.reads = [("door", DATA)]
+    assert answer(reads).sure == ()
+    resolver = Made({"door": ["call fast", RET], "fast": [RET]}, exported=["door"], resolvers=["door"])
+    assert answer(resolver).sure == ()
+
+
+@pytest.mark.parametrize(("size", "guarded"), [(SMALL, True), (SMALL + 1, False)])
+def test_a_small_function_between(size: int, guarded: bool) -> None:
+    middle = ["call ask", "90" * (size - 6), RET]
+    made = Made(ASKER | {"door": ["call mid", "call fast", RET], "mid": middle, "fast": [RET]}, exported=["door"])
+    assert (answer(made).sure == ()) is guarded
+
+
+def test_only_a_pointer_leads_there() -> None:
+    rest = {"door": [RET], "fast": [RET]}
+    taken = answer(Made(ASKER | rest, exported=["door"], takes=[("door", "fast")]))
+    assert (taken.sure, taken.untold, taken.chain) == ((), AVX, ("door",))
+    assert taken.why == "a pointer to it lies where code gets that asks nothing of the CPU"
+    table = Made(ASKER | rest, exported=["door"], pointers={DATA + 8: "fast"}, touches=[("door", DATA, False)])
+    assert answer(table).untold == AVX
+    before = Made(ASKER | rest, exported=["door"], pointers={DATA: "fast"}, touches=[("door", DATA + 8, False)])
+    assert answer(before).why == FAR
+    assert answer(Made(ASKER | rest, exported=["door"])) == Answer(why=FAR)
+    nobody = Made(ASKER | rest, takes=[("door", "fast")])
+    assert answer(nobody) == Answer(why=FAR)
+
+
+def test_one_of_two_copies() -> None:
+    def door(size: int, other: int, **uses: str) -> Answer:
+        code = {
+            "door": ["je slow", "jmp fast"],
+            "fast": ["90" * (size - 1), RET],
+            "slow": ["90" * (other - 1), RET],
+        }
+        return answer(Made(ASKER | code, exported=["door"]), (), **{"fast": "avx2", **uses})
+
+    assert door(20, 20).untold == ()
+    assert door(20 * MOST_RATIO, 20).untold == ()
+    assert door(20 * MOST_RATIO + 1, 20).untold == AVX
+    assert door(20, 20 * MOST_RATIO).untold == ()
+    assert door(20, 20 * MOST_RATIO + 1).untold == AVX
+    # The other needs the same: it is no copy for older CPUs.
+    assert door(20, 20, slow="avx2 fma").untold == AVX
+    assert door(20, 20, slow="fma").untold == ()
+
+
+def test_a_python_extension_is_entered_at_one_place() -> None:
+    code = {"PyInit_x": ["call setup", RET], "setup": [RET], "fast": [RET], "odd": ["call fast", RET]}
+    made = Made(ASKER | code, exported=["PyInit_x", "odd", "fast"])
+    one = judge(made)
+    assert one.extension
+    assert one.roots == {made.number("PyInit_x")}
+    assert one.answer(made.number("fast"), AVX).sure == ()
+    plain = Made(ASKER | {"init": [RET], "fast": [RET]}, exported=["init", "fast"])
+    assert not judge(plain).extension
+    called = Made(ASKER | {"PyInit_x": ["call fast", RET], "fast": [RET]}, exported=["PyInit_x"])
+    assert (answer(called).sure, answer(called).entries) == (AVX, None)
+
+
+def test_where_it_is_entered_from() -> None:
+    code = {"one": ["call fast", RET], "two": ["call mid", RET], "mid": ["call fast", RET], "fast": [RET]}
+    guarded = {"three": [CPUID, "call fast", RET]}
+    made = Made(ASKER | code | guarded, exported=["one", "two", "three"])
+    assert answer(made).entries == frozenset({"one", "two"})
+    made.started = ["two"]
+    assert answer(made).entries is None
+
+
+def test_too_much_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made(ASKER | {"door": ["call mid", RET], "mid": ["call fast", RET], "fast": [RET]}, exported=["door"])
+    monkeypatch.setattr(rules, "MOST_ASKED", 2)
+    one = judge(made)
+    assert [one.answer(made.number("fast"), AVX).entries for _ in range(3)] == [{"door"}, {"door"}, None]
+    monkeypatch.setattr(rules, "MOST_BACK", 3)
+    assert answer(made).entries == frozenset({"door"})
+    monkeypatch.setattr(rules, "MOST_BACK", 2)
+    assert answer(made).entries is None
+    monkeypatch.setattr(rules, "MOST_CHAIN", 1)
+    assert answer(made).chain == ("mid",)
+
+
+def test_what_runs_at_load() -> None:
+    code = {"init": ["call mid", OVER, "call rare", RET], "mid": [NOP, "7401", NOP, RET], "rare": [RET], "x": [NOP]}
+    made = Made(ASKER | code, started=["init"])
+    one = judge(made, (), mid="avx2")
+    start = made.at("mid")
+    assert one.runs_at_load(made.number("mid"), [start])
+    assert not one.runs_at_load(made.number("mid"), [start + 3])
+    assert one.runs_at_load(made.number("mid"), [start + 3, start + 4])
+    assert not one.runs_at_load(made.number("mid"), [])
+    assert not one.runs_at_load(made.number("rare"), [made.at("rare")])
+    assert not one.runs_at_load(made.number("x"), [made.at("x")])
+
+
+def test_a_level_in_a_template_tells_copies_apart() -> None:
+    fast, slow = "_Z4workILNS_5LevelE2EEvv", "_Z4workILNS_5LevelE1EEvv"
+    made = Made(ASKER | {fast: [RET], slow: [RET]}, exported=[fast, slow])
+    number = made.number(fast)
+    assert judge(made, (), **{fast: "avx2"}).answer(number, AVX) == Answer(why=FAR)
+    assert judge(made, (), **{fast: "avx2", slow: "avx2"}).answer(number, AVX).sure == AVX
+    assert judge(made, (), **{fast: "avx2", slow: "fma"}).answer(number, AVX).sure == ()
+    plain = Made(ASKER | {"work2": [RET], "work1": [RET]}, exported=["work2"])
+    assert judge(plain, (), work2="avx2").answer(plain.number("work2"), AVX).sure == AVX
+
+
+@pytest.mark.parametrize(("offered", "everywhere"), [(rules.MANY_OFFERED, True), (rules.MANY_OFFERED - 1, False)])
+def test_what_many_doors_use_is_everywhere(offered: int, everywhere: bool) -> None:
+    doors = {f"door{n}": [RET] for n in range(offered)}
+    made = Made(ASKER | doors, exported=list(doors))
+    second = judge(made, (), **dict.fromkeys(doors, "sse4.1"))
+    assert ("sse4.1" in second.spread.everywhere) is everywhere
+    later = judge(made, (), **dict.fromkeys(doors, "avx2"))
+    assert "avx2" not in later.spread.everywhere
+    copies = judge(made, list(doors), **dict.fromkeys(doors, "sse4.1"))
+    assert "sse4.1" not in copies.spread.everywhere
+
+
+def test_what_is_everywhere_is_needed_by_everybody() -> None:
+    doors = {f"door{n}": [RET] for n in range(rules.MANY_OFFERED)}
+    code = {"way": [OVER, "call fast", RET], "fast": [RET]}
+    made = Made(ASKER | doors | code, exported=[*doors, "way"])
+    one = judge(made, (), **dict.fromkeys(doors, "sse4.1"), fast="sse4.1 avx2")
+    both = one.answer(made.number("fast"), ("sse4.1", "avx2"))
+    assert (both.sure, both.untold, both.entries) == (("sse4.1",), ("avx2",), None)
+    alone = one.answer(made.number("fast"), ("sse4.1",))
+    assert (alone.sure, alone.untold, alone.why, alone.chain) == (("sse4.1",), (), FAR, ("way",))

@@ -1,0 +1,85 @@
+"""Whose kernels a container holds: the names in one image, however it is stored."""
+
+from __future__ import annotations
+
+import pytest
+import zstandard
+
+from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
+from rekindle.inspect.cubin_names import HEAD, kernel_names, lz4_head, merge, owners_of
+
+
+def entry(data: bytes, flags: int = 0, kind: str = "sass", offset: int = 0, header: int = 0) -> Entry:
+    return Entry(kind, 80, "", len(data), flags, (1, 0), offset, header, len(data))
+
+
+def test_names_begin_after_the_header() -> None:
+    body = b"\0.text.magma_a\0.text._ZN2at1fE\0.text.9odd\0"
+    assert kernel_names(b"xxxx" + body, entry(body, offset=1, header=3)) == ["magma_a", "_ZN2at1fE"]
+    assert kernel_names(b".text.no" + body, entry(body, offset=5, header=3)) == ["magma_a", "_ZN2at1fE"]
+    assert kernel_names(body + b".text.behind", entry(body)) == ["magma_a", "_ZN2at1fE"]
+
+
+def test_only_the_head_is_read() -> None:
+    name = b".text.abc\0"
+    fits = b"\0" * (HEAD - len(name)) + name
+    assert kernel_names(fits, entry(fits)) == ["abc"]
+    assert kernel_names(b"\0\0" + fits, entry(b"\0\0" + fits)) == ["ab"]
+    packed = zstandard.ZstdCompressor().compress(fits)
+    assert kernel_names(packed, entry(packed, ZSTD)) == ["abc"]
+    later = zstandard.ZstdCompressor().compress(b"\0\0" + fits)
+    assert kernel_names(later, entry(later, ZSTD)) == ["ab"]
+    assert kernel_names(b"nonsense", entry(b"nonsense", ZSTD)) == []
+
+
+def test_the_smallest_image_tells() -> None:
+    big, small = b".text.cusparse_x\0" * 3, b".text.magma_x\0"
+    data = big + small + b".text.nccl\0"
+    rows = (entry(big), entry(small, offset=len(big)), entry(b".", kind="ptx", offset=len(big + small)))
+    assert owners_of(data, Container(0, len(data), rows)) == ("MAGMA",)
+    assert owners_of(data, Container(0, len(data), rows[2:])) == ()
+    three = b".text.cudnn_a\0.text.cudnn_b\0.text.magma\0.text.magma\0.text.magma\0.text.cusolver\0.text.odd\0"
+    assert owners_of(three, Container(0, len(three), (entry(three),))) == ("MAGMA", "cuDNN")
+
+
+def test_the_owners_seen_most_often() -> None:
+    assert merge([("a", "b"), ("b", "c"), ("b", "c"), ("d",), ("a", "c"), ("c",)]) == ("c", "b", "a")
+    assert merge([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("packed", "plain"),
+    [
+        ("30 616263", b"abc"),
+        ("30 616263 0300", b"abcabca"),  # a match of four, three back
+        ("31 616263 0300 10 78", b"abcabcab" + b"x"),
+        ("10 61 0100 10 62", b"aaaaa" + b"b"),
+        ("40 61626364 0400 10 65", b"abcdabcde"),
+        ("50 6162636465 0400 10 66", b"abcdebcde" + b"f"),
+        ("1f 61 0100 00 10 62", b"a" * 20 + b"b"),
+        ("1f 61 0100 ff01 10 62", b"a" * (1 + 4 + 15 + 256) + b"b"),
+        ("f0 00" + "61" * 15, b"a" * 15),
+        ("f0 02" + "61" * 17, b"a" * 17),
+        ("f0 ff00" + "61" * 270, b"a" * 270),
+        ("10 61 0000 10 62", b"a"),  # no distance
+        ("10 61 0200 10 62", b"a"),  # before the beginning
+        ("10 61 01", b"a"),
+        ("10 61 0001 10 62", b"a"),  # the second byte of a distance counts
+        ("", b""),
+    ],
+)
+def test_lz4_blocks(packed: str, plain: bytes) -> None:
+    data = bytes.fromhex(packed)
+    assert lz4_head(data, 1 << 16) == plain
+
+
+def test_lz4_stops_at_the_limit() -> None:
+    data = bytes.fromhex("1f 61 0100 ffffffff00 10 62")
+    assert lz4_head(data, 100) == b"a" * 100
+    assert lz4_head(data, 1) == b"a"
+    body = b".text.magma\0"
+    stored = bytes([len(body) << 4]) + body
+    assert kernel_names(stored, entry(stored, LZ4)) == ["magma"]
+    far = b"x" * 300
+    block = bytes.fromhex("f0ff1e") + far + bytes.fromhex("2c01") + bytes.fromhex("1062")
+    assert lz4_head(block, 1 << 16) == far + b"xxxx" + b"b"
