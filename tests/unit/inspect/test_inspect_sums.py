@@ -1,0 +1,200 @@
+"""Links of several libraries put together, findings at their limits, sources that read alike, variables of askers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from binaries import make_elf
+from rekindle.errors import BadInput
+from rekindle.inspect import reader
+from rekindle.inspect.askers import FIELDS, MOST_KEPT, SMALL, find_state, readers_of
+from rekindle.inspect.gpu import GpuSurvey
+from rekindle.inspect.libraries import Library, newest, open_binary
+from rekindle.inspect.links import join_links, link_findings
+from rekindle.inspect.reader import DirectorySource, FileSource, is_native, open_local
+from rekindle.model.wheel import External, LibraryLinks, Links
+from small_code import DATA, Made
+
+
+def library(file: str, **more: object) -> Library:
+    fields = {"format": "elf", "machine": "x86_64", "gpu": GpuSurvey(file), "floors": {}, **more}
+    return Library(file=file, **fields)  # type: ignore[arg-type]
+
+
+def test_what_is_brought_and_what_is_not() -> None:
+    one = library("p/lib/a.so", needed=("libb.so.1", "libc.so.6", "B.so"), soname="liba.so.1", rpath=("$ORIGIN",))
+    two = library("p/lib/b.so", needed=("liba.so.1", "libc.so.6"), soname="libb.so.1")
+    found = join_links([one, two])
+    assert found.needed == ("B.so", "liba.so.1", "libb.so.1", "libc.so.6")
+    assert found.bundled == ("liba.so.1", "libb.so.1")
+    assert found.external == ("B.so", "libc.so.6")
+    assert [(row.library, row.needed_by) for row in found.sources] == [
+        ("B.so", ("a.so",)),
+        ("libc.so.6", ("a.so", "b.so")),
+    ]
+    assert found.libraries[0].missing == ("libc.so.6", "B.so")
+    assert (found.libraries[0].soname, found.libraries[0].rpath) == ("liba.so.1", ("$ORIGIN",))
+
+
+def test_windows_knows_no_case() -> None:
+    one = library("p/A.dll", format="pe", needed=("b.DLL",), delayed=("c.dll",))
+    found = join_links([one, library("p/B.dll", format="pe")])
+    assert (found.bundled, found.external) == (("b.DLL",), ("c.dll",))
+    assert (found.libraries[0].needed, found.libraries[0].missing) == (("b.DLL", "c.dll"), ())
+
+
+def test_the_newest_floor_and_the_face() -> None:
+    rows = [
+        library("libtorch.so", floors={"GLIBC": "2.9", "GLIBCXX": "3.4.5"}, cxx_abi="cxx11"),
+        library("x.so", floors={"GLIBC": "2.17"}, cxx_abi="pre-cxx11"),
+        library("y.so", cxx_abi="pre-cxx11"),
+    ]
+    found = join_links(rows, platform="manylinux_2_17_x86_64")
+    assert (found.glibc, found.glibcxx, found.cxx_abi) == ("2.17", "3.4.5", "cxx11")
+    assert (found.manylinux_claim, found.manylinux_fact) == ("manylinux_2_17_x86_64", "manylinux_2_17_x86_64")
+    assert join_links(rows[1:]).cxx_abi == "pre-cxx11"
+    assert join_links(rows, platform="linux_x86_64").manylinux_claim is None
+    mixed = join_links([*rows, library("z.so", machine="aarch64")])
+    assert mixed.manylinux_fact is None
+    none = join_links([library("z.so")])
+    assert (none.glibc, none.cxx_abi, none.manylinux_fact) == (None, None, None)
+    assert newest([]) is None
+
+
+def row(glibc: str | None, *rpath: str) -> LibraryLinks:
+    return LibraryLinks(file="a/b.so", glibc=glibc, rpath=rpath)
+
+
+def test_a_promise_at_its_limit() -> None:
+    def codes(glibc: str, platform: str | None) -> list[str]:
+        return [one.code for one in link_findings(Links(glibc=glibc, libraries=(row("2.1"), row(glibc))), platform)]
+
+    assert codes("2.17", "manylinux_2_17_x86_64") == []
+    assert codes("2.18", "manylinux_2_17_x86_64") == ["manylinux-claim"]
+    assert codes("2.9", "manylinux_2_17_x86_64") == []
+    assert codes("2.18", None) == []
+    assert codes("2.18", "linux_x86_64") == []
+    (found,) = link_findings(Links(glibc="2.18", libraries=(row("2.18"),)), "manylinux_2_17_x86_64")
+    assert found.text == "the tag manylinux_2_17_x86_64 promises glibc 2.17, but b.so needs 2.18"
+
+
+def test_libraries_nobody_brings() -> None:
+    sources = (
+        External(library="LibOMP140.x86_64.dll", needed_by=("a",), package="Visual C++"),
+        External(library="odd.so", needed_by=("a", "b", "c", "d")),
+        External(library="libc.so.6", needed_by=("a",), package="glibc", system=True),
+    )
+    found = link_findings(Links(sources=sources), None)
+    assert [(one.code, one.severity) for one in found] == [("missing-dll", "error"), ("unknown-library", "warning")]
+    assert found[0].text == "LibOMP140.x86_64.dll is missing: Visual C++"
+    assert found[1].text == "odd.so (needed by a, b, c) is not in the wheel"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [("/opt/x", True), ("$ORIGIN/../lib", False), ("/usr/lib/x", False), ("/lib64", False), ("/usr/local", True)],
+)
+def test_paths_of_the_builders_machine(path: str, found: bool) -> None:
+    rows = link_findings(Links(libraries=(row(None, path),)), None)
+    assert [one.text for one in rows] == ([f"a/b.so looks for libraries in {path}"] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "native"),
+    [("a.so", True), ("a.so.1.2", True), ("a.SO", True), ("a.dll", True), ("a.pyd", True), ("x/bin/tool", True),
+     ("bin/tool", True), ("x/bin/tool.txt", False), ("xbin/tool", False), ("a.sox", False), ("a.py", False)],
+)  # fmt: skip
+def test_native_files_by_name(name: str, native: bool) -> None:
+    assert is_native(name) is native
+
+
+def test_a_folder_and_a_file_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elf = make_elf({})
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one" / "a.so").write_bytes(elf)
+    (tmp_path / "two" / "b.txt").write_bytes(b"12345")
+    (tmp_path / "two" / "empty").write_bytes(b"")
+    (tmp_path / "two" / "link").symlink_to(tmp_path / "two" / "b.txt")
+    folder = open_local(tmp_path)
+    assert isinstance(folder, DirectorySource)
+    assert folder.files == {"one/a.so": len(elf), "two/b.txt": 5, "two/empty": 0}
+    assert (folder.size, folder.installed, folder.label) == (len(elf) + 5, False, str(tmp_path))
+    some = DirectorySource(tmp_path, "torch", ["two"])
+    assert (sorted(some.files), some.installed, some.label) == (["two/b.txt", "two/empty"], True, "torch")
+    assert (folder.read("two/b.txt", 5), folder.read("two/b.txt", 4), folder.read("two/no")) == (b"12345", None, None)
+    assert list(folder.heads(["two/no", "two/b.txt"], 2)) == [("two/b.txt", b"12")]
+    with folder.mapped("two/b.txt") as data, folder.mapped("two/empty") as nothing:
+        assert (bytes(data[:]), nothing) == (b"12345", b"")
+    file = open_local(tmp_path / "one" / "a.so")
+    assert isinstance(file, FileSource)
+    assert (file.files, file.read("a.so", len(elf)), file.read("a.so", len(elf) - 1), file.read("b.so")) == (
+        {"a.so": len(elf)}, elf, None, None,
+    )  # fmt: skip
+    assert list(file.heads(["a.so"], 4)) == [("a.so", b"\x7fELF")]
+    monkeypatch.setattr(reader, "MAX_FILES", 3)
+    assert len(DirectorySource(tmp_path).files) == 3
+    monkeypatch.setattr(reader, "MAX_FILES", 2)
+    with pytest.raises(BadInput, match="more than 2 files"):
+        DirectorySource(tmp_path)
+    with pytest.raises(BadInput, match="cannot read"):
+        open_local(tmp_path / "nowhere")
+    assert open_binary(b"#!/bin/sh", "x") is None
+
+
+RET, NOP = "c3", "90"
+
+
+def state_of(made: Made) -> list[list[int]]:
+    scan = made.scan()
+    callers = {made.number("ask"): [made.number("keeper")]}
+    found = find_state(scan, {made.number("ask")}, lambda number: callers.get(number, []))
+    rows: list[list[int]] = found.tolist()
+    return rows
+
+
+def keeper(size: int = 1) -> dict[str, list[str]]:
+    return {"ask": ["0fa2", RET], "keeper": [NOP * (size - 1), RET], "reader": [RET]}
+
+
+def test_where_an_asker_keeps_what_it_found() -> None:
+    assert state_of(Made(keeper())) == []
+    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, True)])) == [[DATA + 8, DATA + 8 + FIELDS]]
+    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, False)])) == []
+    assert state_of(Made(keeper(), touches=[("reader", DATA + 8, True)])) == []
+    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, True)], imports={DATA + 8: "f"})) == []
+    near = [("ask", DATA, True), ("ask", DATA + FIELDS, True), ("ask", DATA + 2 * FIELDS + 1, True)]
+    assert state_of(Made(keeper(), touches=near)) == [
+        [DATA, DATA + 2 * FIELDS], [DATA + 2 * FIELDS + 1, DATA + 3 * FIELDS + 1],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "kept"), [(SMALL, True), (SMALL + 1, False)])
+def test_a_small_caller_keeps_it_too(size: int, kept: bool) -> None:
+    made = Made(keeper(size), touches=[("keeper", DATA, True)])
+    assert bool(state_of(made)) is kept
+    made.started = ["keeper"]
+    assert state_of(made) == [[DATA, DATA + 512]]
+
+
+@pytest.mark.parametrize(("count", "kept"), [(MOST_KEPT, True), (MOST_KEPT + 1, False)])
+def test_who_writes_much_keeps_something_else(count: int, kept: bool) -> None:
+    made = Made(keeper(), touches=[("keeper", DATA + 8 * n, True) for n in range(count)])
+    assert bool(state_of(made)) is kept
+
+
+def test_a_pointer_to_it_is_one_as_well() -> None:
+    made = Made(keeper(), touches=[("ask", DATA, True)], pointers={DATA + 0x800: DATA + 63, DATA + 0x900: DATA + 64})
+    assert state_of(made) == [[DATA, DATA + FIELDS], [DATA + 0x800, DATA + 0x808]]
+
+
+def test_who_reads_it() -> None:
+    touches = [("reader", DATA + 63, False), ("keeper", DATA + 64, False), ("ask", DATA - 0, True)]
+    made = Made(keeper(), touches=touches)
+    state = np.array([[DATA, DATA + 64]], np.int64)
+    assert readers_of(made.scan(), state) == {made.number("reader"), made.number("ask")}
+    assert readers_of(made.scan(), state[:0]) == set()
+    assert readers_of(made.scan(), state + 1) == {made.number("reader"), made.number("keeper")}
