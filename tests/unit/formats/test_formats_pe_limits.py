@@ -263,6 +263,20 @@ def test_forwards_are_addresses_inside_the_export_table() -> None:
         pe = exporting(3, 2, ())
         pe.directories = ((AT, size), *pe.directories[1:])
         assert pe.forwards == found
-    start = exporting(3, 2, ())
-    start.directories = ((AT, 0x300), *start.directories[1:])
-    assert start.forwards == ("other",)
+    parts = {
+        0: b"lib.run\0".ljust(20, b"\0") + struct.pack("<2I3I", 2, 0, AT + 0x100, 0, 0),
+        0x100: struct.pack("<2I", AT, AT + 0x140),
+        0x140: b"alone\0",
+    }
+    assert image(placed(parts), {0: (AT, 0x200)}).forwards == ("lib",)
+    assert image(b"x").forwards == ()
+
+
+def test_a_row_without_a_name_ends_the_libraries() -> None:
+    rows = import_row(1, AT + 0x100, 2) + import_row(1, 0, 2) + import_row(1, AT + 0x100, 2)
+    assert image(placed({0: rows, 0x100: b"one.dll\0"}), {1: (AT, 1)}).needed == ("one.dll",)
+
+
+def test_numbers_of_the_format() -> None:
+    assert (images.EXCEPTION, images.CERTIFICATE, images.DEBUG, images.BOUND_IMPORT) == (3, 4, 6, 11)
+    assert is_pe(b"MZ\x90")

@@ -303,6 +303,7 @@ def test_a_member_cut_off_and_one_of_another_method() -> None:
 def test_a_directory_that_points_before_the_file() -> None:
     wheel = forged(Row("a", 5, 5))
     member = wheel.members["a"]
+    assert type(member)("b", 1, 1, 0, 0, 0).mode == 0
     wheel.members["a"] = type(member)("a", 5, 5, 0, 0, -1)
     with pytest.raises(BadInput, match="nothing is stored"):
         wheel.begins("a")
@@ -432,6 +433,7 @@ def test_headers_keep_order_and_doubles() -> None:
         ("a,sha256=AA", RecordRow("sha256", b"\0", None)),
         ("a,sha256=AAAA", RecordRow("sha256", b"\0\0\0", None)),
         ("a,sha256=_-8", RecordRow("sha256", b"\xff\xef", None)),
+        ("a,sha256=AAAAAAAAAA", RecordRow("sha256", b"\0" * 7, None)),
         ("a,sha256=A", RecordRow("sha256", None, None)),
         ("a,sha256=é", RecordRow("sha256", None, None)),
         ("a,,0", RecordRow(None, None, 0)),
