@@ -235,6 +235,13 @@ def test_the_places_of_what_is_lacking() -> None:
     assert says("cpu", judge(early, cpu=IVY))[2] == text
 
 
+def test_a_no_stands_before_what_runs_in_part() -> None:
+    """Also where the axes are asked the other way round: first the CPU, then the C library."""
+    report = msgspec.structs.replace(cpu(unconditional=(use("avx2", "f"),)), links=Links(glibc="2.17"))
+    found = judge(report, cpu=IVY, os=Os(system="linux", arch="x86_64", glibc="2.16"))
+    assert [(one.axis, one.runs) for one in found.axes] == [("libc", "no"), ("cpu", "partly")]
+
+
 def test_an_official_wheel_names_its_places() -> None:
     seen = Evidence(function="odd_f", file="l.so", isa=("sve",), why="exported")
     code = WheelCpu(arch="aarch64", functions=9, required=("sve",), runs_from="armv8-a+sve", evidence=(seen,))

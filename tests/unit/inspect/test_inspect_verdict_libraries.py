@@ -51,7 +51,7 @@ def test_which_wheels_are_judged_by_library() -> None:
     assert not by_library(WheelReport(name="torch", gpu=WheelGpu(libraries=(vendor,))))
     assert by_library(WheelReport(gpu=WheelGpu(libraries=(vendor,))))
     assert not by_library(WheelReport(gpu=WheelGpu(libraries=(vendor, own))))
-    assert not by_library(WheelReport(name="kernels", gpu=WheelGpu(libraries=(own,), declared=("sm_80",))))
+    assert by_library(WheelReport(name="kernels", gpu=WheelGpu(libraries=(own,), declared=("sm_80",)))) is False
 
 
 @pytest.mark.parametrize(
