@@ -5,7 +5,9 @@ Installers that choose wheels by GPU ask the driver for this number instead of i
 
 from __future__ import annotations
 
-from rekindle.compat.driver import Side, card_drivers, reaches, toolkit_driver
+from collections.abc import Callable
+
+from rekindle.compat.driver import Side, branch, card_drivers, reaches, toolkit_driver
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.version import key
@@ -13,12 +15,7 @@ from rekindle.model.version import key
 
 def newest_cuda(driver: str, side: Side, facts: Facts) -> str | None:
     """The newest CUDA whose own driver is no newer than this one; None for a driver older than our tables."""
-    known = [
-        cuda
-        for cuda in facts.toolkits
-        if (own := toolkit_driver(cuda, side, facts).own) is not None and reaches(driver, own)
-    ]
-    return max((_minor(cuda) for cuda in known), key=key, default=None)
+    return _newest(side, facts, lambda own: reaches(driver, own))
 
 
 def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
@@ -29,8 +26,18 @@ def least_cuda(cuda: str, side: Side, facts: Facts) -> str | None:
 
 def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
     """The CUDA number that the last driver branch of a card says; None where NVIDIA still drives it."""
-    last = card_drivers(sm, side, facts).last
-    return newest_cuda(str(last), side, facts) if last is not None else None
+    drivers = card_drivers(sm, side, facts)
+    if drivers.last is None:
+        return None
+    # On Windows a branch goes by higher numbers too (R470 up to 475): it ends where the next one begins.
+    below = drivers.below or drivers.last + 1
+    return _newest(side, facts, lambda own: branch(own) < below)
+
+
+def _newest(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None:
+    """The newest CUDA whose own driver fits."""
+    drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
+    return max((_minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)
 
 
 def _minor(cuda: str) -> str:

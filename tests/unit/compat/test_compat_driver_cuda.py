@@ -36,8 +36,9 @@ def test_what_a_driver_must_say_for_a_toolkit(cuda: str, least: str, side: Side)
 @pytest.mark.parametrize(
     ("card", "cuda"), [("sm_35", "11.4"), ("sm_50", "13.0"), ("sm_70", "13.0"), ("sm_75", None), ("sm_120", None)]
 )
-def test_what_the_last_driver_of_a_card_says(card: str, cuda: str | None) -> None:
-    assert last_cuda(parse_sm(card), "linux", FACTS) == cuda
+@pytest.mark.parametrize("side", ["linux", "windows"])
+def test_what_the_last_driver_of_a_card_says(card: str, cuda: str | None, side: Side) -> None:
+    assert last_cuda(parse_sm(card), side, FACTS) == cuda
 
 
 def test_code_linked_late_runs_on_newer_cards_only() -> None:
