@@ -178,6 +178,8 @@ def test_the_list_ends_at_something_else() -> None:
     check(entry() + entry(magic=b"PK\x01\x03") + end(1, 2 * len(entry())))
     check(entry() + entry(b"")[:45] + end(1, len(entry()) + 45))
     check(entry() + entry(b"") + end(2, len(entry()) + 46))
+    with pytest.raises(BadInput, match="says it holds 1 files but lists 2"):
+        check(entry() + entry(b"") + end(1, len(entry()) + 46))
 
 
 def test_what_is_no_zip_passes() -> None:

@@ -326,8 +326,10 @@ def test_dist_info_is_a_folder_at_the_top() -> None:
 
 
 @pytest.mark.parametrize("mode", [0, stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755, 0o644])
-def test_files_and_folders_are_installed(mode: int) -> None:
+def test_files_and_folders_are_installed_beside_no_link(mode: int) -> None:
     forged(Row("a", mode=mode)).check_installable()
+    with pytest.raises(BadInput, match="link or a device"):
+        forged(Row("a", mode=mode), Row("b", header=100, mode=stat.S_IFLNK | 0o777)).check_installable()
 
 
 @pytest.mark.parametrize("mode", [stat.S_IFLNK | 0o777, stat.S_IFCHR, stat.S_IFIFO, stat.S_IFSOCK])
@@ -354,7 +356,10 @@ def test_names_that_meet_on_some_disks(names: list[str], word: str) -> None:
 
 
 def test_a_folder_with_its_own_entry_is_fine() -> None:
-    forged(*(Row(name, header=100 * n) for n, name in enumerate(["a/", "a/b", "a/c/d"]))).check_installable()
+    names = ["a/", "a/b", "a/c/d"]
+    forged(*(Row(name, header=100 * n) for n, name in enumerate(names))).check_installable()
+    with pytest.raises(BadInput, match="file and a folder"):
+        forged(*(Row(name, header=100 * n) for n, name in enumerate([*names, "a/c"]))).check_installable()
 
 
 def whole(files: dict[str, bytes]) -> WheelZip:
