@@ -18,6 +18,7 @@ import needs
 import rekindle.spark
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
+from small_disks import small_disk_at
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 
@@ -43,13 +44,8 @@ def argv(root: Path, workspace: Path, *more: str) -> list[str]:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of its own with room enough to start, kept in memory."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2400M", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a small disk (root)")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk_at(tmp_path / "disk", "2400M") as place:
+        yield place
 
 
 @needs.tool("mount", "umount")

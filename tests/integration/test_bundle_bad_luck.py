@@ -13,6 +13,7 @@ import pytest
 
 import needs
 from binaries import make_elf
+from small_disks import small_disk_at
 from tiny_wheels import make_wheel
 
 pytestmark = [pytest.mark.integration, needs.tool("mount", "umount")]
@@ -22,13 +23,8 @@ TAG = "cp311-cp311-linux_x86_64"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Sixteen megabytes, in memory."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "tmpfs", str(place)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("needs the right to mount a small disk (root)")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small_disk_at(tmp_path / "disk", "16M") as place:
+        yield place
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux")

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from rekindle.build.toolkits import rocm_home
-from rekindle.compat.supply import managers
+from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, manager_here
@@ -78,7 +78,7 @@ def _install(host: Host, names: list[str]) -> str:
         return f"install the development packages of {', '.join(names)}"
     row = rows[manager.name]
     packages = dict.fromkeys(row["named"].get(name, row["pattern"].format(name=name.lower())) for name in names)
-    return f"{'' if is_root(host) else 'sudo '}{manager.install} {' '.join(packages)}"
+    return install_line(tuple(packages), manager, root=is_root(host))
 
 
 @functools.cache

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from pathlib import Path
+
+from rekindle.host.live import LiveHost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,7 @@ class Guest:
     @property
     def is_here(self) -> bool:
         """Is this machine one of them, so that no root file system is needed?"""
-        return {"amd64": "x86_64", "arm64": "aarch64"}.get(m := platform.machine().lower(), m) == self.machine
+        return LiveHost().machine == self.machine
 
     def library_folders(self, root: Path) -> tuple[Path, ...]:
         inside = (f"lib/{self.triplet}", f"usr/lib/{self.triplet}", "lib64", "usr/lib64")

@@ -9,33 +9,10 @@ from rekindle.compat.companions import Beside, Found, chosen_version, judge, nea
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.tables import BesideFile
 from rekindle.model.arch import Gfx, parse_gpu_arch, parse_sm
-from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
+from rekindle.model.beside import BesideFork, BesideSource, Bounds
+from tiny_companions import ABOUT, KNOWN, at, tables, wheel
 
-KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
-ABOUT = BesidePackage(title="t", kind="extension", module="tiny", first="1", last="3", **KNOWN)
 SM_80 = parse_sm("sm_80")
-
-
-def at(*cards: str, **changes: Any) -> Beside:
-    backend = "rocm" if cards and cards[0].startswith("gfx") else "cuda" if cards else "cpu"
-    base = Beside(
-        torch="2.6.0",
-        cuda="12.4" if backend == "cuda" else None,
-        rocm="6.2" if backend == "rocm" else None,
-        python="3.11",
-        platform="linux_x86_64",
-        system="linux",
-        glibc="2.31",
-        backend=backend,
-        cards=tuple(parse_gpu_arch(card) for card in cards),
-    )
-    return base._replace(**changes)
-
-
-def wheel(version: str = "3", **fields: Any) -> BesideWheel:
-    return BesideWheel(
-        **{"package": "tiny", "version": version, "pythons": {"linux_x86_64": ("3.10", "3.11")}, **fields}, **KNOWN
-    )
 
 
 def source(version: str = "3", **fields: Any) -> BesideSource:
@@ -45,19 +22,6 @@ def source(version: str = "3", **fields: Any) -> BesideSource:
 def fork(version: str = "2", **fields: Any) -> BesideFork:
     values = {"package": "tiny", "version": version, "name": "theirs", "url": "https://example.org", "state": "alive"}
     return BesideFork(**{**values, **fields}, **KNOWN)
-
-
-def tables(*rows: Bounds) -> Facts:
-    class Made(Facts):
-        beside = BesideFile(
-            schema=1,
-            package={"tiny": ABOUT},
-            wheel=tuple(row for row in rows if isinstance(row, BesideWheel)),
-            source=tuple(row for row in rows if isinstance(row, BesideSource)),
-            fork=tuple(row for row in rows if isinstance(row, BesideFork)),
-        )
-
-    return Made()
 
 
 def found(where: Beside, *rows: Bounds, version: str = "") -> Found:

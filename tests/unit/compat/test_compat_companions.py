@@ -6,34 +6,10 @@ import msgspec
 import pytest
 
 from rekindle.compat.companions import Beside, find_package, judge, near_packages, refusals
-from rekindle.facts import Facts, load_facts
-from rekindle.facts.tables import BesideFile
+from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch, parse_sm
-from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel
-
-KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
-ABOUT = BesidePackage(title="t", kind="extension", module="tiny", first="1", last="3", **KNOWN)
-
-
-def at(*cards: str, **changes: Any) -> Beside:
-    backend = "rocm" if cards and cards[0].startswith("gfx") else "cuda" if cards else "cpu"
-    base = Beside(
-        torch="2.6.0",
-        cuda="12.4" if backend == "cuda" else None,
-        rocm="6.2" if backend == "rocm" else None,
-        python="3.11",
-        platform="linux_x86_64",
-        system="linux",
-        glibc="2.31",
-        backend=backend,
-        cards=tuple(parse_gpu_arch(card) for card in cards),
-    )
-    return base._replace(**changes)
-
-
-def wheel(version: str = "3", **fields: Any) -> BesideWheel:
-    fields.setdefault("pythons", {"linux_x86_64": ("3.10", "3.11")})
-    return BesideWheel(package="tiny", version=version, **fields, **KNOWN)
+from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
+from tiny_companions import KNOWN, at, tables, wheel
 
 
 def axes(row: Any, where: Beside) -> set[str]:
@@ -78,19 +54,6 @@ def test_each_limit_at_its_edge(row: BesideWheel, where: Beside, wanted: set[str
             sm_max=parse_gpu_arch(row.sm_max) if row.sm_max else None,
         )
     assert axes(row, where) == wanted
-
-
-def tables(*rows: Any) -> Facts:
-    class Made(Facts):
-        beside = BesideFile(
-            schema=1,
-            package={"tiny": ABOUT},
-            wheel=tuple(row for row in rows if isinstance(row, BesideWheel)),
-            source=tuple(row for row in rows if isinstance(row, BesideSource)),
-            fork=tuple(row for row in rows if isinstance(row, BesideFork)),
-        )
-
-    return Made()
 
 
 NEEDS_80 = parse_sm("sm_80")
