@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.index import doorkeeper
+from rekindle.index import connections
 from rekindle.index.serve import Server, open_server
 from rekindle.index.store import Wheelhouse
 
@@ -56,7 +56,7 @@ def test_192_slow_connections_block_nobody(server: Server) -> None:
 
 
 def test_a_request_that_never_ends_is_hung_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.3)
     (one,) = slow(server, 1, b"GET /simple/ HTTP/1.1\r\n")
     # A byte now and then does not help: the deadline is the whole request's.
     with contextlib.suppress(OSError):
@@ -70,8 +70,8 @@ def test_a_request_that_never_ends_is_hung_up(server: Server, monkeypatch: pytes
 
 
 def test_a_reader_that_takes_nothing_is_hung_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr(doorkeeper, "SLOWEST_BYTES_PER_SECOND", 1 << 40)
+    monkeypatch.setattr(connections, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(connections, "SLOWEST_BYTES_PER_SECOND", 1 << 40)
     (one,) = slow(server, 1, b"GET /wheels/big.whl HTTP/1.1\r\nHost: x\r\n\r\n")
     threading.Event().wait(1.5)
     got = 0
@@ -84,7 +84,7 @@ def test_a_reader_that_takes_nothing_is_hung_up(server: Server, monkeypatch: pyt
 
 
 def test_busy_readers_are_not_thrown_out(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doorkeeper, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     held = slow(server, 2, b"GET /wheels/big.whl HTTP/1.1\r\nHost: x\r\n\r\n")
     for one in held:
         assert one.recv(1)  # being served

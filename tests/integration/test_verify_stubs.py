@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 import needs
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
-from rekindle.verify.guests import X86
+from rekindle.verify.emulated_machine import X86
 from rekindle.verify.linkage import missing_libraries, read_linkage
 from rekindle.verify.root import prepare_root, user_cache
 from rekindle.verify.stubs import stub_library

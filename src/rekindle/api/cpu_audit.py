@@ -29,12 +29,12 @@ def audit_for(
     from rekindle.compat.operators import suspicions, usual_suspects
     from rekindle.errors import RekindleError
     from rekindle.host.live import LiveHost
-    from rekindle.verify.cpus import guest_of_cpu
+    from rekindle.verify.cpus import machine_of_cpu
     from rekindle.verify.root import user_cache
     from rekindle.verify.suspects import place_of
 
     features = _features(cpu)
-    arch = guest_of_cpu(cpu).machine if cpu is not None else LiveHost().machine
+    arch = machine_of_cpu(cpu).machine if cpu is not None else LiveHost().machine
     if features is None:
         return Audit()
     if cpu is None and not thorough:
@@ -64,13 +64,13 @@ def _features(cpu: str | None) -> frozenset[str] | None:
     from rekindle.facts import load_facts
     from rekindle.host.live import LiveHost
     from rekindle.model.machine import Cpu
-    from rekindle.verify.cpus import find_cpu, guest_of_cpu
+    from rekindle.verify.cpus import find_cpu, machine_of_cpu
 
     if cpu is None:
         asking = Asking(LiveHost(), "cpu", time.monotonic() + 5.0)
         return features_of(probe_cpu(asking), load_facts())
     try:
-        name = find_cpu(cpu, guest=guest_of_cpu(cpu)).name
+        name = find_cpu(cpu, emulated=machine_of_cpu(cpu)).name
         return features_of(Cpu(microarchitecture=name), load_facts())
     except BadInput:
         return None

@@ -56,6 +56,7 @@ def verify(
     from rekindle.verify.root import user_cache
     from rekindle.verify.settings import told_settings
     from rekindle.verify.suspects import keep as keep_trials
+    from rekindle.verify.trial import Trial
 
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
@@ -65,55 +66,26 @@ def verify(
     audit = Audit()
     if events is None and (not only or any(one.startswith("operator") for one in only)):
         audit = audit_for(wheel, python, package or "torch", cpu=cpu, thorough=level == "full", progress=listener)
+    trial = Trial(
+        python=python,
+        level=level,
+        only=only,
+        expect=expect,
+        dependencies=dependencies,
+        find_links=find_links,
+        env=env or {},
+        gpu=gpu,
+        sandbox=sandbox,
+        suspects=audit.suspects,
+    )
     if events is not None:
         report = read_events(host, events, level, listener, gpu)
     elif cpu is not None and wheel is not None:
-        report = prove.prove_emulated(
-            host,
-            wheel,
-            cpu,
-            python=python,
-            cache=user_cache(),
-            level=level,
-            only=only,
-            expect=expect,
-            dependencies=dependencies,
-            find_links=find_links,
-            env=env,
-            sandbox=sandbox,
-            suspects=audit.suspects,
-            progress=listener,
-        )
+        report = prove.prove_emulated(host, wheel, cpu, trial, cache=user_cache(), progress=listener)
     elif wheel is not None:
-        report = prove.prove_wheel(
-            host,
-            wheel,
-            python=python,
-            level=level,
-            only=only,
-            expect=expect,
-            dependencies=dependencies,
-            find_links=find_links,
-            env=env,
-            gpu=gpu,
-            sandbox=sandbox,
-            suspects=audit.suspects,
-            progress=listener,
-        )
+        report = prove.prove_wheel(host, wheel, trial, progress=listener)
     else:
-        report = prove.prove_installed(
-            host,
-            python=python,
-            package=package or "torch",
-            level=level,
-            only=only,
-            expect=expect,
-            env=env,
-            gpu=gpu,
-            suspects=audit.suspects,
-            beside=beside,
-            progress=listener,
-        )
+        report = prove.prove_installed(host, trial, package=package or "torch", beside=beside, progress=listener)
     # A run with settings of the user's own says nothing about the wheel as others use it.
     if audit.place is not None and not only and not env:
         keep_trials(report, audit.place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rekindle.doctor.chips import chip_of
+from rekindle.doctor.chips import chip_of, gpu_by_number
 from rekindle.doctor.nvidia import Cards
 from rekindle.doctor.pci import PciCard
 from rekindle.doctor.probing import Asking
@@ -22,7 +22,7 @@ def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
     if not by_kfd and (host.which("rocminfo") or host.glob("/opt/rocm/bin/rocminfo")):
         by_kfd = _from_rocminfo(host)
     known = {gpu.pci_slot for gpu in by_kfd}
-    rest = tuple(_from_pci(card) for card in ours if card.slot not in known or card.slot is None)
+    rest = tuple(gpu_by_number(card) for card in ours if card.slot not in known or card.slot is None)
     gpus = by_kfd + (rest if not by_kfd or known - {None} else ())
     trouble = None
     if ours and not by_kfd and host.system == "linux":
@@ -136,16 +136,3 @@ def _from_rocminfo(host: Asking) -> tuple[Gpu, ...]:
             "rocminfo", "it did not answer in time" if done.timed_out else (said[0] if said else f"exit {done.code}")
         )
     return tuple(found)
-
-
-def _from_pci(card: PciCard) -> Gpu:
-    chip = chip_of(card.pci_id, revision=card.revision)
-    return Gpu(
-        vendor="amd",
-        name=(chip.name if chip else None) or card.name,
-        arch=chip.arch if chip else None,
-        memory_gib=gib(card.memory),
-        how="pci",
-        pci_id=card.pci_id,
-        pci_slot=card.slot,
-    )

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from rekindle.doctor.pci import PciCard
+from rekindle.doctor.text import gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import by_pci_id, find_gpu
 from rekindle.model.arch import GpuArch
+from rekindle.model.machine import Gpu
 
 
 class Chip(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,3 +36,17 @@ def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None
     except BadInput:
         pass
     return None
+
+
+def gpu_by_number(card: PciCard) -> Gpu:
+    """A card of which nothing but its PCI number is known: no driver answers for it."""
+    chip = chip_of(card.pci_id, revision=card.revision)
+    return Gpu(
+        vendor=card.vendor,
+        name=(chip.name if chip else None) or card.name,
+        arch=chip.arch if chip else None,
+        memory_gib=gib(card.memory),
+        how="pci",
+        pci_id=card.pci_id,
+        pci_slot=card.slot,
+    )

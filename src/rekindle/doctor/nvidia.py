@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from rekindle.doctor.answers import Nvml, read_answer
-from rekindle.doctor.chips import Chip, chip_of
+from rekindle.doctor.chips import chip_of, gpu_by_number
 from rekindle.doctor.pci import PciCard
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import gib, text_of
@@ -53,7 +53,7 @@ def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
         trouble = _trouble(answer, loaded) or by_tool.trouble
         found = replace(by_tool, trouble=None if by_tool.gpus else trouble, driver=by_tool.driver or found.driver)
     if not found.gpus:
-        found = replace(found, gpus=tuple(_from_pci(card) for card in ours))
+        found = replace(found, gpus=tuple(gpu_by_number(card) for card in ours))
         if ours and found.trouble is None:
             found = replace(found, trouble=_no_driver(ours, answer))
         elif not ours:
@@ -156,19 +156,6 @@ def _pci_id(device: str) -> str | None:
     """``0x233510DE`` → ``10de:2335``."""
     match = re.fullmatch(r"0x([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", device)
     return f"{match[2]}:{match[1]}".lower() if match else None
-
-
-def _from_pci(card: PciCard) -> Gpu:
-    chip: Chip | None = chip_of(card.pci_id)
-    return Gpu(
-        vendor="nvidia",
-        name=(chip.name if chip else None) or card.name,
-        arch=chip.arch if chip else None,
-        memory_gib=gib(card.memory),
-        how="pci",
-        pci_id=card.pci_id,
-        pci_slot=card.slot,
-    )
 
 
 def _trouble(answer: Nvml, loaded: str | None) -> str | None:

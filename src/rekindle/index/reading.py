@@ -92,16 +92,19 @@ def _dist_info(members: set[str], name: WheelName) -> str:
         raise BadInput(f"{name.file} has {len(folders)} .dist-info directories; a wheel has one")
     folder = folders.pop()
     project, _, version = folder.removesuffix(".dist-info").rpartition("-")
-    try:
-        agrees = normal_project(project) == name.project and Version(version) == name.version
-    except InvalidVersion:
-        agrees = False
-    if not agrees:
+    if not _agrees(project, version, name):
         raise BadInput(
             f"{name.file} contains {ascii(folder)[:120]}: the name outside and inside disagree",
             remedy="rename the file to what it contains",
         )
     return folder
+
+
+def _agrees(project: str, version: str, name: WheelName) -> bool:
+    try:
+        return normal_project(project) == name.project and Version(version) == name.version
+    except InvalidVersion:
+        return False
 
 
 def _small(archive: zipfile.ZipFile, member: str, limit: int, file: str) -> bytes:
@@ -118,11 +121,7 @@ def _small(archive: zipfile.ZipFile, member: str, limit: int, file: str) -> byte
 def _check_metadata(raw: bytes, name: WheelName) -> str | None:
     fields = BytesHeaderParser().parsebytes(raw)
     project, version = str(fields.get("Name", "")), str(fields.get("Version", ""))
-    try:
-        agrees = normal_project(project) == name.project and Version(version) == name.version
-    except InvalidVersion:
-        agrees = False
-    if not agrees:
+    if not _agrees(project, version, name):
         raise BadInput(
             f"{name.file} says inside that it is {ascii(project)[:80]} {ascii(version)[:40]}",
             remedy="rename the file to what it contains",

@@ -3,7 +3,7 @@
 It answers only for names it knows (``simple``, ``wheels``, ``catalogue.json``, the page); everything else is
 404. A request's path is split, checked part by part and never resolved upwards. It speaks plain HTTP on the
 loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it. Deadlines and
-limits per client are :mod:`rekindle.index.doorkeeper`'s: a server library would bring them too, but also an event
+limits per client are :mod:`rekindle.index.connections`'s: a server library would bring them too, but also an event
 loop, its settings and its own advisories, for a server that only reads files.
 """
 
@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
 from rekindle.errors import BadInput
-from rekindle.index.doorkeeper import Doorkeeper
+from rekindle.index.connections import OpenConnections
 from rekindle.index.listing import LIST_FILE
 from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
 from rekindle.index.store import Wheelhouse
@@ -46,12 +46,12 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
 
     def handle_one_request(self) -> None:
-        self.server.door.awaits(self.connection)
+        self.server.connections.awaits(self.connection)
         super().handle_one_request()
 
     def parse_request(self) -> bool:
         whole = super().parse_request()
-        self.server.door.answers(self.connection)
+        self.server.connections.answers(self.connection)
         return whole
 
     def do_GET(self) -> None:
@@ -125,7 +125,7 @@ class Handler(BaseHTTPRequestHandler):
     def _copy(self, file: BinaryIO, span: Span) -> None:
         file.seek(span.first)
         left = span.length
-        self.server.door.answers(self.connection, left)
+        self.server.connections.answers(self.connection, left)
         while left and (chunk := file.read(min(left, _CHUNK))):
             self.wfile.write(chunk)
             left -= len(chunk)
@@ -176,7 +176,7 @@ class Server(ThreadingHTTPServer):
             self.address_family = socket.AF_INET6
         self.house = house
         self.requests = 0
-        self.door = Doorkeeper()
+        self.connections = OpenConnections()
         super().__init__(address, Handler)
 
     @property
@@ -186,7 +186,7 @@ class Server(ThreadingHTTPServer):
         return f"http://{shown}:{port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self.door.enter(request, str(client_address[0])):
+        if not self.connections.enter(request, str(client_address[0])):
             with contextlib.suppress(OSError):
                 request.settimeout(1.0)
                 request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\n\r\n")
@@ -195,13 +195,13 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        self.door.sweep()
+        self.connections.sweep()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self.door.leave(request)
+            self.connections.leave(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A reader that went away is no news."""

@@ -10,22 +10,13 @@ from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 from rekindle.model.page import header, page
 from rekindle.model.spoken import spoken_seconds
-
-TEMPLATES = Path(__file__).with_name("templates")
+from rekindle.render.templates import filled
 
 
 def render_journey_html(journey: Journey) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=without_secrets,
-    )
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
-    body = environment.get_template("journey.html.j2").render(
+    body = filled(
+        "journey.html.j2",
         journey=journey,
         longest=longest,
         total=sum(leg.seconds for leg in journey.legs),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rekindle.host.redact import without_secrets
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.model.page import header, page
 from rekindle.render.build import duration, size
+from rekindle.render.templates import filled
 
 _STYLE = """
 .proven { color: var(--ok); font-weight: 600; } .built { color: var(--ok); }
@@ -15,20 +14,11 @@ _STYLE = """
 .running { color: var(--accent); } .waiting, .cancelled { color: var(--soft); } td a { color: inherit; }
 .cells th:first-child { overflow-wrap: anywhere; min-width: 9rem; }
 """
-TEMPLATES = Path(__file__).with_name("templates")
 
 
 def render_matrix_html(status: MatrixStatus) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=without_secrets,
-    )
-    body = environment.get_template("matrix.html.j2").render(
+    body = filled(
+        "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),
         status=status,
         pythons=_pythons(status),

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from rekindle.errors import BadInput
-from rekindle.verify.guests import ARM, X86, Guest
+from rekindle.verify.emulated_machine import ARM, X86, EmulatedMachine
 
 # The instruction sets the emulated CPU is asked for and probed with, in archspec's words. What is not in this list
 # (rdrand, xsave, …) no compiler emits by itself for arithmetic.
@@ -31,7 +31,7 @@ class EmulatedCpu:
     model: str
     has: frozenset[str] | None = None
     lacks: frozenset[str] | None = None
-    guest: Guest = X86
+    emulated: EmulatedMachine = X86
 
 
 @functools.cache
@@ -40,11 +40,11 @@ def _table() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def known_names(guest: Guest = X86) -> tuple[str, ...]:
-    return tuple(_table()["models" if guest is X86 else guest.machine])
+def known_names(emulated: EmulatedMachine = X86) -> tuple[str, ...]:
+    return tuple(_table()["models" if emulated is X86 else emulated.machine])
 
 
-def guest_of_cpu(name: str) -> Guest:
+def machine_of_cpu(name: str) -> EmulatedMachine:
     """The kind of machine a CPU's name belongs to; x86-64 where nobody knows the name."""
     return ARM if _plain(name) in _table()[ARM.machine] else X86
 
@@ -54,28 +54,30 @@ def _plain(name: str) -> str:
     return str(_table()["aliases"].get(plain, plain)).replace("-", "_").replace(" ", "_")
 
 
-def find_cpu(name: str, models: tuple[str, ...] = (), guest: Guest = X86) -> EmulatedCpu:
+def find_cpu(name: str, models: tuple[str, ...] = (), emulated: EmulatedMachine = X86) -> EmulatedCpu:
     """The CPU a user means; ``models`` are those the emulator itself knows."""
-    known = _table()["models" if guest is X86 else guest.machine]
+    known = _table()["models" if emulated is X86 else emulated.machine]
     plain = _plain(name)
     if plain in known:
-        probed = PROBED if guest is X86 else PROBED_ARM
+        probed = PROBED if emulated is X86 else PROBED_ARM
         has = _features(plain, probed)
-        return EmulatedCpu(name=plain, model=known[plain], has=has, lacks=frozenset(probed) - has, guest=guest)
+        return EmulatedCpu(name=plain, model=known[plain], has=has, lacks=frozenset(probed) - has, emulated=emulated)
     for model in models:
         if model.lower() == name.strip().lower():
-            return EmulatedCpu(name=model, model=model, guest=guest)
+            return EmulatedCpu(name=model, model=model, emulated=emulated)
     import difflib
 
-    other = X86 if guest is ARM else ARM
+    other = X86 if emulated is ARM else ARM
     if plain in known_names(other):
         raise BadInput(
-            f"{name} is no {guest.words} CPU, and the wheel holds {guest.words} code",
-            remedy=f"known: {', '.join(known_names(guest))}",
+            f"{name} is no {emulated.words} CPU, and the wheel holds {emulated.words} code",
+            remedy=f"known: {', '.join(known_names(emulated))}",
         )
-    near = difflib.get_close_matches(plain, known_names(guest), n=1)
+    near = difflib.get_close_matches(plain, known_names(emulated), n=1)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise BadInput(f"no {guest.words} CPU {name!r} is known", remedy=f"{hint}known: {', '.join(known_names(guest))}")
+    raise BadInput(
+        f"no {emulated.words} CPU {name!r} is known", remedy=f"{hint}known: {', '.join(known_names(emulated))}"
+    )
 
 
 def _features(name: str, probed: tuple[str, ...]) -> frozenset[str]:

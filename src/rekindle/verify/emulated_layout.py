@@ -20,9 +20,9 @@ from rekindle.errors import BadInput, Unprepared
 from rekindle.host.sandbox import parts_of
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
+from rekindle.verify.emulated_machine import EMULATED, X86, EmulatedMachine
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import PATIENCE, Emulator
-from rekindle.verify.guests import GUESTS, X86, Guest
 from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.linkage import missing_libraries
 from rekindle.verify.root import Root
@@ -44,18 +44,18 @@ class EmulatedLayout:
     version: tuple[int, int]
     root: Root | None
     home: Path | None = None
-    guest: Guest = X86
+    emulated: EmulatedMachine = X86
 
 
-def layout_from(interpreter: Interpreter, guest: Guest = X86) -> EmulatedLayout:
+def layout_from(interpreter: Interpreter, emulated: EmulatedMachine = X86) -> EmulatedLayout:
     # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
     python = Path(interpreter.path).resolve()
-    return EmulatedLayout(python=python, version=interpreter.version[:2], root=None, guest=guest)
+    return EmulatedLayout(python=python, version=interpreter.version[:2], root=None, emulated=emulated)
 
 
 def layout_in(found: EmulatedPython) -> EmulatedLayout:
     return EmulatedLayout(
-        python=found.path, version=found.version, root=found.root, home=found.home, guest=found.root.guest
+        python=found.path, version=found.version, root=found.root, home=found.home, emulated=found.root.emulated
     )
 
 
@@ -65,15 +65,15 @@ def places(layout: EmulatedLayout) -> list[Path]:
     return [*root, *parts_of(layout.python.parent.parent), *(parts_of(layout.home) if layout.home else [])]
 
 
-def guest_for(subject: Subject) -> Guest:
+def machine_for(subject: Subject) -> EmulatedMachine:
     """The kind of machine the wheel's code is for."""
-    guest = GUESTS.get(subject.machine or X86.machine)
-    if subject.system != "linux" or guest is None:
+    emulated = EMULATED.get(subject.machine or X86.machine)
+    if subject.system != "linux" or emulated is None:
         raise BadInput(
             f"{subject.path.name} holds no code for Linux on x86-64 or AArch64, which are what can be emulated",
             remedy="--cpu takes wheels for linux_x86_64, linux_aarch64 or manylinux of these",
         )
-    return guest
+    return emulated
 
 
 def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
@@ -103,12 +103,12 @@ def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
         raise BadInput(f"cannot unpack {subject.path}: {error}", remedy="is the download complete?") from error
 
 
-def wanted_dependencies(subject: Subject, version: tuple[int, int], guest: Guest = X86) -> list[str]:
+def wanted_dependencies(subject: Subject, version: tuple[int, int], emulated: EmulatedMachine = X86) -> list[str]:
     """The wheel's requirements on that machine with the emulated Python, without what only serves GPUs."""
     environment = {
         "python_version": f"{version[0]}.{version[1]}",
         "python_full_version": f"{version[0]}.{version[1]}.0",
-        "platform_machine": guest.machine,
+        "platform_machine": emulated.machine,
         "platform_system": "Linux",
         "sys_platform": "linux",
         "os_name": "posix",
@@ -131,7 +131,11 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int], guest: Guest
 
 
 def install_dependencies(
-    requirements: Sequence[str], folder: Path, version: tuple[int, int], links: Sequence[str], guest: Guest = X86
+    requirements: Sequence[str],
+    folder: Path,
+    version: tuple[int, int],
+    links: Sequence[str],
+    emulated: EmulatedMachine = X86,
 ) -> None:
     """Wheels for the emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
     if not requirements:
@@ -143,7 +147,7 @@ def install_dependencies(
         "--python-version", f"{version[0]}.{version[1]}", "--no-compile",
     ]  # fmt: skip
     for name in [*platforms, "manylinux2014", "manylinux2010", "manylinux1", "linux"]:
-        argv += ["--platform", f"{name}_{guest.machine}"]
+        argv += ["--platform", f"{name}_{emulated.machine}"]
     for place in links:
         argv += ["--find-links", place]
     done = subprocess.run(
@@ -161,11 +165,11 @@ def write_stubs(site: Path, package: str, folder: Path, layout: EmulatedLayout) 
     """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
     libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
     here = (Path("/usr/lib"), Path("/lib"))
-    places = layout.root.library_folders if layout.root else (*layout.guest.library_folders(Path("/")), *here)
+    places = layout.root.library_folders if layout.root else (*layout.emulated.library_folders(Path("/")), *here)
     missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
     folder.mkdir(parents=True, exist_ok=True)
     for name, symbols in missing.items():
-        (folder / Path(name).name).write_bytes(stub_library(name, symbols, layout.guest))
+        (folder / Path(name).name).write_bytes(stub_library(name, symbols, layout.emulated))
     return list(missing)
 
 
@@ -214,7 +218,7 @@ def emulated_target(
         cpu=cpu.name,
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
         no_import=None if fits else _other_python(subject, layout),
-        no_import_remedy=None if fits else _wanted_python(subject, layout.guest),
+        no_import_remedy=None if fits else _wanted_python(subject, layout.emulated),
         environment=environment,
     )
 
@@ -227,10 +231,10 @@ def _other_python(subject: Subject, layout: EmulatedLayout) -> str:
     )
 
 
-def _wanted_python(subject: Subject, guest: Guest) -> str:
+def _wanted_python(subject: Subject, emulated: EmulatedMachine) -> str:
     """How the emulated system gets the Python of this wheel."""
     major, minor = max(subject.pythons)
-    name = f"cpython-{major}.{minor}-linux-{guest.machine}-gnu"
+    name = f"cpython-{major}.{minor}-linux-{emulated.machine}-gnu"
     return (
         f"the emulated system needs Python {major}.{minor}: uv python install {name}, then the same command; "
         "or give one with --python EXE"

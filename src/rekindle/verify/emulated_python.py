@@ -12,8 +12,8 @@ from pathlib import Path
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
+from rekindle.verify.emulated_machine import EmulatedMachine
 from rekindle.verify.emulator import Emulator
-from rekindle.verify.guests import Guest
 from rekindle.verify.interpreter import QUESTION, read_answer
 from rekindle.verify.root import Root, prepare_root
 
@@ -41,23 +41,23 @@ def find_emulated_python(
     progress: Progress,
 ) -> EmulatedPython:
     """One of the wanted versions where any can be had; else the root's own, which the caller must notice."""
-    guest = emulator.guest
-    root = prepare_root(host, cache, progress, guest=guest)
+    emulated = emulator.emulated
+    root = prepare_root(host, cache, progress, emulated=emulated)
     if given is not None:
         return _probed(host, emulator, root, Path(given))
     if not wanted or root.version in wanted:
         return _of_root(root)
     for version in sorted(wanted, reverse=True):
-        for place in _kept(host, version, cache, guest):
+        for place in _kept(host, version, cache, emulated):
             return EmulatedPython(path=Path(place), version=version, root=root)
         try:
-            special = prepare_root(host, cache, progress, version=version, guest=guest)
+            special = prepare_root(host, cache, progress, version=version, emulated=emulated)
         except RekindleError:
-            progress.note(f"apt offers no python{version[0]}.{version[1]} for {guest.debian}")
+            progress.note(f"apt offers no python{version[0]}.{version[1]} for {emulated.debian}")
         else:
             return _of_root(special)
-        if _fetched(host, version, cache, guest, progress):
-            for place in _kept(host, version, cache, guest):
+        if _fetched(host, version, cache, emulated, progress):
+            for place in _kept(host, version, cache, emulated):
                 return EmulatedPython(path=Path(place), version=version, root=root)
     return _of_root(root)
 
@@ -68,20 +68,20 @@ def _of_root(root: Root) -> EmulatedPython:
 
 def _probed(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedPython:
     """An interpreter the user named, asked under the emulator what it is."""
-    guest = emulator.guest
+    emulated = emulator.emulated
     if not path.exists():
-        raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {guest.words} here")
+        raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
     done = host.run([emulator.path, "-L", str(root.path), str(path), "-I", "-c", QUESTION], timeout=PROBE_SECONDS)
     found = read_answer(str(path), done)
-    if {"amd64": "x86_64", "arm64": "aarch64"}.get(m := found.machine.lower(), m) != guest.machine:
+    if {"amd64": "x86_64", "arm64": "aarch64"}.get(m := found.machine.lower(), m) != emulated.machine:
         raise BadInput(
-            f"{path} is a Python for {found.machine}; the emulated CPU runs {guest.words} code",
-            remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{guest.machine}-gnu",
+            f"{path} is a Python for {found.machine}; the emulated CPU runs {emulated.words} code",
+            remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
         )
     return EmulatedPython(path=path.resolve(), version=found.version[:2], root=root)
 
 
-def _kept(host: Host, version: tuple[int, int], cache: Path, guest: Guest) -> list[str]:
+def _kept(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:
     """Interpreters for that machine that uv installed, for us or for the user."""
     name = f"{version[0]}.{version[1]}"
     places = [str(cache / "pythons"), str(Path.home() / ".local/share/uv/python")]
@@ -90,16 +90,16 @@ def _kept(host: Host, version: tuple[int, int], cache: Path, guest: Guest) -> li
     return [
         found
         for place in places
-        for found in host.glob(f"{place}/cpython-{name}.*-linux-{guest.machine}*-gnu/bin/python{name}")
+        for found in host.glob(f"{place}/cpython-{name}.*-linux-{emulated.machine}*-gnu/bin/python{name}")
     ]
 
 
-def _fetched(host: Host, version: tuple[int, int], cache: Path, guest: Guest, progress: Progress) -> bool:
+def _fetched(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine, progress: Progress) -> bool:
     """Have uv bring one, where there is a uv and it can reach its source."""
     uv = host.which("uv")
     if uv is None:
         return False
-    name = f"cpython-{version[0]}.{version[1]}-linux-{guest.machine}-gnu"
+    name = f"cpython-{version[0]}.{version[1]}-linux-{emulated.machine}-gnu"
     progress.stage("python", f"{name} for the emulated system")
     done = host.run([uv, "python", "install", "--install-dir", str(cache / "pythons"), name], timeout=FETCH_SECONDS)
     return done.ok

@@ -9,7 +9,7 @@ from pathlib import Path
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Host
 from rekindle.verify.cpus import EmulatedCpu, find_cpu
-from rekindle.verify.guests import X86, Guest
+from rekindle.verify.emulated_machine import X86, EmulatedMachine
 
 # Measured: importing torch 2.15.0 takes 3 s natively and 136 s under qemu 7.2 on the same core.
 PATIENCE = 30.0
@@ -20,7 +20,7 @@ class Emulator:
     path: str
     version: str
     models: tuple[str, ...]
-    guest: Guest = X86
+    emulated: EmulatedMachine = X86
 
     def command(self, cpu: EmulatedCpu, *, root: Path | None, env: Mapping[str, str]) -> list[str]:
         """The words before the emulated program. ``env`` is set for that alone: LD_LIBRARY_PATH must not reach qemu."""
@@ -29,18 +29,18 @@ class Emulator:
         return [self.path, "-cpu", cpu.model, *prefix, *settings]
 
 
-def find_emulator(host: Host, guest: Guest = X86) -> Emulator:
+def find_emulator(host: Host, emulated: EmulatedMachine = X86) -> Emulator:
     if host.system != "linux":
         raise BadInput("--cpu needs Linux: qemu-user runs nowhere else", remedy="use it in WSL or a Linux machine")
-    path = host.which(guest.program) or host.which(f"{guest.program}-static")
+    path = host.which(emulated.program) or host.which(f"{emulated.program}-static")
     if path is None:
-        raise MissingTool(f"--cpu needs {guest.program}, which is not on PATH", remedy="sudo apt install qemu-user")
+        raise MissingTool(f"--cpu needs {emulated.program}, which is not on PATH", remedy="sudo apt install qemu-user")
     version = host.run([path, "--version"]).out.splitlines()
     listed = host.run([path, "-cpu", "help"]).out
     # "x86 Nehalem  Intel Core i7 …" for the one, "  cortex-a72" for the other
-    mark, at = ("x86 ", 1) if guest is X86 else ("  ", 0)
+    mark, at = ("x86 ", 1) if emulated is X86 else ("  ", 0)
     models = tuple(line.split()[at] for line in listed.splitlines() if line.startswith(mark) and len(line.split()) > at)
-    return Emulator(path=path, version=_number(version[0] if version else ""), models=models, guest=guest)
+    return Emulator(path=path, version=_number(version[0] if version else ""), models=models, emulated=emulated)
 
 
 def _number(line: str) -> str:
@@ -49,7 +49,7 @@ def _number(line: str) -> str:
 
 
 def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:
-    cpu = find_cpu(name, emulator.models, emulator.guest)
+    cpu = find_cpu(name, emulator.models, emulator.emulated)
     if emulator.models and cpu.model.split(",")[0] not in emulator.models:
         raise BadInput(
             f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}",

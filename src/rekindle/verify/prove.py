@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from packaging.version import Version
 
-from rekindle.compat.operators import Suspicion
 from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
-from rekindle.host.sandbox import Wish, links_of, seen_by
+from rekindle.host.sandbox import links_of, seen_by
 from rekindle.model.progress import Progress
-from rekindle.model.verify import Level, VerifyReport
+from rekindle.model.verify import VerifyReport
 from rekindle.verify.apart import judge_wheel
 from rekindle.verify.beside import provable
 from rekindle.verify.bytecode import compile_ahead
@@ -30,23 +28,15 @@ from rekindle.verify.interpreter import default_python, find_interpreter, probe_
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
+from rekindle.verify.trial import Trial
 
 
 @disk_errors()
 def prove_wheel(
     host: Host,
     wheel: Path,
+    trial: Trial,
     *,
-    python: str | None,
-    level: Level,
-    only: Sequence[str],
-    expect: Mapping[str, Any],
-    dependencies: bool,
-    find_links: Sequence[str],
-    env: Mapping[str, str] | None = None,
-    gpu: bool | None = None,
-    sandbox: Wish = "auto",
-    suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there.
@@ -59,8 +49,8 @@ def prove_wheel(
     package = "torch" if beside else subject.package
     _known(package)
     sha256 = sha256_of(wheel)
-    apart = judge_wheel(subject, sha256, sandbox, gpu)
-    interpreter = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
+    apart = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
+    interpreter = probe_interpreter(host, trial.python) if trial.python else find_interpreter(host, subject.pythons)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         try:
             exe = make_environment(
@@ -69,8 +59,8 @@ def prove_wheel(
                 interpreter,
                 subject,
                 extra=extras(subject),
-                dependencies=dependencies,
-                find_links=find_links,
+                dependencies=trial.dependencies,
+                find_links=trial.find_links,
                 strange=apart.strange,
                 progress=progress,
             )
@@ -81,17 +71,23 @@ def prove_wheel(
         box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
             command=(str(exe),),
-            env=env or {},
+            env=trial.env,
             package=package,
             subject=wheel.name,
-            gpu=gpu,
+            gpu=trial.gpu,
             environment=about,
             sandbox=box,
         )
         progress.stage("verifying", wheel.name)
-        promise = {**({} if beside else {"version": subject.version}), **expect}
+        promise = {**({} if beside else {"version": subject.version}), **trial.expect}
         report = run_checks(
-            target, level=level, expect=promise, only=only, suspects=suspects, beside=beside, progress=progress
+            target,
+            level=trial.level,
+            expect=promise,
+            only=trial.only,
+            suspects=trial.suspects,
+            beside=beside,
+            progress=progress,
         )
         return about_wheel(report, wheel, sha256)
 
@@ -99,25 +95,19 @@ def prove_wheel(
 @disk_errors()
 def prove_installed(
     host: Host,
+    trial: Trial,
     *,
-    python: str | None,
     package: str,
-    level: Level,
-    only: Sequence[str],
-    expect: Mapping[str, Any],
-    env: Mapping[str, str] | None = None,
-    gpu: bool | None = None,
-    suspects: Sequence[Suspicion] = (),
     beside: Sequence[str] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _known(package)
-    path = python or default_python(host)
+    path = trial.python or default_python(host)
     if "/" in path or "\\" in path:
         path = str(Path(path).absolute())  # the checks run in a folder of their own
     interpreter = probe_interpreter(host, path)
-    target = Target(command=(path,), env=env or {}, package=package, subject=f"{package} in {path}", gpu=gpu)
+    target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}", gpu=trial.gpu)
     looked = host.run(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
     )
@@ -128,7 +118,13 @@ def prove_installed(
         )
     progress.stage("verifying", target.subject)
     return run_checks(
-        target, level=level, expect=expect, only=only, suspects=suspects, beside=beside, progress=progress
+        target,
+        level=trial.level,
+        expect=trial.expect,
+        only=trial.only,
+        suspects=trial.suspects,
+        beside=beside,
+        progress=progress,
     )
 
 
@@ -169,17 +165,9 @@ def prove_emulated(
     host: Host,
     wheel: Path,
     cpu_name: str,
+    trial: Trial,
     *,
-    python: str | None,
     cache: Path,
-    level: Level,
-    only: Sequence[str],
-    expect: Mapping[str, Any],
-    dependencies: bool,
-    find_links: Sequence[str],
-    env: Mapping[str, str] | None = None,
-    sandbox: Wish = "auto",
-    suspects: Sequence[Suspicion] = (),
     progress: Progress,
 ) -> VerifyReport:
     """Try a wheel on a CPU this machine does not have."""
@@ -188,16 +176,16 @@ def prove_emulated(
     subject = read_subject(wheel)
     _known(subject.package)
     sha256 = sha256_of(wheel)
-    apart = judge_wheel(subject, sha256, sandbox, False)
-    guest = laying.guest_for(subject)
-    emulator = find_emulator(host, guest)
+    apart = judge_wheel(subject, sha256, trial.sandbox, False)
+    emulated = laying.machine_for(subject)
+    emulator = find_emulator(host, emulated)
     cpu = choose_cpu(emulator, cpu_name)
-    if guest.is_here:
-        chosen = probe_interpreter(host, python) if python else find_interpreter(host, subject.pythons)
-        layout = laying.layout_from(chosen, guest)
+    if emulated.is_here:
+        chosen = probe_interpreter(host, trial.python) if trial.python else find_interpreter(host, subject.pythons)
+        layout = laying.layout_from(chosen, emulated)
     else:
         layout = laying.layout_in(
-            find_emulated_python(host, emulator, subject.pythons, given=python, cache=cache, progress=progress)
+            find_emulated_python(host, emulator, subject.pythons, given=trial.python, cache=cache, progress=progress)
         )
     with tempfile.TemporaryDirectory(prefix="rekindle-emulated-", ignore_cleanup_errors=True) as folder:
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
@@ -205,22 +193,24 @@ def prove_emulated(
         laying.unpack(subject, site, progress)
         fits = not subject.pythons or layout.version in subject.pythons
         # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
-        importing = fits and not (only and all(one.split(".")[0] == "core" for one in only))
-        if dependencies and importing:
+        importing = fits and not (trial.only and all(one.split(".")[0] == "core" for one in trial.only))
+        if trial.dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*laying.wanted_dependencies(subject, layout.version, guest), *extras(subject)]
-            laying.install_dependencies(wanted, site, layout.version, find_links, guest)
+            wanted = [*laying.wanted_dependencies(subject, layout.version, emulated), *extras(subject)]
+            laying.install_dependencies(wanted, site, layout.version, trial.find_links, emulated)
         stubbed = laying.write_stubs(site, subject.package, stubs, layout)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
             compile_ahead(host, site, layout.version)
         target = laying.emulated_target(
-            emulator, cpu, layout, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=env or {}
+            emulator, cpu, layout, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=trial.env
         )
         shown = [site, stubs, Path(emulator.path), *laying.places(layout)]
         box, about = apart.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
         target = replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
-        promise = {"version": subject.version, **expect}
-        report = run_checks(target, level=level, expect=promise, only=only, suspects=suspects, progress=progress)
+        promise = {"version": subject.version, **trial.expect}
+        report = run_checks(
+            target, level=trial.level, expect=promise, only=trial.only, suspects=trial.suspects, progress=progress
+        )
         return about_wheel(report, wheel, sha256)

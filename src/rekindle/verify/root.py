@@ -18,7 +18,7 @@ from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.verify.bytecode import compile_ahead
-from rekindle.verify.guests import X86, Guest
+from rekindle.verify.emulated_machine import X86, EmulatedMachine
 
 # libgomp and libstdc++ are what a manylinux wheel may expect of the system besides glibc.
 PACKAGES = ("libgomp1", "libstdc++6")
@@ -34,11 +34,11 @@ class Root:
     python: Path
     version: tuple[int, int]
     packages: int
-    guest: Guest = X86
+    emulated: EmulatedMachine = X86
 
     @property
     def library_folders(self) -> tuple[Path, ...]:
-        return self.guest.library_folders(self.path)
+        return self.emulated.library_folders(self.path)
 
 
 def user_cache() -> Path:
@@ -49,7 +49,7 @@ def user_cache() -> Path:
 
 
 def prepare_root(
-    host: Host, cache: Path, progress: Progress, version: tuple[int, int] | None = None, guest: Guest = X86
+    host: Host, cache: Path, progress: Progress, version: tuple[int, int] | None = None, emulated: EmulatedMachine = X86
 ) -> Root:
     """The cached root, made first where there is none. Two runs at once: the second waits.
 
@@ -57,30 +57,30 @@ def prepare_root(
     """
     import filelock
 
-    name = f"{guest.debian}-root" + (f"-{version[0]}.{version[1]}" if version else "")
+    name = f"{emulated.debian}-root" + (f"-{version[0]}.{version[1]}" if version else "")
     python = "python3" if version is None else f"python{version[0]}.{version[1]}"
     folder = cache / name
-    if (found := _read(folder, guest)) is not None:
+    if (found := _read(folder, emulated)) is not None:
         return found
     for tool in ("apt-get", "dpkg-deb"):
         if host.which(tool) is None:
             raise MissingTool(
-                f"the root for {guest.words} is assembled with {tool}, which this machine lacks",
-                remedy=f"run this on Debian or Ubuntu, or on a machine with {guest.words}, where no root is needed",
+                f"the root for {emulated.words} is assembled with {tool}, which this machine lacks",
+                remedy=f"run this on Debian or Ubuntu, or on a machine with {emulated.words}, where no root is needed",
             )
     cache.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(cache / f"{name}.lock"):
-        if (found := _read(folder, guest)) is not None:
+        if (found := _read(folder, emulated)) is not None:
             return found
-        progress.stage(f"{guest.words} root", "from Debian packages, once (about 18 MB)")
+        progress.stage(f"{emulated.words} root", "from Debian packages, once (about 18 MB)")
         with tempfile.TemporaryDirectory(prefix="root-", dir=cache, ignore_cleanup_errors=True) as place:
             work = Path(place)
-            debs = _download(work, python, guest)
+            debs = _download(work, python, emulated)
             made = work / "root"
             for done, deb in enumerate(debs):
                 progress.step(done, len(debs), deb.name)
                 _run(["dpkg-deb", "-x", str(deb), str(made)], seconds=120.0)
-            _settle(made, guest)
+            _settle(made, emulated)
             inside = _python(made)
             if inside is not None:
                 progress.note("compiling its Python library")
@@ -89,13 +89,13 @@ def prepare_root(
             shutil.rmtree(folder, ignore_errors=True)
             # Renamed only when complete: a kill leaves the old root or none.
             made.rename(folder)
-    found = _read(folder, guest)
+    found = _read(folder, emulated)
     if found is None:
         raise Unprepared(["apt-get"], 0, ["the packages it brought hold no Python"])
     return found
 
 
-def _read(folder: Path, guest: Guest = X86) -> Root | None:
+def _read(folder: Path, emulated: EmulatedMachine = X86) -> Root | None:
     try:
         packages = int((folder / COMPLETE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -103,7 +103,7 @@ def _read(folder: Path, guest: Guest = X86) -> Root | None:
     inside = _python(folder)
     if inside is None:
         return None
-    return Root(path=folder, python=inside[0], version=inside[1], packages=packages, guest=guest)
+    return Root(path=folder, python=inside[0], version=inside[1], packages=packages, emulated=emulated)
 
 
 def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
@@ -114,14 +114,14 @@ def _python(folder: Path) -> tuple[Path, tuple[int, int]] | None:
     return None
 
 
-def _download(work: Path, python: str, guest: Guest) -> list[Path]:
+def _download(work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
     """The packages and all they depend on, as apt resolves it on an empty system of that kind."""
     state, archive = work / "state", work / "cache"
     (state / "lists" / "partial").mkdir(parents=True)
     (archive / "archives" / "partial").mkdir(parents=True)
     (state / "status").touch()
     settings = {
-        "APT::Architecture": guest.debian,
+        "APT::Architecture": emulated.debian,
         "Dir::State": str(state),
         "Dir::State::status": str(state / "status"),
         "Dir::Cache": str(archive),
@@ -135,19 +135,19 @@ def _download(work: Path, python: str, guest: Guest) -> list[Path]:
     }
     config = work / "apt.conf"
     lines = [f'{name} "{value}";' for name, value in settings.items()]
-    config.write_text("\n".join([*lines, f'APT::Architectures {{ "{guest.debian}"; }};', ""]), encoding="utf-8")
+    config.write_text("\n".join([*lines, f'APT::Architectures {{ "{emulated.debian}"; }};', ""]), encoding="utf-8")
     env = {**os.environ, "APT_CONFIG": str(config), "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
     _run(["apt-get", "-q", "update"], env=env, seconds=DOWNLOAD_SECONDS)
     _run(["apt-get", "-q", "-y", "install", "--download-only", python, *PACKAGES], env=env, seconds=DOWNLOAD_SECONDS)
     debs = sorted((archive / "archives").glob("*.deb"))
     if not debs:
         raise Unprepared(
-            ["apt-get"], 0, ["apt brought no packages"], remedy=f"does apt offer {guest.debian} packages here?"
+            ["apt-get"], 0, ["apt brought no packages"], remedy=f"does apt offer {emulated.debian} packages here?"
         )
     return debs
 
 
-def _settle(root: Path, guest: Guest = X86) -> None:
+def _settle(root: Path, emulated: EmulatedMachine = X86) -> None:
     """Make links lead inside the root, and add those a package's installation script would make."""
     for folder, folders, files in os.walk(root):
         for name in [*folders, *files]:
@@ -159,9 +159,9 @@ def _settle(root: Path, guest: Guest = X86) -> None:
     for name in ("lib", "lib64"):
         if not (root / name).exists() and (root / "usr" / name).exists():
             (root / name).symlink_to(f"usr/{name}")
-    link = root / guest.loader
+    link = root / emulated.loader
     if not link.exists():
-        found = next(root.glob(f"*lib/{guest.triplet}/{link.name}"), None) or next(root.rglob(link.name), None)
+        found = next(root.glob(f"*lib/{emulated.triplet}/{link.name}"), None) or next(root.rglob(link.name), None)
         if found is not None:
             link.parent.mkdir(exist_ok=True)
             link.unlink(missing_ok=True)

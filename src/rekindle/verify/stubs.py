@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from rekindle.verify.guests import X86, Guest
+from rekindle.verify.emulated_machine import X86, EmulatedMachine
 
 _DT = {
     "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SYMENT": 11, "SONAME": 14,
@@ -18,9 +18,9 @@ _DT = {
 }  # fmt: skip
 
 
-def stub_library(soname: str, symbols: Mapping[str, str | None], guest: Guest = X86) -> bytes:
+def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: EmulatedMachine = X86) -> bytes:
     """An ELF shared library that defines ``symbols`` (name -> version), all as the same function."""
-    code = guest.answer
+    code = emulated.answer
     strings = _Strings()
     own = strings.add(soname)
     names = sorted(symbols)
@@ -38,7 +38,7 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], guest: Guest = 
     text = strings.data()
     code_at = _align(string_at + len(text), 16)
     first = code_at + len(code)
-    dynamic_at = _align(first, guest.page)
+    dynamic_at = _align(first, emulated.page)
 
     # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
     table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in indexes)
@@ -57,7 +57,7 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], guest: Guest = 
 
     image = bytearray(dynamic_at + len(dynamic))
     pieces = {
-        0: _header(guest, first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
+        0: _header(emulated, first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
         verdef_at: definitions, string_at: text, code_at: code, dynamic_at: dynamic,
     }  # fmt: skip
     for place, piece in pieces.items():
@@ -81,13 +81,13 @@ class _Strings:
         return b"\0".join(self._parts) + b"\0"
 
 
-def _header(guest: Guest, first: int, dynamic_at: int, dynamic: int) -> bytes:
+def _header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic: int) -> bytes:
     ident = b"\x7fELF" + bytes([2, 1, 1]) + b"\0" * 9
     # ET_DYN, program headers right behind, no sections
-    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, guest.elf, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
+    head = ident + struct.pack("<HHIQQQIHHHHHH", 3, emulated.elf, 1, 0, 64, 0, 0, 64, 56, 4, 64, 0, 0)
     rows = (
-        (1, 5, 0, first, guest.page),  # PT_LOAD r-x
-        (1, 6, dynamic_at, dynamic, guest.page),  # PT_LOAD rw-
+        (1, 5, 0, first, emulated.page),  # PT_LOAD r-x
+        (1, 6, dynamic_at, dynamic, emulated.page),  # PT_LOAD rw-
         (2, 6, dynamic_at, dynamic, 8),  # PT_DYNAMIC
         (0x6474E551, 6, 0, 0, 16),  # PT_GNU_STACK: not executable
     )

@@ -15,6 +15,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.beside import load_table
 from rekindle.verify.target import Target
+from rekindle.verify.trial import Trial
 from tiny_wheels import make_wheel
 
 
@@ -28,10 +29,8 @@ def asked(wheel: Path, monkeypatch: pytest.MonkeyPatch, **expect: str) -> tuple[
 
     monkeypatch.setattr(prove, "make_environment", lambda *_, **__: Path(sys.executable))
     monkeypatch.setattr(prove, "run_checks", run)
-    prove.prove_wheel(
-        LiveHost(), wheel, python=sys.executable, level="smoke", only=(), expect=expect, dependencies=False,
-        find_links=(), sandbox="no", progress=Silent(),
-    )  # fmt: skip
+    trial = Trial(python=sys.executable, expect=expect, dependencies=False, sandbox="no")
+    prove.prove_wheel(LiveHost(), wheel, trial, progress=Silent())
     return told[0]
 
 

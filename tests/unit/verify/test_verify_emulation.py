@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.verify import emulated_layout
-from rekindle.verify.cpus import PROBED, PROBED_ARM, find_cpu, guest_of_cpu, known_names
+from rekindle.verify.cpus import PROBED, PROBED_ARM, find_cpu, known_names, machine_of_cpu
 from rekindle.verify.crash import describe_crash
 from rekindle.verify.emulated_layout import serves_gpu
+from rekindle.verify.emulated_machine import ARM, EMULATED, X86
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import Emulator
-from rekindle.verify.guests import ARM, GUESTS, X86
 from rekindle.verify.instruction import instruction_set
 from rekindle.verify.root import Root
 from rekindle.verify.stubs import elf_hash, stub_library
@@ -184,31 +184,31 @@ def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tag", ["cp311-cp311-win_amd64", "cp311-cp311-manylinux2014_i686", "py3-none-any"])
 def test_only_code_for_linux_of_two_kinds_can_be_emulated(tmp_path: Path, tag: str) -> None:
     with pytest.raises(BadInput, match="x86-64 or AArch64"):
-        emulated_layout.guest_for(laid_out(tmp_path, tag))
+        emulated_layout.machine_for(laid_out(tmp_path, tag))
 
 
-@pytest.mark.parametrize("machine", sorted(GUESTS))
-def test_the_guest_is_the_one_the_wheel_is_for(tmp_path: Path, machine: str) -> None:
+@pytest.mark.parametrize("machine", sorted(EMULATED))
+def test_the_emulated_machine_is_the_one_the_wheel_is_for(tmp_path: Path, machine: str) -> None:
     subject = laid_out(tmp_path, f"cp311-cp311-manylinux_2_28_{machine}")
-    assert emulated_layout.guest_for(subject) is GUESTS[machine]
+    assert emulated_layout.machine_for(subject) is EMULATED[machine]
 
 
 def test_each_kind_has_its_own_cpus_and_a_name_of_the_other_is_told() -> None:
-    small, large = find_cpu("Cortex-A72", guest=ARM), find_cpu("neoverse n1", guest=ARM)
+    small, large = find_cpu("Cortex-A72", emulated=ARM), find_cpu("neoverse n1", emulated=ARM)
     assert (small.model, large.model) == ("cortex-a72", "neoverse-n1")
     assert small.lacks is not None and large.has is not None
     assert "atomics" in small.lacks and "atomics" in large.has
     assert (small.has or set()) | small.lacks == set(PROBED_ARM)
-    for name, guest, words in (("cortex-a72", X86, "no x86-64 CPU"), ("nehalem", ARM, "no AArch64 CPU")):
+    for name, emulated, words in (("cortex-a72", X86, "no x86-64 CPU"), ("nehalem", ARM, "no AArch64 CPU")):
         with pytest.raises(BadInput, match=words):
-            find_cpu(name, guest=guest)
-    assert [guest_of_cpu(name) for name in ("cortex-a72", "A64FX", "nehalem", "no such")] == [ARM, ARM, X86, X86]
+            find_cpu(name, emulated=emulated)
+    assert [machine_of_cpu(name) for name in ("cortex-a72", "A64FX", "nehalem", "no such")] == [ARM, ARM, X86, X86]
 
 
 def test_a_stand_in_is_for_the_machine_of_the_wheel() -> None:
-    for guest in (X86, ARM):
-        made = ELFFile(io.BytesIO(stub_library("libcuda.so.1", {"cuInit": None}, guest)))
-        assert made["e_machine"] == {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[guest.machine]
+    for emulated in (X86, ARM):
+        made = ELFFile(io.BytesIO(stub_library("libcuda.so.1", {"cuInit": None}, emulated)))
+        assert made["e_machine"] == {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[emulated.machine]
         segments = [one for one in made.iter_segments() if one["p_type"] == "PT_LOAD"]
         assert all(one["p_vaddr"] % one["p_align"] == one["p_offset"] % one["p_align"] for one in segments)
 

@@ -12,7 +12,7 @@ from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.verify import root as roots
-from rekindle.verify.guests import Guest
+from rekindle.verify.emulated_machine import EmulatedMachine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 
@@ -57,7 +57,7 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
     package(tmp_path / "amd64-root")  # no mark of completion
     assert roots._read(tmp_path / "amd64-root") is None
 
-    def offline(work: Path, python: str, guest: Guest) -> list[Path]:
+    def offline(work: Path, python: str, emulated: EmulatedMachine) -> list[Path]:
         raise Unprepared(["apt-get"], 100, ["E: Unable to fetch"])
 
     monkeypatch.setattr(roots, "_download", offline)
@@ -65,7 +65,7 @@ def test_an_unfinished_root_is_made_again_and_a_failure_leaves_none(
         roots.prepare_root(Debian(), tmp_path, Silent())
     assert not [path for path in tmp_path.iterdir() if path.name.startswith("root-")], "no leavings"
 
-    monkeypatch.setattr(roots, "_download", lambda work, python, guest: [Path("a.deb")])
+    monkeypatch.setattr(roots, "_download", lambda work, python, emulated: [Path("a.deb")])
     monkeypatch.setattr(roots, "_run", lambda argv, **_: package(Path(argv[-1])))
     monkeypatch.setattr(roots, "compile_ahead", lambda *_: True)
     made = roots.prepare_root(Debian(), tmp_path, Silent())

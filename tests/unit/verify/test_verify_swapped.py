@@ -13,14 +13,12 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
+from rekindle.verify.trial import Trial
 from tiny_wheels import make_wheel
 
 
 def try_it(wheel: Path) -> VerifyReport:
-    return prove.prove_wheel(
-        LiveHost(), wheel, python=None, level="smoke", only=(), expect={}, dependencies=False, find_links=(),
-        progress=Silent(),
-    )  # fmt: skip
+    return prove.prove_wheel(LiveHost(), wheel, Trial(dependencies=False), progress=Silent())
 
 
 @pytest.fixture

@@ -21,58 +21,58 @@ SLOWEST_BYTES_PER_SECOND = 64 << 10
 
 
 @dataclass
-class _Guest:
+class _Connection:
     client: str
     deadline: float
     since: float
     waiting: bool = True
 
 
-class Doorkeeper:
+class OpenConnections:
     def __init__(self) -> None:
-        self._guests: dict[socket.socket, _Guest] = {}
+        self._open: dict[socket.socket, _Connection] = {}
         self._lock = threading.Lock()
 
     def enter(self, connection: socket.socket, client: str) -> bool:
         """Let a connection in, if need be instead of an idle one; False where all others are being served."""
         now = time.monotonic()
         with self._lock:
-            same = [one for one, guest in self._guests.items() if guest.client == client]
-            crowd = same if len(same) >= MAX_PER_CLIENT else list(self._guests)
+            same = [one for one, peer in self._open.items() if peer.client == client]
+            crowd = same if len(same) >= MAX_PER_CLIENT else list(self._open)
             if len(crowd) >= (MAX_PER_CLIENT if crowd is same else MAX_CONNECTIONS):
-                idle = [one for one in crowd if self._guests[one].waiting]
+                idle = [one for one in crowd if self._open[one].waiting]
                 if not idle:
                     return False
-                oldest = min(idle, key=lambda one: self._guests[one].since)
-                del self._guests[oldest]
+                oldest = min(idle, key=lambda one: self._open[one].since)
+                del self._open[oldest]
                 _hang_up(oldest)
-            self._guests[connection] = _Guest(client, now + HEAD_SECONDS, now)
+            self._open[connection] = _Connection(client, now + HEAD_SECONDS, now)
         return True
 
     def awaits(self, connection: socket.socket) -> None:
         """A new request may come on this connection: from now on its head is waited for."""
         now = time.monotonic()
         with self._lock:
-            if guest := self._guests.get(connection):
-                guest.deadline, guest.since, guest.waiting = now + HEAD_SECONDS, now, True
+            if peer := self._open.get(connection):
+                peer.deadline, peer.since, peer.waiting = now + HEAD_SECONDS, now, True
 
     def answers(self, connection: socket.socket, size: int = 0) -> None:
         """The request is complete; its answer has so many bytes."""
         with self._lock:
-            if guest := self._guests.get(connection):
-                guest.waiting = False
-                guest.deadline = time.monotonic() + ANSWER_SECONDS + size / SLOWEST_BYTES_PER_SECOND
+            if peer := self._open.get(connection):
+                peer.waiting = False
+                peer.deadline = time.monotonic() + ANSWER_SECONDS + size / SLOWEST_BYTES_PER_SECOND
 
     def leave(self, connection: socket.socket) -> None:
         with self._lock:
-            self._guests.pop(connection, None)
+            self._open.pop(connection, None)
 
     def sweep(self) -> None:
         """End what is past its deadline."""
         now = time.monotonic()
         with self._lock:
-            for connection in [one for one, guest in self._guests.items() if guest.deadline < now]:
-                del self._guests[connection]
+            for connection in [one for one, peer in self._open.items() if peer.deadline < now]:
+                del self._open[connection]
                 _hang_up(connection)
 
 

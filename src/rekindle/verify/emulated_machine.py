@@ -9,7 +9,7 @@ from rekindle.host.live import LiveHost
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guest:
+class EmulatedMachine:
     """``loader`` is where programs look for the dynamic loader; ``elf`` and ``answer`` are for stand-in libraries:
     the machine's number in ELF headers, the code of a function that answers 999, and the largest page."""
 
@@ -33,7 +33,7 @@ class Guest:
         return tuple(root / one for one in inside)
 
 
-X86 = Guest(
+X86 = EmulatedMachine(
     machine="x86_64",
     words="x86-64",
     program="qemu-x86_64",
@@ -43,7 +43,7 @@ X86 = Guest(
     elf=62,
     answer=bytes.fromhex("b8e7030000c3"),  # mov eax, 999; ret
 )
-ARM = Guest(
+ARM = EmulatedMachine(
     machine="aarch64",
     words="AArch64",
     program="qemu-aarch64",
@@ -54,4 +54,4 @@ ARM = Guest(
     answer=bytes.fromhex("e07c8052c0035fd6"),  # mov w0, #999; ret
     page=0x10000,
 )
-GUESTS = {guest.machine: guest for guest in (X86, ARM)}
+EMULATED = {emulated.machine: emulated for emulated in (X86, ARM)}
