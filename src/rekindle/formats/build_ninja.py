@@ -1,7 +1,7 @@
 """``build.ninja``: which command makes what from what, and with which flags. Read as a stream.
 
-Only what Rekindle asks of it: outputs, inputs, rule and the variables of each edge. Included files other than
-CMake's rules are followed; evaluation of ``$var`` in values is not done, since CMake writes flags out whole.
+Only what Rekindle asks of it: outputs, inputs, rule and the variables of each edge. Included files (CMake's rules) are
+not followed, and ``$var`` in values is not evaluated, since CMake writes edges and flags out whole.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def _joined(lines: Iterable[str]) -> Iterator[str]:
     """Logical lines: ``$`` at the end continues."""
     rest = ""
     for raw in lines:
-        line = rest + raw.rstrip("\r\n")
-        if line.endswith("$") and not line.endswith("$$"):
+        # What continues a line may be indented; Ninja leaves that out.
+        line = rest + (raw.lstrip(" ") if rest else raw).rstrip("\r\n")
+        if (len(line) - len(line.rstrip("$"))) % 2:
             rest = line[:-1]
             continue
         rest = ""
@@ -68,7 +69,7 @@ def _edge(text: str) -> BuildEdge | None:
     inputs: list[str] = []
     rule = ""
     for word in words:
-        if not rule and not inputs and word == ":":
+        if not rule and word == ":":
             rule = "?"
         elif rule == "?":
             rule = word

@@ -7,11 +7,13 @@ earlier one ended so long ago belongs to another run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 MAX_BYTES = 256 << 20
+_TIME = re.compile(r"[0-9]{1,18}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +51,10 @@ def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
         # The head is "# ninja log v6"; a half-written last line has fewer fields or no newline.
         if len(fields) != 5 or not line.endswith("\n"):
             continue
-        if not (fields[0].isdigit() and fields[1].isdigit()):
+        if not (_TIME.fullmatch(fields[0]) and _TIME.fullmatch(fields[1])):
             continue
         start, end, output, digest = int(fields[0]), int(fields[1]), fields[3], fields[4]
-        if edges and (edges[-1].start, edges[-1].end, edges[-1].hash) == (start, end, digest) and edges[-1].run == run:
+        if edges and (edges[-1].start, edges[-1].end, edges[-1].hash) == (start, end, digest):
             edges[-1] = Edge(start=start, end=end, outputs=(*edges[-1].outputs, output), hash=digest, run=run)
             continue
         # Within a run lines come in the order of their ends; going back means Ninja was started anew.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rekindle.formats.code_scan import displacements
 from rekindle.formats.elf import Elf, Section
-from rekindle.formats.functions import code_of, string_table, symbols_of
+from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of
 from rekindle.formats.pe import Pe
 
 Ints = npt.NDArray[np.int64]
@@ -95,8 +95,6 @@ def read_pe_references(pe: Pe) -> References:
 def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:
     section = elf.section(".dynsym")
     if section is None or not section.size:
-        from rekindle.formats.functions import SYMBOL
-
         return np.zeros(0, SYMBOL), (b"", 0, 0)
     return symbols_of(elf, section), string_table(elf, section)
 
@@ -148,8 +146,7 @@ def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
     """Every stub is 8 or 16 bytes long and jumps through its slot: ``ff 25 rel32``, perhaps after endbr64 or bnd."""
     offset, size = elf.content(section)
     code = np.frombuffer(elf.view.data, np.uint8, count=size, offset=offset)
-    head = code[: max(size - 6, 0)]
-    at = np.flatnonzero(head == 0xFF)
+    at = np.flatnonzero(code[: max(size - 5, 0)] == 0xFF)
     at = at[code[at + 1] == 0x25]
     raw = code.tobytes()
     out = {}
