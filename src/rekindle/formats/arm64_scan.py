@@ -108,7 +108,7 @@ def _without_data(uses: Ints, words: npt.NDArray[np.uint32], base: int, starts: 
 
 
 def _branches(words: npt.NDArray[np.uint32], base: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
-    """B and BL, and the conditional ones that compilers use to reach a function's cold part."""
+    """B and BL; a conditional branch stays within its function."""
     at = np.flatnonzero((words & np.uint32(0x7C000000)) == np.uint32(0x14000000))
     step = (words[at] & np.uint32(0x3FFFFFF)).astype(np.int64)
     step = np.where(step >= 1 << 25, step - (1 << 26), step)

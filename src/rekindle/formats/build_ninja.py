@@ -88,15 +88,13 @@ def _words(text: str) -> list[str]:
     """Split at unescaped spaces and at the unescaped colon; unescape ``$ ``, ``$:`` and ``$$``."""
     if "$" not in text:
         head, colon, tail = text.partition(": ")
-        if not colon and text.endswith(":"):
-            head, colon = text[:-1], ":"
         return [*head.split(), *([":"] if colon else []), *tail.split()]
     words: list[str] = []
     word: list[str] = []
     at = 0
     while at < len(text):
         char = text[at]
-        if char == "$" and at + 1 < len(text):
+        if char == "$":  # never the last: there it continues the line
             word.append(text[at + 1])
             at += 2
             continue

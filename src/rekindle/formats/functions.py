@@ -155,7 +155,7 @@ def _elf_functions(elf: Elf) -> Functions:
     chosen = chosen[order]
     first = np.ones(len(chosen), bool)
     first[1:] = np.diff(value[chosen]) > 0
-    aliases, chosen = chosen, chosen[first]
+    chosen = chosen[first]
     start, size = value[chosen], np.minimum(table["size"][chosen], 1 << 40).astype(np.int64)
     # Locals after a FILE entry belong to it; the accumulated maximum carries the last one forward.
     files = (
@@ -170,7 +170,6 @@ def _elf_functions(elf: Elf) -> Functions:
     shown = np.concatenate([exported, np.zeros(int(keep.sum()), bool)])
     order = np.argsort(all_start, kind="stable")
     all_start, all_end, symbol, shown = all_start[order], all_end[order], symbol[order], shown[order]
-    del aliases
     end = _ends(all_start, all_end, code)
     return Functions(all_start, end, symbol, table, strings, files, shown, {})
 

@@ -44,7 +44,9 @@ def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
             for offset, piece in edits.items():
                 out.seek(layout.moved(offset))
                 out.write(piece)
-            total = checksum(out, layout.checksum_at)
+            out.seek(layout.checksum_at)
+            out.write(bytes(4))
+            total = checksum(out)
             out.seek(layout.checksum_at)
             out.write(struct.pack("<I", total))
     shutil.copymode(path, beside)
@@ -52,16 +54,12 @@ def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(used)
 
 
-def checksum(file: IO[bytes], at: int) -> int:
-    """The image's sum over its 16-bit words, carries added back, without the field itself, plus its length. Read as one
-    long number the words have the same remainder by 65535, which is quick to get."""
+def checksum(file: IO[bytes]) -> int:
+    """The image's sum over its 16-bit words, carries added back, plus its length; the field for it must hold zero. Read
+    as one long number the words have the same remainder by 65535, which is quick to get."""
     file.seek(0)
     total, size = 0, 0
     while chunk := file.read(_CHUNK):
-        if size <= at < size + len(chunk):
-            piece = bytearray(chunk)
-            piece[at - size : at - size + 4] = bytes(4)
-            chunk = bytes(piece)
         size += len(chunk)
         total += int.from_bytes(chunk, "little") % 0xFFFF or (0xFFFF if any(chunk) else 0)
     folded = total % 0xFFFF or (0xFFFF if total else 0)

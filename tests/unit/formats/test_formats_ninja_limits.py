@@ -11,7 +11,7 @@ import pytest
 from rekindle.formats import build_ninja, cmake_cache, ninja_log
 from rekindle.formats.build_ninja import BuildEdge, parse_build_ninja, read_build_ninja
 from rekindle.formats.cmake_cache import is_true, read_cmake_cache
-from rekindle.formats.ninja_log import Edge, parse_ninja_log, read_ninja_log
+from rekindle.formats.ninja_log import Edge, latest, parse_ninja_log, read_ninja_log
 
 
 def times(*lines: str) -> list[tuple[int, int, tuple[str, ...], int]]:
@@ -41,6 +41,11 @@ def test_equal_times_and_hash_are_one_command() -> None:
 def test_a_run_begins_where_the_ends_go_back() -> None:
     rows = [f"0\t{end}\t0\to{number}\th{number}\n" for number, end in enumerate((0, 5, 5, 9, 8, 8, 7, 100))]
     assert [run for *_, run in times(*rows)] == [0, 0, 0, 0, 1, 1, 2, 2]
+
+
+def test_the_last_time_each_output_was_made() -> None:
+    edges = parse_ninja_log(["0\t5\t0\ta\tff\n", "0\t6\t0\tb\tee\n", "0\t3\t0\ta\tdd\n"])
+    assert {name: edge.end for name, edge in latest(edges).items()} == {"a": 3, "b": 6}
 
 
 def test_seconds() -> None:
