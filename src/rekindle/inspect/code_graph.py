@@ -17,27 +17,13 @@ from rekindle.formats import x86
 from rekindle.formats.code_scan import Bytes, Ints
 from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
+from rekindle.inspect.askers import FIELDS, SMALL
 from rekindle.inspect.guards import Check
 from rekindle.inspect.isa_scan import LibraryScan
+from rekindle.inspect.reach import Edges
 
-# A caller asks the CPU also through a small function in between (init_simd -> cpu_support -> cpuid).
-SMALL = 1024
-# What an asker found out is often a structure of which it touches the first field: cpuinfo_isa has 50 bytes.
-FIELDS = 64
 CPUID = b"\x0f\xa2"
 MOST_BETWEEN = 8 << 20
-
-
-class _Rows:
-    """A table from a key to its values, kept as two sorted arrays: a million edges cost 16 MB."""
-
-    def __init__(self, key: Ints, value: Ints) -> None:
-        order = np.argsort(key, kind="stable")
-        self._key, self._value = key[order], value[order]
-
-    def of(self, key: int) -> list[int]:
-        low, high = np.searchsorted(self._key, [key, key + 1])
-        return list(dict.fromkeys(self._value[low:high].tolist()))
 
 
 class CodeGraph:
@@ -54,9 +40,9 @@ class CodeGraph:
         self.edges = self._edges(library.scan.calls)
         taken = self._edges(library.scan.takes)
         caller, callee = (np.concatenate(both) for both in zip(self.edges, taken, strict=True))
-        self._by_callee = _Rows(callee, caller)
-        self._by_caller = _Rows(caller, callee)
-        self._slots_read = _Rows(library.scan.reads[:, 0], library.scan.reads[:, 1])
+        self._by_callee = Edges(callee, caller)
+        self._by_caller = Edges(caller, callee)
+        self._slots_read = Edges(library.scan.reads[:, 0], library.scan.reads[:, 1])
         self.started = set(self.numbers(references.started).tolist()) - {-1}
         self.resolvers = set(self.numbers(references.resolvers).tolist()) - {-1}
         self._taken = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
@@ -91,7 +77,7 @@ class CodeGraph:
                         self.import_askers[one].append(imports[slot])
             elif (value := self._pointer(slot)) is not None:
                 behind[row] = value
-        number[indirect] = self.numbers(behind[which]) if len(places) else -1
+        number[indirect] = self.numbers(behind[which])
         real = (number >= 0) & (number != caller)
         return caller[real], number[real]
 
@@ -131,14 +117,14 @@ class CodeGraph:
         return self._by_slot.of(slot)
 
     @functools.cached_property
-    def _by_slot(self) -> _Rows:
+    def _by_slot(self) -> Edges:
         reads, calls = self.library.scan.reads, self.library.scan.calls
         stubs = sorted(self.library.references.stubs.items())
         through = np.array(stubs, np.int64).reshape(-1, 2)
         place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
         real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
         slots = np.concatenate([reads[:, 1], through[place[real], 1]])
-        return _Rows(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
+        return Edges(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
 
     def taken(self, number: int) -> bool:
         return number in self._taken
@@ -314,7 +300,7 @@ def _executes_cpuid(raw: bytes) -> bool:
     while at < len(raw):
         if raw.startswith(CPUID, at):
             return True
-        at += max(sizes[at], 1)
+        at += sizes[at]
     return False
 
 

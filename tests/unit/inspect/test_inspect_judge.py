@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from rekindle.inspect import judge as rules
-from rekindle.inspect.code_graph import SMALL, CodeGraph
+from rekindle.inspect.askers import SMALL
+from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import load_guards
 from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
 from small_code import DATA, Made
