@@ -33,8 +33,8 @@ class Made:
     code: Mapping[str, Sequence[str]]
     exported: Iterable[str] = ()
     weak: Iterable[str] = ()
-    started: Iterable[str] = ()
-    resolvers: Iterable[str] = ()
+    started: Iterable[str | int] = ()
+    resolvers: Iterable[str | int] = ()
     stripped: Iterable[str] = ()
     pointers: Mapping[int, str | int] = field(default_factory=dict)
     imports: Mapping[int, str] = field(default_factory=dict)

@@ -17,10 +17,9 @@ from rekindle.formats.code_scan import Bytes, Ints
 MOST_INSTRUCTIONS = 20_000
 # How many bytes may lie between the test and the call.
 NEAR = 256
-# The first bytes of branches, and prefixes that may stand before one.
-_LEADS = np.isin(
-    np.arange(256), (0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F, 0xFF, 0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67, *range(0x70, 0x80))
-)
+# What may stand before a branch, and the first bytes of branches.
+_PREFIXES = (0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67)
+_LEADS = np.isin(np.arange(256), (*_PREFIXES, 0xC2, 0xC3, 0xE8, 0xE9, 0xEB, 0x0F, 0xFF, *range(0x70, 0x80)))
 
 
 class Roads:
@@ -128,8 +127,8 @@ def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
     branches: dict[int, tuple[str, int]] = {}
     for kind, mask, value, low, width in _ARM64:
         at = np.flatnonzero((words[:MOST_INSTRUCTIONS] & mask) == value)
-        step = words[at] >> low & ((1 << width) - 1)
-        step = np.where(step >> max(width - 1, 0) & 1, step - (1 << width), step) if width else step * 0
+        sign = 1 << width >> 1
+        step = ((words[at] >> low & ((1 << width) - 1)) ^ sign) - sign
         branches |= {
             place * 4: (kind, (place + far) * 4) for place, far in zip(at.tolist(), step.tolist(), strict=True)
         }
@@ -139,7 +138,7 @@ def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
 def _branch(raw: bytes, at: int, following: int) -> tuple[str, int] | None:
     """(call | jump | test | return, target offset) of a branch; None for other instructions."""
     place = at
-    while place < following and raw[place] in (0xF2, 0xF3, 0x3E, 0x2E, 0x66, 0x67):
+    while place < following and raw[place] in _PREFIXES:
         place += 1
     head = raw[place]
     if head in (0xC3, 0xC2):

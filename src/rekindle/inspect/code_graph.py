@@ -70,7 +70,9 @@ class CodeGraph:
         places, which = np.unique(target[indirect], return_inverse=True)
         behind = np.full(len(places), -1, np.int64)
         for row, place in enumerate(places.tolist()):
-            slot = stubs.get(place, 0)
+            slot = stubs.get(place)
+            if slot is None:
+                continue
             if slot in imports:
                 if self._check.search(imports[slot]):
                     for one in caller[indirect[which == row]].tolist():
@@ -118,13 +120,10 @@ class CodeGraph:
 
     @functools.cached_property
     def _by_slot(self) -> Edges:
-        reads, calls = self.library.scan.reads, self.library.scan.calls
-        stubs = sorted(self.library.references.stubs.items())
-        through = np.array(stubs, np.int64).reshape(-1, 2)
-        place = np.minimum(np.searchsorted(through[:, 0], calls[:, 1]), max(len(through) - 1, 0))
-        real = through[place, 0] == calls[:, 1] if len(through) else np.zeros(len(calls), bool)
-        slots = np.concatenate([reads[:, 1], through[place[real], 1]])
-        return Edges(slots, np.concatenate([reads[:, 0], calls[real, 0]]))
+        reads, calls, stubs = self.library.scan.reads, self.library.scan.calls, self.library.references.stubs
+        through = calls[np.isin(calls[:, 1], np.fromiter(stubs, np.int64, len(stubs)))]
+        slots = np.array([stubs[target] for target in through[:, 1].tolist()], np.int64)
+        return Edges(np.concatenate([reads[:, 1], slots]), np.concatenate([reads[:, 0], through[:, 0]]))
 
     def taken(self, number: int) -> bool:
         return number in self._taken
@@ -286,7 +285,7 @@ class CodeGraph:
         for shift in range(1, 6):
             modrm = at + shift
             fits = (modrm + 5 <= following) & (following - modrm <= 9)
-            for operand in modrm[fits & ((code[np.minimum(modrm, len(code) - 1)] & 0xC7) == 0x05)].tolist():
+            for operand in modrm[fits & ((code[modrm] & 0xC7) == 0x05)].tolist():
                 end = int(following[np.searchsorted(at, operand, "right") - 1])
                 memory.add(start + end + _int32(code, operand + 1))
         through = {value for slot in memory if (value := self._pointer(slot)) is not None}
@@ -295,7 +294,7 @@ class CodeGraph:
 
 def _executes_cpuid(raw: bytes) -> bool:
     """Is one of these bytes really the instruction? Decoded from the start on, as assembly stands without gaps."""
-    length, _ = x86.decode(np.frombuffer(raw + bytes(32), np.uint8))
+    length, _ = x86.decode(np.frombuffer(raw, np.uint8))
     sizes, at = length.tobytes(), 0
     while at < len(raw):
         if raw.startswith(CPUID, at):

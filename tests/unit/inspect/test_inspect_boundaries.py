@@ -35,11 +35,37 @@ def call(at: int, target: int) -> str:
     return "e8" + (target - START - at - 5).to_bytes(4, "little", signed=True).hex()
 
 
-@pytest.mark.parametrize("prefix", ["f2", "f3", "3e", "2e", "66"])
+@pytest.mark.parametrize("prefix", ["f2", "f3", "3e", "2e", "66", "67", "f33e"])
 def test_a_prefix_before_a_branch_changes_nothing(prefix: str) -> None:
-    found = roads(f"{prefix} e9" + (0x2000 - START - 6).to_bytes(4, "little").hex())
-    if prefix != "66":  # an operand-size prefix makes another instruction of it on some CPUs
-        assert found.unavoidable(0x2000)
+    size = len(prefix) // 2
+    assert not roads(f"{prefix}c3" + call(size + 1, 0x2000) + "c3").unavoidable(0x2000)
+    assert not roads(f"{prefix}7405" + call(size + 2, 0x2000) + "c3").unavoidable(0x2000)
+    # rep stos is no branch
+    assert roads(f"{prefix}ab" + call(size + 1, 0x2000) + "c3").unavoidable(0x2000)
+
+
+def test_a_call_comes_back_and_a_jump_does_not() -> None:
+    assert roads(call(0, 0x3000) + call(5, 0x2000) + "c3").unavoidable(0x2000)
+    assert not roads("e9" + call(0, 0x3000)[2:] + call(5, 0x2000) + "c3").unavoidable(0x2000)
+
+
+@pytest.mark.parametrize("test", ["70", "74", "75", "7f"])
+def test_every_condition_has_two_roads(test: str) -> None:
+    assert not roads(f"{test}05" + call(2, 0x2000) + "c3").unavoidable(0x2000)
+    long = "0f8" + test[1]
+    assert not roads(f"{long}05000000" + call(6, 0x2000) + "c3").unavoidable(0x2000)
+    # Over one nop to the call: it is made on both.
+    assert roads(f"{long}01000000 90" + call(7, 0x2000) + "c3").unavoidable(0x2000)
+    # setcc and cmovcc are no branches
+    assert roads(f"0f9{test[1]}c0" + call(3, 0x2000) + "c3").unavoidable(0x2000)
+
+
+def test_a_function_that_never_returns() -> None:
+    # nop; jmp to the nop
+    assert roads("90 90 ebfd").unavoidable(0x2000)
+    # je back to the nop, or on to the return
+    assert not roads("90 90 74fd c3").unavoidable(0x2000)
+    assert roads("90 90 0f84f9ffffff" + call(8, 0x2000) + "c3").unavoidable(0x2000)
 
 
 def test_short_and_long_jumps_and_tests() -> None:
@@ -92,6 +118,28 @@ def test_every_kind_of_arm_test_has_two_roads(test: int) -> None:
     assert not arm(test, call_, ret).unavoidable(0x2004)
     # Both sides make the call.
     assert arm(test, 0xD503201F, call_, ret).unavoidable(0x2008)
+
+
+def test_arm_branches_with_odd_numbers_in_them() -> None:
+    nop, ret, call_ = 0xD503201F, 0xD65F03C0, 0x94000401
+    # Three on, over the call; one on, to the call; register 1 tested
+    assert not arm(0x14000003, call_, nop, ret).unavoidable(0x2008)
+    assert arm(0x14000001, call_, ret).unavoidable(0x2008)
+    for test in (0xB4000001 | 2 << 5, 0x36000001 | 2 << 5, 0x54000001 | 2 << 5):
+        assert not arm(test, call_, ret).unavoidable(0x2008)
+    # b.cond with bit 4 set is another instruction (bc.cond hints)
+    assert arm(0x54000010 | 2 << 5, call_, ret).unavoidable(0x2008)
+
+
+def test_arm_functions_of_odd_sizes() -> None:
+    words = [0xD503201F] * 4 + [0xD65F03C0]
+    code = b"".join(word.to_bytes(4, "little") for word in words)
+    assert not arm(*words).unavoidable(0x2000)
+    # Two bytes more than whole instructions
+    padded = np.frombuffer(code + b"\0\0", np.uint8)
+    assert not arm64_roads(padded, START, START + len(padded)).unavoidable(0x2000)
+    # The bytes go on behind the function.
+    assert arm64_roads(np.frombuffer(code, np.uint8), START, START + 16).unavoidable(0x2000)
 
 
 @pytest.mark.parametrize("back", [0xD65F03C0, 0xD61F0200, 0xD65F0BFF], ids=["ret", "br x16", "retaa"])

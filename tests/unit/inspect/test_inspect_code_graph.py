@@ -10,16 +10,17 @@ import pytest
 from rekindle.formats.functions import Code
 from rekindle.inspect.askers import FIELDS, SMALL
 from rekindle.inspect.code_graph import MOST_BETWEEN, CodeGraph
-from rekindle.inspect.guards import Check, load_guards
+from rekindle.inspect.guards import Check
 from small_code import DATA, FIRST, PAGE, Made, section
 
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
+CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 ASK = "cpuinfo_initialize"
 SLOT, STUB = DATA + 0x800, 0x700000
 
 
 def graph(made: Made) -> CodeGraph:
-    return CodeGraph(made.scan(), load_guards().check_function)
+    return CodeGraph(made.scan(), CHECK)
 
 
 def called(made: Made, name: str) -> list[str]:
@@ -80,6 +81,9 @@ def test_a_call_behind_a_stub_and_through_a_slot() -> None:
     assert (found.edges[0].tolist(), found.edges[1].tolist()) == ([0], [1])
     slot = Made({"a": [f"ff15 @{SLOT:#x}", RET], "b": [RET]}, pointers={SLOT: "b"}, takes=[("a", "b")])
     assert called(slot, "b") == ["a"]
+    # The last instruction of a function
+    last = Made({"a": [f"ff25 @{SLOT:#x}"], "b": [RET]}, pointers={SLOT: "b"}, takes=[("a", "b")])
+    assert called(last, "b") == ["a"]
     slot.pointers = {SLOT - 8: "b"}
     assert called(slot, "b") == []
 
@@ -150,12 +154,15 @@ def test_what_pointers_lead_to() -> None:
     assert [found.taken(number) for number in range(3)] == [False, True, False]
     assert found.started == {2}
     assert found.resolvers == set()
-    made.resolvers = ["a"]
+    made.resolvers = ["a", FIRST + 1]
+    made.started = [FIRST + PAGE, FIRST + 1]
     assert graph(made).resolvers == {0}
+    assert graph(made).started == {1}
     assert not found.taken(-1)
 
 
 def test_a_library_with_names_of_its_own_functions() -> None:
+    assert graph(Made({"a": [RET]})).named
     made = Made({"a": [RET], "b": [RET]}, stripped=["a"])
     assert graph(made).named
     made.files = 0
@@ -207,7 +214,7 @@ def test_code_that_belongs_to_no_function(place: int) -> None:
     fill = {FIRST + 1: "cc" * (PAGE - 1), FIRST + PAGE + 3: "cc" * (PAGE - 3)}
     assert not between(Made(code, between=fill))
     assert between(Made(code, between=fill | {place: CPUID}))
-    assert not between(Made(code, between=fill | {place: CPUID}, machine="aarch64"))
+    assert between(Made(code, between=fill | {place: CPUID}, machine="aarch64")) is False
 
 
 def test_a_question_that_only_seems_to_stand_between() -> None:
@@ -221,12 +228,11 @@ def test_a_question_that_only_seems_to_stand_between() -> None:
 def test_the_first_stretch_of_code_and_the_next() -> None:
     made = Made({"a": [RET], "b": [RET]}, between={FIRST + 1: "cc" * 15 + CPUID})
     library = made.scan()
-    check = load_guards().check_function
     raw = library.binary.view.data
 
     def asks(*parts: Code) -> bool:
         library.code = list(parts)
-        return CodeGraph(library, check).asks_at_all
+        return CodeGraph(library, CHECK).asks_at_all
 
     assert asks(Code(FIRST, 0, PAGE))
     assert not asks(Code(FIRST + PAGE, PAGE, PAGE))
@@ -242,7 +248,7 @@ def test_code_before_the_first_function() -> None:
     made = Made({"a": ["cc" * 0x40, RET]}, between={FIRST: CPUID})
     library = made.scan()
     library.functions.start[0] += 0x20
-    assert CodeGraph(library, load_guards().check_function).asks_at_all
+    assert CodeGraph(library, CHECK).asks_at_all
 
 
 def test_a_function_inside_another_leaves_no_gap() -> None:
@@ -250,9 +256,9 @@ def test_a_function_inside_another_leaves_no_gap() -> None:
     library = made.scan()
     library.functions.end[0] = FIRST + PAGE + 0x20
     library.code = [Code(FIRST, 0, PAGE + 0x20)]
-    assert not CodeGraph(library, load_guards().check_function).asks_at_all
+    assert not CodeGraph(library, CHECK).asks_at_all
     library.functions.end[0] = FIRST + PAGE + 0x10
-    assert CodeGraph(library, load_guards().check_function).asks_at_all
+    assert CodeGraph(library, CHECK).asks_at_all
 
 
 @pytest.mark.parametrize(("more", "asks"), [(-2, True), (0, False)])
@@ -263,7 +269,7 @@ def test_so_much_of_a_gap_is_read(more: int, asks: bool) -> None:
     library = made.scan()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rekindle.inspect.code_graph._executes_cpuid", lambda raw: True)
-        assert CodeGraph(library, load_guards().check_function).asks_at_all is asks
+        assert CodeGraph(library, CHECK).asks_at_all is asks
     assert 1 << 20 <= MOST_BETWEEN <= 8 << 20, "a gap must not cost more than seconds and a few times its bytes"
 
 
@@ -304,6 +310,10 @@ def test_what_is_no_variable_tells_nothing() -> None:
     assert not reader(load(kept), imports={kept: "memcpy"})
     assert not reader(load(kept), cookie=kept)
     assert reader(load(kept), cookie=kept + 8)
+    # What lies behind an imported function's slot that the asker calls through is not the asker's.
+    code = {"ask": [CPUID, f"ff15 @{kept:#x}", RET], "a": [load(kept + 8), RET]}
+    assert graph(Made(code, stripped=list(code))).checks(1)
+    assert not graph(Made(code, stripped=list(code), imports={kept: "memcpy"})).checks(1)
     read_only = section(".rodata", 0x200000, 0x100, 2)
     assert not reader(load(0x200000), f"8905 @{0x200000:#x}", sections=[read_only])
     assert reader(load(0x200000), f"8905 @{0x200000:#x}", sections=[section(".bss", 0x200000, 0x100, 1)])
@@ -352,8 +362,13 @@ def test_operands_of_other_forms() -> None:
     assert not reader(f"8b80 @{kept:#x}")
     # mov eax, imm32
     assert not reader(f"b8 @{kept:#x}")
-    # test dword ptr: ModRM 05 in an instruction that is too short for an address behind it
-    assert not reader("0405")
+    # add al, 5: the byte after the first looks like it, and the next instruction like a distance to 0x10006a
+    short = ["0405", "68e00f0000", RET]
+    code = {"ask": [CPUID, "8905 @0x10006a", RET], "a": short}
+    assert not graph(Made(code, stripped=["ask", "a"])).checks(1)
+    # mov qword ptr [far away], number: the number would be the distance if the operand stood a byte later.
+    number = (kept - FIRST - PAGE - 11).to_bytes(4, "little").hex()
+    assert not reader(f"48c705 @0x5100000 {number}")
 
 
 def test_functions_decoded_together() -> None:
@@ -375,5 +390,5 @@ def test_bytes_of_a_function_in_the_second_stretch_of_code() -> None:
     raw = library.binary.view.data
     library.binary.view.data = raw[:PAGE] + bytes(0x40) + raw[PAGE:]
     library.code = [Code(FIRST, 0, PAGE), Code(FIRST + PAGE, PAGE + 0x40, PAGE)]
-    found = CodeGraph(library, load_guards().check_function)
+    found = CodeGraph(library, CHECK)
     assert [found.raw(number).tobytes() for number in (0, 1)] == [b"\x90\xc3", b"\xc3"]

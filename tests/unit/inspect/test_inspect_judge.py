@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -9,13 +10,14 @@ import pytest
 from rekindle.inspect import judge as rules
 from rekindle.inspect.askers import SMALL
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.guards import load_guards
+from rekindle.inspect.guards import Check
 from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
 from small_code import DATA, Made
 
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
 # je over the next five bytes: a call or a jump
 OVER = "7405"
+CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 AVX = ("avx2",)
 ASKER = {"ask": [CPUID, RET]}
 NOTHING = "nothing in this library asks the CPU"
@@ -26,7 +28,7 @@ FAR = "used all over the library"
 def judge(made: Made, copies: Sequence[str] = (), **uses: str) -> Judge:
     """``uses``: function -> what it uses beyond the baseline; ``fast`` uses AVX2 where nothing is said."""
     library = made.scan()
-    graph = CodeGraph(library, load_guards().check_function)
+    graph = CodeGraph(library, CHECK)
     rows = {made.number(name): dict.fromkeys(isa.split(), 1) for name, isa in (uses or {"fast": "avx2"}).items()}
     names = list(made.code)
     return Judge(library, graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
@@ -60,7 +62,7 @@ def test_code_without_a_function_that_asks() -> None:
         raw = bytearray(library.binary.view.data)
         raw[0x10 : 0x10 + len(text) // 2] = bytes.fromhex(text)
         library.binary.view.data = bytes(raw)
-        assert CodeGraph(library, load_guards().check_function).asks_at_all is asks
+        assert CodeGraph(library, CHECK).asks_at_all is asks
 
 
 def test_an_exported_function() -> None:

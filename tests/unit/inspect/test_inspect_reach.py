@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 
 from rekindle.inspect.askers import FIELDS, MOST_KEPT, SMALL, WIDE, find_state, readers_of
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.guards import load_guards
+from rekindle.inspect.guards import Check
 from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to, pointer_edges
 from small_code import DATA, FIRST, PAGE, Made, section
 
+CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 RET = "c3"
 THREE = {"a": [RET], "b": [RET], "c": [RET]}
 
@@ -24,7 +26,7 @@ def ints(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 def edges(made: Made, silent: Sequence[int] = ()) -> tuple[dict[int, list[int]], int]:
     """Every node with those it leads to, and how many nodes there are."""
     library = made.scan()
-    graph = CodeGraph(library, load_guards().check_function)
+    graph = CodeGraph(library, CHECK)
     quiet = np.zeros(len(library.functions), bool)
     quiet[list(silent)] = True
     found, nodes = pointer_edges(library, *graph.edges, graph.numbers, quiet)
@@ -62,7 +64,7 @@ def test_plain_calls_and_addresses_taken() -> None:
 def test_the_first_function_is_taken_too() -> None:
     library = Made(THREE).scan()
     library.scan.takes = np.array([[1, FIRST], [1, FIRST + 1], [2, FIRST + PAGE]], np.int64)
-    graph = CodeGraph(library, load_guards().check_function)
+    graph = CodeGraph(library, CHECK)
     found, nodes = pointer_edges(library, *graph.edges, graph.numbers, np.zeros(3, bool))
     assert ([found.of(node) for node in range(3)], nodes) == ([[], [0], [1]], 3)
 
@@ -100,7 +102,7 @@ def test_slots_of_the_offset_table_are_things_of_their_own() -> None:
 def kept(made: Made, *asking: str) -> list[tuple[int, int]]:
     """The stretches of data that hold what is known of the CPU, as distances from where the data begin."""
     library = made.scan()
-    graph = CodeGraph(library, load_guards().check_function)
+    graph = CodeGraph(library, CHECK)
     callers = Edges(graph.edges[1], graph.edges[0])
     rows = find_state(library, {made.number(name) for name in asking}, callers.of)
     return [(low - DATA, high - DATA) for low, high in rows.tolist()]

@@ -1,22 +1,19 @@
-"""Links of several libraries put together, findings at their limits, sources that read alike, variables of askers."""
+"""Links of several libraries put together, findings at their limits, sources that read alike."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from binaries import make_elf
 from rekindle.errors import BadInput
 from rekindle.inspect import reader
-from rekindle.inspect.askers import FIELDS, MOST_KEPT, SMALL, find_state, readers_of
 from rekindle.inspect.gpu import GpuSurvey
 from rekindle.inspect.libraries import Library, newest, open_binary
 from rekindle.inspect.links import join_links, link_findings
 from rekindle.inspect.reader import DirectorySource, FileSource, is_native, open_local
 from rekindle.model.wheel import External, LibraryLinks, Links
-from small_code import DATA, Made
 
 
 def library(file: str, **more: object) -> Library:
@@ -143,58 +140,3 @@ def test_a_folder_and_a_file_read_alike(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(BadInput, match="cannot read"):
         open_local(tmp_path / "nowhere")
     assert open_binary(b"#!/bin/sh", "x") is None
-
-
-RET, NOP = "c3", "90"
-
-
-def state_of(made: Made) -> list[list[int]]:
-    scan = made.scan()
-    callers = {made.number("ask"): [made.number("keeper")]}
-    found = find_state(scan, {made.number("ask")}, lambda number: callers.get(number, []))
-    rows: list[list[int]] = found.tolist()
-    return rows
-
-
-def keeper(size: int = 1) -> dict[str, list[str]]:
-    return {"ask": ["0fa2", RET], "keeper": [NOP * (size - 1), RET], "reader": [RET]}
-
-
-def test_where_an_asker_keeps_what_it_found() -> None:
-    assert state_of(Made(keeper())) == []
-    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, True)])) == [[DATA + 8, DATA + 8 + FIELDS]]
-    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, False)])) == []
-    assert state_of(Made(keeper(), touches=[("reader", DATA + 8, True)])) == []
-    assert state_of(Made(keeper(), touches=[("ask", DATA + 8, True)], imports={DATA + 8: "f"})) == []
-    near = [("ask", DATA, True), ("ask", DATA + FIELDS, True), ("ask", DATA + 2 * FIELDS + 1, True)]
-    assert state_of(Made(keeper(), touches=near)) == [
-        [DATA, DATA + 2 * FIELDS], [DATA + 2 * FIELDS + 1, DATA + 3 * FIELDS + 1],
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("size", "kept"), [(SMALL, True), (SMALL + 1, False)])
-def test_a_small_caller_keeps_it_too(size: int, kept: bool) -> None:
-    made = Made(keeper(size), touches=[("keeper", DATA, True)])
-    assert bool(state_of(made)) is kept
-    made.started = ["keeper"]
-    assert state_of(made) == [[DATA, DATA + 512]]
-
-
-@pytest.mark.parametrize(("count", "kept"), [(MOST_KEPT, True), (MOST_KEPT + 1, False)])
-def test_who_writes_much_keeps_something_else(count: int, kept: bool) -> None:
-    made = Made(keeper(), touches=[("keeper", DATA + 8 * n, True) for n in range(count)])
-    assert bool(state_of(made)) is kept
-
-
-def test_a_pointer_to_it_is_one_as_well() -> None:
-    made = Made(keeper(), touches=[("ask", DATA, True)], pointers={DATA + 0x800: DATA + 63, DATA + 0x900: DATA + 64})
-    assert state_of(made) == [[DATA, DATA + FIELDS], [DATA + 0x800, DATA + 0x808]]
-
-
-def test_who_reads_it() -> None:
-    touches = [("reader", DATA + 63, False), ("keeper", DATA + 64, False), ("ask", DATA - 0, True)]
-    made = Made(keeper(), touches=touches)
-    state = np.array([[DATA, DATA + 64]], np.int64)
-    assert readers_of(made.scan(), state) == {made.number("reader"), made.number("ask")}
-    assert readers_of(made.scan(), state[:0]) == set()
-    assert readers_of(made.scan(), state + 1) == {made.number("reader"), made.number("keeper")}
