@@ -25,7 +25,6 @@ from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
 from rekindle.inspect.reach import UNREACHED, Edges, Flags, chain_to, pointer_edges
 
-SILENT = {"lzcnt", "tzcnt"}
 # Copies of one function have about the same size.
 MOST_RATIO = 8
 MOST_EDGES = 20_000

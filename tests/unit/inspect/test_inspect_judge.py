@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from rekindle.inspect import judge as rules
 from rekindle.inspect.askers import SMALL
+from rekindle.inspect.baseline import Spread
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Check
 from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
@@ -235,3 +237,140 @@ def test_what_is_everywhere_is_needed_by_everybody() -> None:
     assert (both.sure, both.untold, both.entries) == (("sse4.1",), ("avx2",), None)
     alone = one.answer(made.number("fast"), ("sse4.1",))
     assert (alone.sure, alone.untold, alone.why, alone.chain) == (("sse4.1",), (), FAR, ("way",))
+
+
+def test_who_reads_what_an_asker_wrote() -> None:
+    code = {"ask": [CPUID, RET], "door": ["call fast", RET], "fast": [RET]}
+    kept = ("ask", DATA + 0x100, True)
+    for place, guarded in ((0x100, True), (0x0FF, False), (0x140, False)):
+        made = Made(code, exported=["door"], touches=[kept, ("door", DATA + place, False)])
+        assert (answer(made).sure == ()) is guarded
+    # A small function between that reads it
+    for size, guarded in ((SMALL, True), (SMALL + 1, False)):
+        between = code | {"door": ["call mid", "call fast", RET], "mid": ["90" * (size - 1), RET]}
+        made = Made(between, exported=["door"], touches=[kept, ("mid", DATA + 0x100, False)])
+        assert (answer(made).sure == ()) is guarded
+
+
+def test_what_fills_the_tables_at_loading_is_no_guard() -> None:
+    code = {"init": [CPUID, "call fast", RET], "fast": [RET]}
+    assert answer(Made(code, started=["init"])).sure == AVX
+    # The pointers it hands out lead nowhere by themselves: it asks before it does.
+    chooses = {"init": [CPUID, RET], "fast": [RET]}
+    assert answer(Made(chooses, started=["init"], takes=[("init", "fast")])) == Answer(why=FAR)
+    plain = ASKER | {"init": [RET], "fast": [RET]}
+    assert answer(Made(plain, started=["init"], takes=[("init", "fast")])).untold == AVX
+    # One that others call does guard.
+    assert answer(Made(chooses, exported=["init"], takes=[("init", "fast")])) == Answer(why=FAR)
+
+
+def test_copies_by_name_let_nobody_through() -> None:
+    code = ASKER | {"door": ["call fast_avx", RET], "fast_avx": ["call fast", RET], "fast": [RET]}
+    made = Made(code, exported=["door"])
+    assert answer(made).sure == AVX
+    assert answer(made, ["fast_avx"]).sure == ()
+    # One that says nothing of it, and neither uses it nor calls what does, is not even asked.
+    far = {"door": ["call mid", RET], "mid": ["call low", RET], "low": ["call fast", RET], "fast": [RET]}
+    library = Made(ASKER | far, exported=["door"]).scan()
+    names = list(ASKER | far)
+    one = Judge(
+        library,
+        CodeGraph(library, CHECK),
+        {names.index("fast"): {"avx2": 1}},
+        lambda number: names[number] == "mid",
+        lambda name: False,
+    )
+    assert one.answer(names.index("fast"), AVX).sure == AVX
+
+
+def test_a_corner_to_which_only_pointers_lead_is_chosen_at_run_time() -> None:
+    made = Made(ASKER | {"door": [RET], "fast": [RET]}, exported=["door"], takes=[("door", "fast")])
+    for few, untold in ((frozenset({"avx2"}), ()), (frozenset({"fma"}), AVX)):
+        one = judge(made)
+        one.__dict__["spread"] = Spread(frozenset(), few)
+        assert one.answer(made.number("fast"), AVX).untold == untold
+
+
+def test_what_is_not_named_is_exported_for_all_that() -> None:
+    weak = Made(ASKER | {"fast": [RET]}, weak=["fast"])
+    assert judge(weak).roots == frozenset()
+    weak.stripped = ["fast"]
+    assert judge(weak).roots == {1}
+
+
+def test_a_long_chain() -> None:
+    def long(steps: int) -> Answer:
+        code = {f"s{n}": [f"call s{n + 1}", RET] for n in range(steps - 1)}
+        code |= {f"s{steps - 1}": ["call fast", RET], "fast": [RET]}
+        return answer(Made(ASKER | code, exported=["s0"]))
+
+    # Twelve names are shown; sixty-four callers are followed for certain.
+    assert long(13).chain == tuple(f"s{n}" for n in range(12, 0, -1))
+    assert (long(64).sure, long(64).untold) == (AVX, ())
+    assert (long(65).sure, long(65).untold) == ((), AVX)
+
+
+@pytest.mark.parametrize(("size", "sure"), [(1 << 18, AVX), ((1 << 18) + 1, ())])
+def test_a_huge_function_is_not_followed(size: int, sure: tuple[str, ...]) -> None:
+    code = ASKER | {"fast": [RET], "door": ["call fast", "90" * (size - 6), RET]}
+    assert answer(Made(code, exported=["door"])).sure == sure
+
+
+def test_sixteen_doors_and_eight_times_the_size() -> None:
+    """The two numbers that were found over wheels of which is known where they run."""
+    for count, everywhere in ((16, {"sse4.1"}), (15, set())):
+        doors = {f"door{n}": [RET] for n in range(count)}
+        one = judge(Made(ASKER | doors, exported=list(doors)), (), **dict.fromkeys(doors, "sse4.1"))
+        assert one.spread.everywhere == everywhere
+    for size, untold in ((160, ()), (161, AVX)):
+        code = {"door": ["je slow", "jmp fast"], "fast": ["90" * (size - 1), RET], "slow": ["90" * 19, RET]}
+        assert answer(Made(ASKER | code, exported=["door"])).untold == untold
+
+
+def test_a_choice_between_copies_behind_stubs() -> None:
+    slot, stub = DATA + 0x800, 0x700000
+    made = Made(
+        ASKER | {"door": [f"je {stub + 16:#x}", f"jmp {stub:#x}"], "fast": [NOP, RET], "slow": [NOP, RET]},
+        exported=["door"],
+        stubs={stub: slot, stub + 16: slot + 8},
+        pointers={slot: "fast", slot + 8: "slow"},
+    )
+    assert answer(made).untold == ()
+    # The other side leads out of the library: no copy of this one.
+    made.pointers, made.imports = {slot: "fast"}, {slot + 8: "memcpy"}
+    assert answer(made).untold == AVX
+
+
+def test_only_a_choice_that_outside_code_gets_to_is_one() -> None:
+    # The chooser is asked by a guard before: whoever gets there got the answer.
+    code = ASKER | {
+        "door": [CPUID, "call choose", RET],
+        "choose": ["je slow", "jmp fast"],
+        "fast": [NOP, RET],
+        "slow": [NOP, RET],
+    }
+    assert answer(Made(code, exported=["door"])) == Answer(why=FAR)
+
+
+def test_what_loading_leads_to_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = {"init": ["call a", RET], "a": ["call b", "call init", RET], "b": [RET]}
+    made = Made(ASKER | code, started=["init"])
+    at = {name: made.at(name) for name in code}
+    for most, reached in ((4000, ["init", "a", "b"]), (1, ["init", "a"]), (0, ["init"])):
+        monkeypatch.setattr(rules, "MOST_AT_LOAD", most)
+        one = judge(made, (), b="avx2")
+        assert [name for name in code if one.runs_at_load(made.number(name), [at[name]])] == reached
+
+
+def test_arm_code_is_followed_too() -> None:
+    ret, nop = "c0035fd6", "1f2003d5"
+    # bl to the next page (0x400 words on); cbz over it
+    call, over = "00040094", "400000b4"
+    for door, sure, untold in (([call, ret], AVX, ()), ([over, "ff030094", ret], (), AVX)):
+        made = Made({"door": door, "fast": [nop, ret], "ask": [ret]}, exported=["door"], machine="aarch64")
+        library = made.scan()
+        library.scan.calls = np.array([[0, made.at("fast")]], np.int64)
+        library.scan.asks = np.array([2], np.int64)
+        one = Judge(library, CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False)
+        found = one.answer(1, AVX)
+        assert (found.sure, found.untold) == (sure, untold)
