@@ -34,12 +34,13 @@ def holds_wheels(path: Path) -> bool:
     import zipfile
 
     try:
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                return any(_is_wheel(name) for name in archive.namelist())
+        # A tar that is not compressed ends as the last wheel in it does, which looks like a zip: tar is asked first.
         if tarfile.is_tarfile(path):
             with tarfile.open(path) as tar:
                 return any(member.isfile() and _is_wheel(member.name) for member in _members(tar))
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                return any(_is_wheel(name) for name in archive.namelist())
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, RuntimeError, NotImplementedError):
         return False
     return False
@@ -88,17 +89,17 @@ def _stored(path: Path) -> Iterator[tuple[str, BinaryIO]]:
     import tarfile
     import zipfile
 
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                if _is_wheel(info.filename):
-                    yield info.filename, archive.open(info)  # type: ignore[misc]
+    if tarfile.is_tarfile(path):
+        with tarfile.open(path) as tar:
+            for member in _members(tar):
+                stream = tar.extractfile(member) if member.isfile() and _is_wheel(member.name) else None
+                if stream is not None:
+                    yield member.name, stream  # type: ignore[misc]
         return
-    with tarfile.open(path) as tar:
-        for member in _members(tar):
-            stream = tar.extractfile(member) if member.isfile() and _is_wheel(member.name) else None
-            if stream is not None:
-                yield member.name, stream  # type: ignore[misc]
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if _is_wheel(info.filename):
+                yield info.filename, archive.open(info)  # type: ignore[misc]
 
 
 def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:

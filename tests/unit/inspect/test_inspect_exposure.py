@@ -256,7 +256,9 @@ def test_files_named_for_a_cpu_and_libraries_known_by_name() -> None:
 
 def test_three_answers() -> None:
     code = ASKER | {"fast": [RET], "door": ["call fast", RET]}
-    [sure] = found(Made(code, exported=["door"])).unconditional
+    said = found(Made(code, exported=["door"]))
+    [sure] = said.unconditional
+    assert not said.dispatched
     assert (sure.number, sure.name, sure.address, sure.isa) == (1, "fast", PLACE, ("avx2",))
     assert (sure.chain, sure.entries, sure.at_load) == (("door",), frozenset({"door"}), False)
     open_ = found(Made(code | {"door": [OVER, "call fast", RET]}, exported=["door"]))
