@@ -18,13 +18,18 @@ _FAILED = re.compile(r"FAILED: (?:\[code=(-?\d+)\] )?(.*)")
 _STATUS = re.compile(r"\[\d+/\d+\] ")
 _ERROR = re.compile(
     r"(?:\b(?:fatal )?error\b\s*(?:[A-Z]+\d+)?\s*:|\bError:|CMake Error|undefined reference|cannot find -l|"
-    r"\*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|No such file or directory|"
-    r"(?:command|module|package|library|file|header) not found|: not found$|could not be found)",
+    r": \*\*\* |^\w*(?:Error|Exception)(?:: |$)|ld returned|ninja: error|: not found$)",
 )
+# Words that are an error where nothing better is said; what a CMake that stopped says itself is better.
+_MAYBE = re.compile(
+    r"No such file or directory|(?:command|module|package|library|file|header) not found|could not be found"
+)
+_CMAKE = "CMake Error"
 # What compilers say at a place in a file; gcc ends it with "[-Werror=…]", so no noise rule may reach it.
 _CERTAIN = re.compile(r"^\S[^'\"]*?(?::\d+|\(\d+(?:,\d+)?\)) ?: (?:fatal )?error(?: [A-Z]+\d+)?: ")
 # What CMake only tells ("-- MIOpen not found") is no error, whatever words it uses.
 _NOISE = re.compile(r"^\s*-- |-Werror|Performing Test|warning:|error_code|errors? generated|no error|-Wno-error")
+_VARIABLE = re.compile(r"(\w+)(?: \(ADVANCED\))?")
 _KILLED = re.compile(
     r"Killed signal terminated program|(?:internal compiler )?error: Killed|unable to execute command: Killed|"
     r"died due to signal 9|virtual memory exhausted|out of memory allocating|std::bad_alloc|C1060|C1002|"
@@ -73,10 +78,13 @@ def _this_run(log: BuildLog) -> list[str]:
 
 def first_error(lines: Sequence[str]) -> int | None:
     """The first line that is an error itself, not a test for one or a flag about them."""
+    maybe = None
     for number, line in enumerate(lines):
         if _CERTAIN.search(line) or (_ERROR.search(line) and not _NOISE.search(line)):
-            return number
-    return None
+            return number if maybe is None or line.lstrip().startswith(_CMAKE) else maybe
+        if maybe is None and _MAYBE.search(line) and not _NOISE.search(line):
+            maybe = number
+    return maybe
 
 
 def account_for(
@@ -121,7 +129,11 @@ def account_for(
 
 def _said(lines: Sequence[str], at: int) -> str:
     """The line itself; CMake puts what it has to say on the indented lines after the place."""
-    if not (lines[at].lstrip().startswith("CMake Error") and lines[at].rstrip().endswith(":")):
+    if not lines[at].lstrip().startswith(_CMAKE):
+        return lines[at]
+    if lines[at].rstrip().endswith("set to NOTFOUND."):
+        return f"{lines[at].rstrip().removesuffix('.')}: {', '.join(_unset(lines[at + 1 :])) or 'not named'}"
+    if not lines[at].rstrip().endswith(":"):
         return lines[at]
     words: list[str] = []
     for line in lines[at + 1 : at + 12]:
@@ -132,6 +144,17 @@ def _said(lines: Sequence[str], at: int) -> str:
             break
         words.append(line.strip())
     return " ".join([lines[at], *filter(None, words)])
+
+
+def _unset(lines: Sequence[str]) -> list[str]:
+    """The variables CMake names after "set to NOTFOUND": one a line, their users indented, then a blank line."""
+    names: list[str] = []
+    for line in lines[:MAX_LINES]:
+        if not line.strip():
+            break
+        if (match := _VARIABLE.fullmatch(line.rstrip())) is not None:
+            names.append(match[1])
+    return names
 
 
 def _short(text: str) -> str:

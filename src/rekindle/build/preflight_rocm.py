@@ -1,22 +1,20 @@
 """A ROCm build before it starts: is the tree hipified, and is every library there that its configure demands?
 
-What is demanded stands in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of ours.
+The CMake packages it demands stand in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of
+ours. What it links without demanding it (roctx) is a row of the supply table.
 """
 
 from __future__ import annotations
 
-import functools
 import re
-import tomllib
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from rekindle.build.toolkits import rocm_home
-from rekindle.compat.supply import install_line, managers
+from rekindle.compat.supply import install_line, managers, needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, manager_here
+from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -40,15 +38,20 @@ def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Chec
     if tree is None or home is None:
         return  # the compiler check says that there is no hipcc
     wanted = demanded(host, tree.root)
-    lacks = [name for name in wanted if not _config(host, home, name)]
+    lacks = {name: name for name in wanted if not _config(host, home, name)}
+    linked = needs_for(tree.version.split("+")[0], backend="rocm") if wanted else ()
+    told = {**host.env, **plan.build.env}
+    # Before 5.2 every part had a folder of its own.
+    told["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", told.get("CMAKE_PREFIX_PATH", "")))
+    lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in lacking(host, linked, told)}
     if lacks:
         raise BadInput(
-            f"configure will demand {', '.join(lacks)}, not found below {home}", remedy=_install(host, lacks)
+            f"the build will demand {', '.join(lacks.values())}, not found below {home}",
+            remedy=_install(host, tuple(lacks), home),
         )
     if wanted:
-        yield Check(
-            id="rocm-libraries", status="ok", needed_for=("build",), found=f"{len(wanted)} demanded, all below {home}"
-        )
+        found = f"{len(wanted) + len(linked)} demanded, all below {home}"
+        yield Check(id="rocm-libraries", status="ok", needed_for=("build",), found=found)
 
 
 def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:
@@ -71,17 +74,9 @@ def _config(host: Host, home: str, name: str) -> bool:
     return any(host.glob(str(PurePosixPath(home, folder, name, file))) for folder in _FOLDERS for file in files)
 
 
-def _install(host: Host, names: list[str]) -> str:
+def _install(host: Host, names: Sequence[str], home: str) -> str:
     manager = manager_here(host, managers())
-    rows = _packages()
-    if manager is None or manager.name not in rows:
+    packages = rocm_packages(names, manager, home) if manager else ()
+    if manager is None or not packages:
         return f"install the development packages of {', '.join(names)}"
-    row = rows[manager.name]
-    packages = dict.fromkeys(row["named"].get(name, row["pattern"].format(name=name.lower())) for name in names)
-    return install_line(tuple(packages), manager, root=is_root(host))
-
-
-@functools.cache
-def _packages() -> dict[str, Any]:
-    raw = tomllib.loads((Path(__file__).parent / "rocm_packages.toml").read_text(encoding="utf-8"))
-    return {name: row for name, row in raw.items() if isinstance(row, dict)}
+    return install_line(packages, manager, root=is_root(host))

@@ -7,6 +7,7 @@ looked up in :mod:`rekindle.host.supply`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
 
 from rekindle.facts import Facts, load_facts
 from rekindle.model.supply import Lack, Manager, Need, ThirdParty
@@ -22,9 +23,10 @@ def parts_for(release: str, facts: Facts | None = None) -> tuple[ThirdParty, ...
     return tuple(found.values())
 
 
-def needs_for(release: str, facts: Facts | None = None) -> tuple[Need, ...]:
-    """What a release asks of the system."""
-    return tuple(row for row in (facts or load_facts()).supply.need if matches(release, row.torch))
+def needs_for(release: str, facts: Facts | None = None, *, backend: str | None = None) -> tuple[Need, ...]:
+    """What a release asks of the system: of every build, or what ``backend`` (rocm) asks beyond that."""
+    rows = (facts or load_facts()).supply.need
+    return tuple(row for row in rows if row.backend == backend and matches(release, row.torch))
 
 
 def settings_of(rows: Iterable[Need], *, gpu: bool) -> dict[str, str]:
@@ -56,6 +58,18 @@ def packages_of(rows: Iterable[Need], manager: Manager | None) -> tuple[str, ...
 def install_line(packages: Sequence[str], manager: Manager, *, root: bool) -> str:
     """One line to paste; ``root``: whoever pastes it needs no sudo."""
     return f"{'' if root else 'sudo '}{manager.install} {' '.join(packages)}"
+
+
+def rocm_packages(names: Iterable[str], manager: Manager, home: str, facts: Facts | None = None) -> tuple[str, ...]:
+    """The packages that bring these parts of ROCm to the one in ``home``: the distribution's below /usr, else AMD's.
+
+    The two must not be mixed: a library of the one is not found, or of another version, beside the other.
+    """
+    maker = "distribution" if PurePosixPath(home).is_relative_to("/usr") else "amd"
+    for row in (facts or load_facts()).supply.rocm:
+        if (row.manager, row.maker) == (manager.name, maker):
+            return tuple(dict.fromkeys(row.named.get(name, row.pattern.format(name=name.lower())) for name in names))
+    return ()
 
 
 def managers(facts: Facts | None = None) -> tuple[Manager, ...]:

@@ -40,7 +40,7 @@ from rekindle.model.facts import (
     Superchip,
     UseCost,
 )
-from rekindle.model.supply import Manager, Need, ThirdParty
+from rekindle.model.supply import Manager, Need, RocmPackages, ThirdParty
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
@@ -133,6 +133,7 @@ class MachinesFile(FactsFile, frozen=True, kw_only=True):
 
 class SupplyFile(FactsFile, frozen=True, kw_only=True):
     manager: tuple[Manager, ...]
+    rocm: tuple[RocmPackages, ...]
     need: tuple[Need, ...]
     part: tuple[ThirdParty, ...]
 

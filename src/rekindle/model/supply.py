@@ -26,6 +26,18 @@ class Manager(Row, frozen=True, kw_only=True):
     install: str
 
 
+class RocmPackages(Row, frozen=True, kw_only=True):
+    """How one maker's packages of ROCm are called: a distribution's own lie below /usr, AMD's in /opt/rocm.
+
+    ``named`` are those that do not follow the ``pattern``.
+    """
+
+    manager: str
+    maker: Literal["distribution", "amd"]
+    pattern: str
+    named: dict[str, str] = {}
+
+
 class Generate(Part, frozen=True, kw_only=True):
     """A file of the tree that must be made again with this machine's program."""
 
@@ -43,10 +55,12 @@ class VersionMacro(Part, frozen=True, kw_only=True):
 
 
 class Need(Row, frozen=True, kw_only=True):
-    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only."""
+    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only; ``backend``
+    names the one that alone has this need."""
 
     name: str
     torch: str
+    backend: Literal["cuda", "rocm"] | None = None
     headers: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     any_library: tuple[str, ...] = ()

@@ -130,8 +130,10 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
             reach = f"CUDA {cuda} can do {row.sass[0]} to {row.sass[-1]}"
             yield Reason(code="cuda-targets-arch", text=f"{text} ({reach}).", source=row.source[0])
     elif candidate.backend == "rocm":
-        targets = ", ".join(str(gfx) for gfx in question.gfxs) or "the cards present"
-        text = f"Built from source for {targets}: PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}."
+        text = "No card is named, so PYTORCH_ROCM_ARCH is left out and the build takes the cards it finds."
+        if question.gfxs:
+            targets = ", ".join(map(str, question.gfxs))
+            text = f"Built from source for {targets}: PYTORCH_ROCM_ARCH={';'.join(map(str, question.gfxs))}."
         yield Reason(code="rocm-targets-arch", text=text)
     else:
         yield Reason(code="build-asked", text=f"torch {candidate.torch} is built from source for the CPU.")

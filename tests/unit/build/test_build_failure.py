@@ -121,3 +121,53 @@ def test_what_cmake_only_tells_is_no_error_and_a_message_of_several_lines_is_one
     assert "Call Stack" not in said
     assert first_error(["-- Looking for foo - not found", "-- MKL not found"]) is None
     assert first_error(["ok", "sh: 1: flatc: not found"]) == 1
+
+
+NOTFOUND = """$ cd /t && python setup.py build --cmake-only --cmake
+-- Found HIP: /usr (found suitable version "6.4.43484-9999", minimum required is "1.0")
+
+***** ROCm version from hip_version.h ****
+
+ROCM_VERSION_DEV: 6.4.0
+grep: /proc/driver/version: No such file or directory
+rocm_smi.h could not be found, going on
+-- Configuring done (126.1s)
+CMake Error: The following variables are used in this project, but they are set to NOTFOUND.
+Please set them or make sure they are set and tested correctly in the CMake files:
+ROCM_ROCTX_LIB
+    linked by target "torch_python" in directory /t/torch
+    linked by target "other" in directory /t/torch
+SNAPPY_LIBRARY (ADVANCED)
+    linked by target "torch_python" in directory /t/torch
+
+-- Generating done (2.5s)
+CMake Generate step failed.  Build files cannot be regenerated correctly.
+""".splitlines()
+
+
+def test_what_cmake_did_not_find_is_the_first_error_and_is_named(log: BuildLog) -> None:
+    failure = failed(account_for("torch", "configure", ["python", "setup.py"], 1, fill(log, NOTFOUND)))
+    said = "CMake Error: The following variables are used in this project, but they are set to NOTFOUND"
+    assert failure.message == f"{said}: ROCM_ROCTX_LIB, SNAPPY_LIBRARY"
+    line = without_times(log.path.read_text().splitlines()[(failure.first_line or 0) - 1])
+    assert line == f"{said}."
+    assert "ROCM_ROCTX_LIB" in failure.error
+
+
+def test_headlines_in_stars_are_no_errors_but_what_make_says_is() -> None:
+    assert first_error(["***** Summary *****", "*** note ***"]) is None
+    assert first_error(["ok", "make[1]: *** [Makefile:3: all] Error 2"]) == 1
+    assert first_error(["Makefile:7: *** missing separator.  Stop."]) == 0
+
+
+def test_only_what_cmake_says_itself_beats_an_earlier_word_of_doubt() -> None:
+    doubt = "cat: /etc/x: No such file or directory"
+    assert first_error(["ok", doubt, "more"]) == 1, "where nothing better is said it is the error"
+    assert first_error([doubt, "a.cpp:1:1: error: something"]) == 0
+    assert first_error([doubt, "cp: header not found", "CMake Error at CMakeLists.txt:3 (message):"]) == 2
+    assert first_error(["ModuleNotFoundError: yaml", "CMake Error at codegen.cmake:3:"]) == 0, "that is the cause"
+
+
+def test_variables_without_a_name_are_said_to_be_that() -> None:
+    line = "CMake Error: The following variables are used in this project, but they are set to NOTFOUND."
+    assert _said([line], 0).endswith("set to NOTFOUND: not named")

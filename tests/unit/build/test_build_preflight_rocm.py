@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bare_host import BareHost
@@ -23,6 +24,7 @@ find_package_and_print_version(HIP 1.0 MODULE REQUIRED)
   find_package_and_print_version(hsa-runtime64 REQUIRED)
 """
 DEBIAN = "/usr/lib/x86_64-linux-gnu/cmake"
+ROCTX = "/usr/lib/x86_64-linux-gnu/libroctx64.so"
 
 
 class Machine(BareHost):
@@ -43,8 +45,9 @@ class Machine(BareHost):
 
 
 def machine(*packages: str, hipcc: str = "/usr/bin/hipcc", more: Mapping[str, str] | None = None) -> Machine:
-    configs = {f"{DEBIAN}/{name}/{name}-config.cmake": "" for name in packages}
-    return Machine({"/t/cmake/public/LoadHIP.cmake": LOAD, hipcc: "", **configs, **(more or {})})
+    configs = {f"{DEBIAN}/{name}/{name}-config.cmake": "" for name in packages if name != "roctx"}
+    library = {ROCTX: ""} if "roctx" in packages else {}
+    return Machine({"/t/cmake/public/LoadHIP.cmake": LOAD, hipcc: "", **configs, **library, **(more or {})})
 
 
 def plan(**env: str) -> Plan:
@@ -60,20 +63,56 @@ def test_only_what_the_tree_demands_is_asked_for() -> None:
 
 
 def test_all_there() -> None:
-    (check,) = check_rocm(machine("hip", "miopen", "hsa-runtime64"), plan(), TREE)
-    assert check.status == "ok" and check.found == "3 demanded, all below /usr"
+    (check,) = check_rocm(machine("hip", "miopen", "hsa-runtime64", "roctx"), plan(), TREE)
+    assert check.status == "ok" and check.found == "4 demanded, all below /usr"
 
 
 def test_what_lacks_is_named_with_its_packages() -> None:
-    host = machine("hip", more={"/usr/bin/apt-get": ""})
-    with pytest.raises(BadInput, match="will demand miopen, hsa-runtime64, not found below /usr") as caught:
+    host = machine("hip", "roctx", more={"/usr/bin/apt-get": ""})
+    with pytest.raises(BadInput, match="the build will demand miopen, hsa-runtime64, not found below /usr") as caught:
         list(check_rocm(host, plan(), TREE))
     assert (caught.value.remedy or "").endswith("libmiopen-dev libhsa-runtime-dev")
 
 
 def test_the_other_spelling_of_a_config_counts() -> None:
     files = {f"{DEBIAN}/miopen/miopenConfig.cmake": ""}
-    assert list(check_rocm(machine("hip", "hsa-runtime64", more=files), plan(), TREE))
+    assert list(check_rocm(machine("hip", "hsa-runtime64", "roctx", more=files), plan(), TREE))
+
+
+def test_what_is_linked_without_being_demanded_is_asked_for_too() -> None:
+    lacks = machine("hip", "miopen", "hsa-runtime64", more={"/usr/bin/apt-get": ""})
+    with pytest.raises(BadInput, match=r"will demand roctx \(libroctx64\), not found below /usr") as caught:
+        list(check_rocm(lacks, plan(), TREE))
+    assert (caught.value.remedy or "").endswith(" libroctx-dev")
+    assert list(check_rocm(machine("hip", "miopen", "hsa-runtime64", more={ROCTX: ""}), plan(), TREE))
+    runtime = machine("hip", "miopen", "hsa-runtime64", more={f"{ROCTX}.4": ""})
+    with pytest.raises(BadInput):  # the library alone, without its development files, cannot be linked
+        list(check_rocm(runtime, plan(), TREE))
+    bare = machine("hip", "miopen", "hsa-runtime64")
+    assert list(check_rocm(bare, plan(), msgspec.structs.replace(TREE, version="1.12.1"))), "no row speaks of it"
+
+
+AMD = {f"/opt/rocm/lib/cmake/{name}/{name}-config.cmake": "" for name in ("hip", "hsa-runtime64")}
+
+
+@pytest.mark.parametrize("place", ["lib", "roctracer/lib", None])
+def test_amds_own_rocm_is_looked_through_and_told_amds_own_packages(place: str | None) -> None:
+    there = {f"/opt/rocm/{place}/libroctx64.so": "", "/opt/rocm/lib/cmake/miopen/miopen-config.cmake": ""}
+    host = machine(hipcc="/opt/rocm/bin/hipcc", more={**AMD, **(there if place else {}), "/usr/bin/apt-get": ""})
+    if place:
+        (check,) = check_rocm(host, plan(), TREE)
+        assert check.found == "4 demanded, all below /opt/rocm"
+        return
+    with pytest.raises(BadInput, match=r"will demand miopen, roctx \(libroctx64\)") as caught:
+        list(check_rocm(host, plan(), TREE))
+    assert (caught.value.remedy or "").endswith(" miopen-hip-dev roctracer-dev")
+
+
+def test_a_place_that_the_plan_names_counts() -> None:
+    host = machine("hip", "miopen", "hsa-runtime64", more={"/mine/lib/libroctx64.so": ""})
+    assert list(check_rocm(host, plan(CMAKE_PREFIX_PATH="/other;/mine"), TREE))
+    with pytest.raises(BadInput, match="roctx"):
+        list(check_rocm(host, plan(CMAKE_PREFIX_PATH="/other"), TREE))
 
 
 def test_nothing_is_asked_of_other_builds() -> None:

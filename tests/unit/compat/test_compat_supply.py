@@ -13,6 +13,7 @@ from rekindle.compat.supply import (
     needs_for,
     packages_of,
     parts_for,
+    rocm_packages,
     settings_of,
 )
 from rekindle.facts import Facts, load_facts
@@ -51,6 +52,34 @@ def test_needs_are_those_of_the_release() -> None:
     facts = tables(needs=(need("old", "<2"), need("new", ">=2"), need("both")))
     assert [row.name for row in needs_for("1.13.1", facts)] == ["old", "both"]
     assert [row.name for row in needs_for("2.0.0", facts)] == ["new", "both"]
+
+
+def test_what_one_back_end_needs_is_asked_of_it_alone() -> None:
+    facts = tables(needs=(need("all"), need("marks", ">=2", backend="rocm"), need("old", "<2", backend="rocm")))
+    assert [row.name for row in needs_for("2.0.0", facts)] == ["all"]
+    assert [row.name for row in needs_for("2.0.0", facts, backend="rocm")] == ["marks"]
+    assert needs_for("2.0.0", facts, backend="cuda") == ()
+
+
+@pytest.mark.parametrize(
+    ("manager", "home", "packages"),
+    [
+        (APT, "/usr", ("libamdhip64-dev", "libmiopen-dev", "libroctx-dev")),
+        (APT, "/usr/local", ("libamdhip64-dev", "libmiopen-dev", "libroctx-dev")),
+        (APT, "/opt/rocm-6.4.1", ("hip-dev", "miopen-hip-dev", "roctracer-dev")),
+        (DNF, "/usr", ("rocm-hip-devel", "miopen-devel", "roctracer-devel")),
+        (DNF, "/opt/rocm", ("hip-devel", "miopen-hip-devel", "roctracer-devel")),
+    ],
+)
+def test_parts_of_rocm_come_from_who_made_the_rocm_that_is_there(
+    manager: Manager, home: str, packages: tuple[str, ...]
+) -> None:
+    assert rocm_packages(("hip", "hiprtc", "miopen", "roctx"), manager, home) == packages
+
+
+def test_a_manager_nobody_wrote_down_has_no_names() -> None:
+    other = Manager(name="pacman", distros=("arch",), install="pacman -S", **KNOWN)
+    assert rocm_packages(("hip",), other, "/usr") == ()
 
 
 def test_without_tables_those_of_the_house_are_read() -> None:

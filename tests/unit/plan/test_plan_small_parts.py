@@ -330,7 +330,7 @@ def test_a_system_without_glibc_is_answered_as_that() -> None:
     [
         ((), None, "build-asked", "torch 2.6.0 is built from source for the CPU."),
         (("gfx803",), "6.2", "rocm-targets-arch", "Built from source for gfx803: PYTORCH_ROCM_ARCH=gfx803."),
-        ((), "6.2", "rocm-targets-arch", "Built from source for the cards present"),
+        ((), "6.2", "rocm-targets-arch", "No card is named, so PYTORCH_ROCM_ARCH is left out and the build takes"),
     ],
 )
 def test_what_a_build_is_made_for(gpus: tuple[str, ...], rocm: str | None, code: str, words: str) -> None:
@@ -338,6 +338,7 @@ def test_what_a_build_is_made_for(gpus: tuple[str, ...], rocm: str | None, code:
     reasons = list(choice_reasons(assess(build("2.6.0", rocm=rocm, compiler="gcc-13"), question), question))
     assert [one.code for one in reasons] == [code]
     assert reasons[0].text.startswith(words)
+    assert "ARCH=." not in reasons[0].text, "an empty list is no list"
 
 
 def test_where_linear_algebra_comes_from() -> None:
