@@ -29,6 +29,9 @@ _REASON = re.compile(
 _SAME = {"openblas": "open", "mkl": "mkl", "eigen": "eigen", "accelerate": "accelerate", "blis": "flame"}
 # What else configure calls it where it says why.
 _ALSO = {"ROCM": ("HIP",)}
+# A script of CMake that compiles one object: "cmake … -P x.hip.o.cmake", "… -P x.cu.o.Release.cmake".
+_RUNS = re.compile(r"""\s-P\s+(?:"([^"]+\.o(?:bj)?(?:\.\w+)?\.cmake)"|(\S+\.o(?:bj)?(?:\.\w+)?\.cmake)(?=\s|$))""")
+_SCRIPT_BYTES = 1 << 20
 _PLACE = re.compile(r"\S*/\S*")
 # Settings that steer configure but say nothing about the result.
 _STEERING = ("USE_SYSTEM_", "USE_NINJA", "USE_CCACHE", "BUILD_TEST", "USE_PRECOMPILED")
@@ -111,11 +114,11 @@ def _reason(name: str, log: Sequence[str]) -> str | None:
 
 
 def _architectures(plan: Plan, build_tree: Path) -> Fact:
-    """The GPU targets of the compile commands themselves."""
+    """The GPU targets of the compile commands themselves, and of the scripts that some of them run."""
     found: set[str] = set()
     for edge in read_build_ninja(build_tree / "build.ninja"):
-        text = " ".join((edge.variables.get("FLAGS", ""), edge.variables.get("COMMAND", "")))
-        found |= gpu_targets(text)
+        command = edge.variables.get("COMMAND", "")
+        found |= gpu_targets(f"{edge.variables.get('FLAGS', '')} {command} {_script(command, build_tree)}")
     wanted = {_target(arch) for arch in plan.arch_list}
     listed = "; ".join(plan.arch_list)
     if not found:
@@ -128,6 +131,19 @@ def _architectures(plan: Plan, build_tree: Path) -> Fact:
         ok=wanted <= machine_code and machine_code <= wanted,
         where="flags in build.ninja",
     )
+
+
+def _script(command: str, build_tree: Path) -> str:
+    """What FindHIP (and the old FindCUDA) wrote for one object: the compiler's flags stand there alone."""
+    match = _RUNS.search(command)
+    place = Path(match[1] or match[2]) if match else None
+    try:
+        if place is None or not place.resolve().is_relative_to(build_tree.resolve()):
+            return ""
+        with place.open("rb") as stream:
+            return stream.read(_SCRIPT_BYTES).decode("utf-8", "replace").replace(";", " ")
+    except OSError:
+        return ""
 
 
 def gpu_targets(flags: str) -> set[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rekindle.build import assertwanted
 from rekindle.build.assertwanted import built_targets, check_configuration, gpu_targets, read_summary, summary_lines
 from rekindle.model.plan import BuildRecipe, Plan
@@ -81,6 +83,36 @@ def test_arch_list_is_read_from_the_flags(tmp_path: Path) -> None:
 def test_amd_targets(tmp_path: Path) -> None:
     ninja = "build a.o: HIP a.hip\n  FLAGS = --offload-arch=gfx1031 --offload-arch=gfx906\n"
     assert check(tmp_path, plan(("gfx906", "gfx1031")), ninja=ninja)["arch list"].ok is True
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_amd_targets_stand_in_the_script_of_each_object(tmp_path: Path, quoted: bool) -> None:
+    """FindHIP's flags are in no line of build.ninja: "cmake -P a.hip.o.cmake" is all that stands there."""
+    place = tmp_path / "build" / ("with space" if quoted else "here")
+    place.mkdir(parents=True)
+    script = place / "torch_hip_generated_a.hip.o.cmake"
+    script.write_text("set(HIP_CLANG_FLAGS -fPIC;--offload-arch=gfx906;--offload-arch=gfx1100)\n")
+    said = f'"{script}"' if quoted else str(script)
+    ninja = f"build a.hip.o: CUSTOM_COMMAND a.hip\n  COMMAND = cd /x && cmake -D v:BOOL=OFF -P {said}\n"
+    assert check(script.parents[1], plan(("gfx906", "gfx1100")), ninja=ninja)["arch list"].ok is True
+    fact = check(script.parents[1], plan(("gfx906",)), ninja=ninja)["arch list"]
+    assert fact.ok is False and fact.found == "gfx1100; gfx906"
+    gone = ninja.replace("generated_a", "gone")
+    assert check(script.parents[1], plan(("gfx906",)), ninja=gone)["arch list"].ok is None
+
+
+def test_scripts_of_other_kinds_and_places_say_nothing(tmp_path: Path) -> None:
+    outside = tmp_path / "a.hip.o.cmake"
+    inside = tmp_path / "build" / "codegen.cmake"
+    inside.parent.mkdir()
+    for script in (outside, inside):
+        script.write_text("--offload-arch=gfx906")
+        ninja = f"build a: CUSTOM_COMMAND a.hip\n  COMMAND = cmake -P {script}\n"
+        assert check(tmp_path / "build", plan(("gfx906",)), ninja=ninja)["arch list"].ok is None
+    release = tmp_path / "build" / "a.cu.o.Release.cmake"
+    release.write_text("-gencode arch=compute_35,code=sm_35")
+    ninja = f"build a: CUSTOM_COMMAND a.cu\n  COMMAND = cmake -P {release} && true\n"
+    assert check(tmp_path / "build", plan(("3.5",)), ninja=ninja)["arch list"].ok is True
 
 
 def test_both_spellings_of_cuda() -> None:
