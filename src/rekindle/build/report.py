@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import Learnt, kind_of
+from rekindle.build.quicker import quicker
 from rekindle.formats.ninja_log import Edge, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
@@ -74,6 +75,7 @@ def write_report(
         width=WIDTH,
         slow=slowest(edges, learnt),
         kinds=by_kind(edges),
+        quicker=quicker(edges, result),
         memory=memory_lines(samples),
         seconds=sum(phase.seconds for phase in result.phases),
         duration=duration,

@@ -22,6 +22,7 @@ from rekindle.facts.tables import (
     HazardsFile,
     MachinesFile,
     NvidiaFile,
+    ProbesFile,
     RocmFile,
     SourcesFile,
     SupplyFile,
@@ -57,6 +58,10 @@ class Facts:
     @functools.cached_property
     def sources(self) -> SourcesFile:
         return read_table("sources", SourcesFile, self._overlay)
+
+    @functools.cached_property
+    def probes(self) -> ProbesFile:
+        return read_table("probes", ProbesFile, self._overlay)
 
     @functools.cached_property
     def wheels(self) -> WheelsFile:

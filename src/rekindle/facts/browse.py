@@ -12,7 +12,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.tables import FILES
 from rekindle.model.document import _to_json
-from rekindle.model.facts import Row, SourcesView, SourceUse, TableView
+from rekindle.model.facts import Probe, Row, SourcesView, SourceUse, TableView
 
 # How a row of a listed table is called, where it has no key of its own.
 _NAMES = ("name", "id", "since", "gfx", "torch", "first", "title", "microarchitecture")
@@ -35,6 +35,8 @@ def rows_of(name: str, facts: Facts) -> dict[str, Row]:
 def _label(field: str, row: Row) -> str:
     if field == "flavour":
         return f"{getattr(row, 'torch')}+{getattr(row, 'name')}"  # noqa: B009 (rows differ by table)
+    if isinstance(row, Probe):
+        return f"{row.torch} {row.sm} CUDA {row.cuda} {row.level}"
     for attribute in _NAMES:
         value = getattr(row, attribute, None)
         if value is not None:
@@ -81,7 +83,7 @@ def _by_content(rows: dict[str, Row], wanted: str) -> dict[str, Row]:
 
 def _overview(rows: dict[str, Row]) -> dict[str, object]:
     how: collections.Counter[str] = collections.Counter(row.how for row in rows.values())
-    return {"rows": len(rows), **how, "newest": max(row.date for row in rows.values())}
+    return {"rows": len(rows), **how, "newest": max((row.date for row in rows.values()), default="")}
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from rekindle.model.facts import (
     Manylinux,
     MathGap,
     Microarchitecture,
+    Probe,
     Profile,
     Release,
     Rocm,
@@ -70,6 +71,10 @@ class SourcesFile(FactsFile, frozen=True, kw_only=True):
     syntax: tuple[ArchSyntax, ...]
     front: tuple[FrontEnd, ...]
     evidence: tuple[BuildEvidence, ...]
+
+
+class ProbesFile(FactsFile, frozen=True, kw_only=True):
+    probe: tuple[Probe, ...] = ()
 
 
 class WheelsFile(FactsFile, frozen=True, kw_only=True):
@@ -144,6 +149,7 @@ FILES: dict[str, type[FactsFile]] = {
     "cudnn": CudnnFile,
     "torch": TorchFile,
     "sources": SourcesFile,
+    "probes": ProbesFile,
     "wheels": WheelsFile,
     "companions": CompanionsFile,
     "beside": BesideFile,

@@ -119,6 +119,24 @@ class BuildEvidence(Row, frozen=True, kw_only=True):
     os: tuple[str, ...] = ()
 
 
+class Probe(Row, frozen=True, kw_only=True):
+    """Kernel files of a release compiled for one card by ``tools/compile_probe.py``, each with its CPU seconds and GiB;
+    ``of`` is how many the configured tree has. ``failed`` holds the first error of those that do not compile, and
+    ``without`` the setting that leaves such a file out, where there is one.
+
+    ``level``: ``tree`` by the tree's own command, ``device`` its device code alone, ``quick`` that without optimising.
+    """
+
+    torch: str
+    cuda: str
+    sm: Sm
+    level: Literal["tree", "device", "quick"]
+    of: int
+    compiled: dict[str, tuple[float, float]] = {}
+    failed: dict[str, str] = {}
+    without: dict[str, str] = {}
+
+
 class JetPack(Row, frozen=True, kw_only=True):
     """What a JetPack brings to its boards; ``torch`` are the releases NVIDIA published wheels of for it, empty where
     the boards take the wheels of any other aarch64 system."""

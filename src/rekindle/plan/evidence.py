@@ -71,14 +71,36 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
                     return Found("compiled", text, flavour.source[0])
                 if made.major == sm.major and made < sm:  # what a newer sibling can do, an older may lack
                     near = made
+    probed = _probed(torch, cuda, sm, facts)
+    if probed is not None and probed.grade == "compiled":
+        return probed
     kin = [row for row in rows if _same_major(row.cuda, cuda)]
     if kin:
         text = f"{what} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
         return Found("reported", text, kin[0].source[0])
+    if probed is not None:
+        return probed
     if near is not None:
         text = f"{what} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
         return Found("untried", text, near=True)
     return Found("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
+
+
+def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> Found | None:
+    """What our own probes say: all kernel files compiled, or some of them; a failed one is a rule's matter."""
+    rows = [row for row in facts.probes.probe if (row.torch, row.cuda, row.sm) == (torch, cuda, sm)]
+    files = {name for row in rows for name in row.compiled}
+    if not files or any(row.failed for row in rows):
+        return None
+    of = max(row.of for row in rows)
+    if len(files) >= of:
+        text = f"All {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us."
+        return Found("compiled", text, rows[0].source[0], exact=True)
+    text = (
+        f"{len(files)} of {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
+        " failed; the whole was not built."
+    )
+    return Found("untried", text, rows[0].source[0], near=True)
 
 
 @functools.lru_cache(maxsize=4096)

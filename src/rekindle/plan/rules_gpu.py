@@ -10,7 +10,7 @@ from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.answer import Answer
 from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs
-from rekindle.compat.toolkit import compiles_for, toolkits_for
+from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd
@@ -208,3 +208,25 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
             remedy=f"take torch {end.torch_last} or older",
             source=end.source[0],
         )
+
+
+@rule("R120", "build")
+def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """No kernel file was seen failing to compile for the cards, unless a setting leaves it out."""
+    if candidate.cuda is None:
+        return
+    for gpu in question.gpus:
+        target = emits_for(candidate.cuda, gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+        for row in question.facts.probes.probe:
+            if (row.torch, row.cuda, row.sm) != (candidate.torch, candidate.cuda, target):
+                continue
+            for name in sorted(set(row.failed) - set(row.without))[:1]:
+                yield Refusal(
+                    rule="R120",
+                    code="kernel-does-not-compile",
+                    what=candidate.name,
+                    reason=f"{name} of torch {row.torch} does not compile for {card(gpu)} with CUDA {row.cuda}:"
+                    f" {row.failed[name]}",
+                    remedy="take another torch or CUDA",
+                    source=row.source[0],
+                )

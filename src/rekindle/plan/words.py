@@ -28,10 +28,13 @@ def compose(outcome: Outcome) -> Plan:
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
         return _no(outcome, [] if plain else _against_the_wish(outcome))
-    against = _against_the_wish(outcome) if best.changes else []
     candidate = best.candidate
+    no_build = question.wish.build and candidate.answer == "install"
+    against = _against_the_wish(outcome) if best.changes or no_build else []
     departures = {refusal.change.what for refusal in best.refusals if refusal.departure and refusal.change}
     changes = tuple(_explained(change, departures, against, candidate) for change in best.changes)
+    if no_build:
+        changes = (*changes, _wheel_instead(against))
     recipe = make_recipe(best, question) if candidate.answer == "build" else None
     system = question.machine.os.system
     requests, left_out = ((), ()) if recipe else install_requests(best, question)
@@ -93,6 +96,13 @@ def _explained(change: Change, departures: set[str], against: list[Refusal], can
         return change
     best = min(fitting, key=lambda refusal: rules.index(refusal.rule or ""))
     return Change(what=change.what, from_=change.from_, to=change.to, why=best.reason)
+
+
+def _wheel_instead(against: list[Refusal]) -> Change:
+    """A build was insisted on and none is possible: a wheel is not what was asked for, and the reason comes with it."""
+    in_the_way = [one for one in against if one.rule in RULES and "build" in RULES[one.rule].applies]
+    why = in_the_way[0].reason if in_the_way else "no build is known to work here."
+    return Change(what="build", from_="from source", to="a published wheel", why=why)
 
 
 def _against_the_wish(outcome: Outcome) -> list[Refusal]:

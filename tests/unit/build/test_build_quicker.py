@@ -1,0 +1,80 @@
+"""What the report says would have been quicker: only what mattered, with figures that follow from the log."""
+
+from __future__ import annotations
+
+import pytest
+
+from rekindle.build.quicker import lanes, packed, quicker, tail
+from rekindle.formats.ninja_log import Edge
+from rekindle.model.build import BuildResult
+from rekindle.model.plan import Plan
+
+
+def step(start: float, end: float, name: str = "a.cpp.o", run: int = 0) -> Edge:
+    return Edge(start=int(start * 1000), end=int(end * 1000), outputs=(f"dir/{name}",), hash=f"{start}{name}", run=run)
+
+
+def result(**more: object) -> BuildResult:
+    values = {"project": "torch", "wheel": "", "wheel_sha256": "", "plan": Plan(answer="build"), "plan_digest": ""}
+    return BuildResult(**{**values, "launcher": {"ccache": "hits"}, **more})  # type: ignore[arg-type]
+
+
+EVEN = [step(at, at + 10, f"f{at}{lane}.cpp.o") for at in (0, 10, 20) for lane in (0, 1)]
+LATE = [*EVEN, step(30, 90, "Sort.cu.o")]
+
+
+def test_how_many_ran_at_once() -> None:
+    assert lanes([]) == 0
+    assert lanes(EVEN) == 2, "one ends where the next begins: no third"
+    assert lanes(LATE) == 2
+
+
+def test_the_same_steps_longest_first() -> None:
+    assert packed(EVEN, 2) == 30
+    assert packed(LATE, 2) == 60, "the giant alone fills one core"
+
+
+def test_the_end_with_idle_cores() -> None:
+    seconds, late = tail(LATE, 2)
+    assert seconds == 60 and [edge.outputs for edge in late] == [("dir/Sort.cu.o",)]
+    assert tail(EVEN, 2)[0] == 0
+
+
+def test_a_giant_at_the_end_is_named_with_what_it_cost() -> None:
+    [said] = quicker(LATE, result())
+    assert said.startswith("30 s at the end") and "Sort.cu (60 s)" in said, "90 s could have been 60"
+    assert quicker(EVEN, result()) == []
+
+
+@pytest.mark.parametrize(("giant", "told"), [(320, True), (330, False)])
+def test_what_is_not_worth_it_is_not_told(giant: float, told: bool) -> None:
+    """Ten seconds could be saved: worth telling as long as that is three per cent of the compile time."""
+    steps = [step(0, 10), step(0, 10, "b.cpp.o"), step(10, 10 + giant, "last.cu.o")]
+    assert bool(quicker(steps, result())) is told
+
+
+def test_one_core_and_other_runs_say_nothing_of_giants() -> None:
+    assert quicker([step(0, 10), step(10, 90, "Sort.cu.o")], result()) == []
+    again = [Edge(start=e.start, end=e.end, outputs=e.outputs, hash=e.hash, run=1) for e in EVEN]
+    assert quicker([*LATE, *again], result()) == [], "the last run is what the next one will be like"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "project", "setting", "told"),
+    [(601, "torch", {}, True), (599, "torch", {}, False), (601, "spark", {}, False),
+     (601, "torch", {"USE_PRECOMPILED_HEADERS": "1"}, False), (601, "torch", {"USE_PRECOMPILED_HEADERS": "0"}, True)],
+)  # fmt: skip
+def test_precompiled_headers(seconds: float, project: str, setting: dict[str, str], told: bool) -> None:
+    said = quicker([step(0, seconds)], result(project=project, environment=setting))
+    assert any("USE_PRECOMPILED_HEADERS=1" in one for one in said) is told
+
+
+@pytest.mark.parametrize(("seconds", "launcher", "told"), [(61, {}, True), (59, {}, False), (61, {"ccache": "3"}, False)])
+def test_a_cache(seconds: float, launcher: dict[str, str], told: bool) -> None:
+    said = quicker([step(0, seconds)], result(launcher=launcher))
+    assert any("1 compilations took 1 min: with --launcher ccache" in one for one in said) is told
+
+
+def test_waiting_for_memory() -> None:
+    assert "paused 3 times" in quicker([step(0, 5)], result(paused=3))[0]
+    assert quicker([], result()) == []

@@ -1,0 +1,123 @@
+"""The tool that asks nvcc whether kernels compile for a card, with a compiler of our own making in nvcc's place."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rekindle.model.arch import Sm
+
+TOOL = Path(__file__).parents[3] / "tools" / "compile_probe.py"
+
+NVCC = """#!{python}
+import sys, time
+words = sys.argv[1:]
+source = open(next(word for word in words if word.endswith(".cu"))).read()
+if "sleep" in source:
+    time.sleep(60)
+if "greedy" in source:
+    held = bytearray(3 << 30)
+if "old" in source and any("sm_35" in word for word in words):
+    print("In file included from somewhere")
+    print(f"{{sys.path[0]}}/src/Old.cuh(7): error: identifier \\"__hadd\\" is undefined")
+    sys.exit(2)
+if "unoptimised" in source and "-Xcicc" in words:
+    sys.exit("unresolved extern function: error: nobody calls it")
+open(words[words.index("-o") + 1], "w").write(" ".join(words))
+"""
+
+
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("compile_probe", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault("compile_probe", module)
+    spec.loader.exec_module(module)
+    return module
+
+
+PROBE = tool()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A configured tree whose kernels say how they behave."""
+    nvcc = tmp_path / "nvcc"
+    nvcc.write_text(NVCC.format(python=sys.executable), encoding="utf-8")
+    nvcc.chmod(0o755)
+    entries = []
+    for name in ("good", "old", "sleep", "greedy", "unoptimised"):
+        file = tmp_path / f"{name}.cu"
+        file.write_text(f"// {name}", encoding="utf-8")
+        command = f"ccache {nvcc} -O3 -gencode arch=compute_90,code=sm_90 -x cu -c {file} -o {name}.o -MD -MF {name}.d"
+        entries.append({"directory": str(tmp_path), "command": command, "file": str(file)})
+    entries.append({"directory": str(tmp_path), "command": "g++ -c a.cpp", "file": "a.cpp"})
+    (tmp_path / "compile_commands.json").write_text(json.dumps(entries), encoding="utf-8")
+    return tmp_path
+
+
+def ask(tree: Path, *more: str) -> int:
+    answer = PROBE.main([str(tree), "--torch", "9.9", "--cuda", "11.8", "--out", str(tree / "p.toml"), *more])
+    assert isinstance(answer, int)
+    return answer
+
+
+def rows(tree: Path) -> dict[str, dict[str, object]]:
+    return {row["sm"]: row for row in tomllib.loads((tree / "p.toml").read_text(encoding="utf-8"))["probe"]}
+
+
+@pytest.mark.parametrize(
+    ("level", "ends"),
+    [("tree", ["-c"]), ("device", ["-cubin"]), ("quick", ["-Xcicc", "-O0", "-Xptxas", "-O0", "-cubin"])],
+)
+def test_only_the_architecture_and_the_output_change(level: str, ends: list[str]) -> None:
+    words = "ccache /usr/bin/nvcc -DA=1 -gencode arch=compute_90,code=sm_90 -gencode=arch=compute_50,code=sm_50"
+    words += " --generate-code=arch=compute_70,code=sm_70 -std=c++17 -x cu -c k.cu -o k.o -MD -MT k.o -MF k.d"
+    made = PROBE.probe_command(words.split(), Sm(3, 5), level, Path("out"))
+    kept = ["/usr/bin/nvcc", "-DA=1", "-std=c++17", "-x", "cu", "k.cu"]
+    assert made == [*kept, "-gencode", "arch=compute_35,code=sm_35", "-o", "out", *ends]
+
+
+def test_a_command_without_nvcc_is_refused() -> None:
+    with pytest.raises(ValueError, match="no nvcc"):
+        PROBE.probe_command(["g++", "-c", "a.cu"], Sm(3, 5), "quick", Path("out"))
+
+
+def test_answers_are_kept_by_cell_and_not_asked_again(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(tree, "--sm", "3.5", "--sm", "sm_50", "good.cu", "old.cu") == 1
+    found = rows(tree)
+    assert list(found["sm_35"]["compiled"]) == ["good.cu"]  # type: ignore[call-overload]
+    assert found["sm_35"]["failed"] == {"old.cu": 'src/Old.cuh(7): error: identifier "__hadd" is undefined'}
+    assert sorted(found["sm_50"]["compiled"]) == ["good.cu", "old.cu"]  # type: ignore[call-overload]
+    assert "failed" not in found["sm_50"] and found["sm_50"]["of"] == 5
+    capsys.readouterr()
+    assert ask(tree, "--sm", "3.5", "good.cu", "old.cu", "absent.cu") == 0
+    said = capsys.readouterr()
+    assert said.out == "" and "absent.cu: not in this tree" in said.err
+    assert rows(tree) == found
+
+
+def test_what_only_fails_unoptimised_is_no_failure(tree: Path) -> None:
+    assert ask(tree, "--sm", "3.5", "unoptimised.cu") == 0
+    assert "failed" not in rows(tree)["sm_35"]
+
+
+def test_what_takes_too_long_is_cut_and_not_kept_as_an_answer(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(tree, "--sm", "3.5", "--seconds", "1", "sleep.cu") == 1
+    assert "not done after 1 s" in capsys.readouterr().out and not (tree / "p.toml").exists()
+
+
+def test_memory_is_bounded(tree: Path) -> None:
+    assert ask(tree, "--sm", "3.5", "--gib", "2", "greedy.cu") == 1
+    assert "MemoryError" in str(rows(tree)["sm_35"]["failed"])
+
+
+def test_no_configured_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(tmp_path, "--sm", "3.5") == 2
+    assert "no compile_commands.json" in capsys.readouterr().err
