@@ -2,8 +2,8 @@
 
 Run: python tools/compile_probe.py BUILD --torch 2.6.0 --cuda 11.8 --sm 3.5 [--level quick] [--out FILE] FILE.cu …
 
-BUILD is a configured build tree with ``compile_commands.json``. Each file is compiled by the tree's own command with only
-the architecture changed, one compiler at a time, with a limit of time and memory. Levels:
+BUILD is a configured build tree with ``compile_commands.json``. Each file is compiled by the tree's own command with
+only the architecture changed, one compiler at a time, with a limit of time and memory. Levels:
 
 tree    the whole command, host code too
 device  device code alone (``-cubin``), optimised as the tree has it

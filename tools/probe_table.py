@@ -25,7 +25,7 @@ LEVELS = {
 
 HEAD = """# What old cards can really get
 
-Written by `tools/probe_table.py` from the facts (`rekindle facts show probes`, `sources`, `wheels`); a test compares it.
+Written by `tools/probe_table.py` from the facts (`rekindle facts show probes`, `sources`, `wheels`); a test compares.
 
 For each source tree at hand and each old card: does the device code compile? Four kinds of answer, best first:
 
@@ -89,9 +89,8 @@ def cell(torch: str, sm: Sm, facts: Facts) -> str:
     official = wheels(torch, sm, facts)
     if official:
         row = official[0]
-        places = sorted(place for place, archs in row.sm.items() if any(parse_sm(arch) == sm for arch in archs))
-        where = " (Windows)" if places == ["windows"] else ""
-        said.append(f"**wheel** {row.name}{where}, {row.how}")
+        places = _places(row, sm)
+        said.append(f"**wheel** {row.name}" + (" (Windows)" if places == ["windows"] else f", {row.how}"))
     near = sibling(torch, sm, facts)
     if near is not None and not any(place != "windows" for row in official for place in _places(row, sm)):
         said.append(f"**runs older code**: {near}'s")
@@ -106,7 +105,12 @@ def table(facts: Facts) -> str:
     lines = ["| card | " + " | ".join(f"torch {torch}" for torch in TREES) + " |", "|---|" + "---|" * len(TREES)]
     for sm in CARDS:
         lines.append(f"| {sm} | " + " | ".join(cell(torch, sm, facts) for torch in TREES) + " |")
-    kits = ["", "Newest toolkit of each cell (what it could be compiled with; the probes name what they used):", ""]
+    kits = [
+        "",
+        "The newest toolkit that compiles for the card and is not too old for the tree (whether the tree takes one so"
+        " new is another question; the cells name what was used):",
+        "",
+    ]
     for torch in TREES:
         newest = {sm: newest_kit(torch, sm, facts) for sm in CARDS}
         kits.append(f"- torch {torch}: " + ", ".join(f"{sm} {kit or 'none'}" for sm, kit in newest.items()))
@@ -121,13 +125,16 @@ def details(facts: Facts) -> str:
         most = max((gib for _, gib in row.compiled.values()), default=0.0)
         lines += [f"### torch {row.torch}, {row.sm}, CUDA {row.cuda}: {LEVELS[row.level]} ({row.date})", ""]
         lines.append(
-            f"{len(row.compiled)} of {row.of} files compile, {len(row.failed)} fail; {spent:.0f} s of CPU for those that"
-            f" compile, {most:.1f} GiB at the most in one process."
+            f"{len(row.compiled)} of {row.of} files compile, {len(row.failed)} fail; {spent:.0f} s of CPU for those"
+            f" that compile, {most:.1f} GiB at the most in one process."
         )
         if row.note:
             lines += ["", row.note]
         if row.compiled:
-            lines += ["", "Compiled (CPU seconds): " + ", ".join(f"{n} {s:.0f}" for n, (s, _) in row.compiled.items()) + "."]
+            lines += [
+                "",
+                "Compiled (CPU seconds): " + ", ".join(f"{n} {s:.0f}" for n, (s, _) in row.compiled.items()) + ".",
+            ]
         for name, error in sorted(row.failed.items()):
             left = f" Left out by `{row.without[name]}`." if name in row.without else " Cannot be left out."
             lines += ["", f"Failed: {name}: `{error}`.{left}"]

@@ -382,7 +382,8 @@ class Manylinux(Row, frozen=True, kw_only=True):
 
 
 class Hazard(Row, frozen=True, kw_only=True):
-    """Something known to go wrong in a combination. Empty conditions match everything."""
+    """Something known to go wrong in a combination. Empty conditions match everything; a toolkit that lies in one of
+    the folders ``spares`` is not met by it."""
 
     id: str
     concerns: Literal["wheel", "build", "both"]
@@ -403,6 +404,7 @@ class Hazard(Row, frozen=True, kw_only=True):
     cpu_lacks: tuple[str, ...] = ()
     sm: str | None = None
     tegra: bool | None = None
+    spares: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cmake: dict[str, str] = {}
     patch: str | None = None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rekindle.model.arch import parse_sm
 from rekindle.model.facts import Hazard
-from rekindle.model.version import matches
+from rekindle.model.version import matches, same_prefix
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 
@@ -56,7 +56,17 @@ def applies(hazard: Hazard, candidate: Candidate, question: Question) -> bool:
         return False
     if not _version(hazard.python, candidate.python):
         return False
+    if hazard.spares and _toolkit_lies_in(hazard.spares, candidate.cuda, question):
+        return False
     return hazard.compiler is None or _compiler(hazard, candidate.compiler)
+
+
+def _toolkit_lies_in(folders: tuple[str, ...], cuda: str | None, question: Question) -> bool:
+    """Is the machine's toolkit of this version in one of the folders?"""
+    return cuda is not None and any(
+        kit.kind == "cuda" and kit.path in folders and kit.version is not None and same_prefix(kit.version, cuda)
+        for kit in question.machine.toolkits
+    )
 
 
 def _version(spec: str | None, value: str | None) -> bool:

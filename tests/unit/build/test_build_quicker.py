@@ -69,7 +69,9 @@ def test_precompiled_headers(seconds: float, project: str, setting: dict[str, st
     assert any("USE_PRECOMPILED_HEADERS=1" in one for one in said) is told
 
 
-@pytest.mark.parametrize(("seconds", "launcher", "told"), [(61, {}, True), (59, {}, False), (61, {"ccache": "3"}, False)])
+@pytest.mark.parametrize(
+    ("seconds", "launcher", "told"), [(61, {}, True), (59, {}, False), (61, {"ccache": "3"}, False)]
+)
 def test_a_cache(seconds: float, launcher: dict[str, str], told: bool) -> None:
     said = quicker([step(0, seconds)], result(launcher=launcher))
     assert any("1 compilations took 1 min: with --launcher ccache" in one for one in said) is told

@@ -9,11 +9,16 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import msgspec
 import pytest
 
-from rekindle.model.arch import Sm
+from rekindle.facts import Facts, load_facts
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.version import compare
+from rekindle.plan.evidence import evidence
+from rekindle.plan.rules_gpu import source_end
 
-TOOL = Path(__file__).parents[3] / "tools" / "compile_probe.py"
+TOOLS = Path(__file__).parents[3] / "tools"
 
 NVCC = """#!{python}
 import sys, time
@@ -33,16 +38,17 @@ open(words[words.index("-o") + 1], "w").write(" ".join(words))
 """
 
 
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("compile_probe", TOOL)
+def tool(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault("compile_probe", module)
     spec.loader.exec_module(module)
     return module
 
 
-PROBE = tool()
+PROBE = tool("compile_probe")
+TABLE = tool("probe_table")
+FACTS = load_facts()
 
 
 @pytest.fixture
@@ -121,3 +127,54 @@ def test_memory_is_bounded(tree: Path) -> None:
 def test_no_configured_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(tmp_path, "--sm", "3.5") == 2
     assert "no compile_commands.json" in capsys.readouterr().err
+
+
+def test_the_page_of_evidence_is_what_the_facts_say() -> None:
+    assert TABLE.PAGE.read_text(encoding="utf-8") == TABLE.page(FACTS), "run tools/probe_table.py"
+
+
+@pytest.mark.parametrize("torch", TABLE.TREES)
+@pytest.mark.parametrize("sm", TABLE.CARDS, ids=str)
+def test_the_planner_and_the_page_agree(torch: str, sm: Sm) -> None:
+    """A cell that says built, wheel or probed is no blank for the planner, and one it calls untried claims nothing."""
+    said = TABLE.cell(torch, sm, FACTS)
+    kit = TABLE.newest_kit(torch, sm, FACTS)
+    if kit is None:
+        assert said == "–"
+        end = source_end(sm, FACTS)
+        assert end is not None and end.cuda_last is not None and compare(torch, end.torch_last) > 0
+        return
+    near_by = TABLE.sibling(torch, sm, FACTS)
+    known = [*TABLE.probes(torch, sm, FACTS), *TABLE.wheels(torch, sm, FACTS)]
+    known += TABLE.wheels(torch, near_by, FACTS) if near_by else []
+    kits = [kit, *(row.cuda for row in known)]
+    grades = {found.grade for found in (evidence(torch, one, sm, "linux", FACTS) for one in kits)}
+    near = any(evidence(torch, one, sm, "linux", FACTS).near for one in kits)
+    if "**built**" in said or "**wheel**" in said:
+        assert grades & {"proven", "compiled"}
+    elif "**probed**" in said or "**runs older code**" in said:
+        assert near or grades != {"untried"}
+    else:
+        assert grades == {"untried"} and not near and said == "not tried"
+
+
+def test_cells_follow_the_rows(tmp_path: Path) -> None:
+    row = (
+        'schema = 1\n[[probe]]\ntorch = "2.6.0"\ncuda = "11.8"\nsm = "sm_35"\nlevel = "quick"\nof = 9\n'
+        'source = ["tried"]\ndate = "2026-11-16"\nhow = "measured"\ncompiled = { "Sort.cu" = [1.0, 0.5] }\n'
+    )
+
+    def told(more: str) -> str:
+        (tmp_path / "probes.toml").write_text(row + more, encoding="utf-8")
+        facts = Facts(tmp_path)
+        mine = [one for one in facts.probes.probe if one.of == 9]
+        only = msgspec.structs.replace(facts.probes, probe=tuple(mine))
+        facts.__dict__["probes"] = only
+        text = TABLE.cell("2.6.0", parse_sm("sm_35"), facts)
+        assert isinstance(text, str)
+        return text
+
+    assert told("") == "**probed**: 1 of 9 compile, CUDA 11.8"
+    assert told('failed = { "Old.cu" = "no" }').startswith("**no**: 1 of 9 compile, 1 fail, CUDA 11.8")
+    left_out = told('failed = { "Old.cu" = "no" }\nwithout = { "Old.cu" = "USE_OLD=0" }')
+    assert left_out == "**probed**: 1 of 9 compile, 1 fail, CUDA 11.8"

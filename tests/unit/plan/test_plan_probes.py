@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from tests.unit.plan.planning import FACTS, ask, build, plan, said
 
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
+from rekindle.model.machine import Toolkit
 from rekindle.model.plan import Wish
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.evidence import evidence
 from rekindle.plan.question import Question
 from rekindle.plan.solve import make_plan
-from tests.unit.plan.planning import FACTS, ask, build, plan, said
 
 ROW = """schema = 1
 [[probe]]
@@ -64,7 +66,9 @@ def test_a_kernel_that_fails_is_a_no_unless_it_can_be_left_out(tmp_path: Path) -
         return [one.reason for one in said("R120", build("2.5.1", cuda="11.8"), asked)]
 
     [reason] = refused(failed)
-    assert "Sort.cu of torch 2.5.1 does not compile for sm_35 with CUDA 11.8" in reason and "no such intrinsic" in reason
+    assert (
+        "Sort.cu of torch 2.5.1 does not compile for sm_35 with CUDA 11.8" in reason and "no such intrinsic" in reason
+    )
     assert refused(failed + 'without = { "Sort.cu" = "USE_SORT=0" }') == []
     assert refused("") == []
 
@@ -86,3 +90,20 @@ def test_an_insisted_build_that_cannot_be_is_told() -> None:
     assert change.to == "a published wheel" and "glibc 2.41" in change.why
     assert not [one for one in plan("sm_61", torch="2.6.0", cuda="12.4", distro="debian 13").changes]
     assert plan("sm_61", torch="2.6.0", build=True, cuda="12.4", distro="debian 12").answer == "build"
+
+
+@pytest.mark.parametrize(
+    ("path", "version", "answer", "cuda"),
+    [
+        ("/usr", "12.4", "build", "12.4"),
+        ("/usr/local/cuda-12.4", "12.4", "install", "12.4"),
+        ("/usr", "12.3", "build", "12.3"),
+    ],
+)
+def test_system_headers_spare_a_toolkit_the_clash_with_glibc(path: str, version: str, answer: str, cuda: str) -> None:
+    """nvcc lets the difference pass in what lies in /usr/include; only the toolkit that lies there is spared."""
+    asked = ask("sm_61", torch="2.6.0", build=True, cuda="12.4", distro="debian 13")
+    kits = (Toolkit(kind="cuda", version=version, path=path),)
+    machine = msgspec.structs.replace(asked.machine, toolkits=kits)
+    made = make_plan(machine, asked.wish, FACTS)
+    assert (made.answer, made.cuda) == (answer, cuda)
