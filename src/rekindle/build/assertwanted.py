@@ -20,6 +20,7 @@ SUMMARY_FILE = "rekindle-summary.txt"
 _SUMMARY = re.compile(r"--\s+([A-Za-z][\w +]*?)\s*: ?(.*)")
 _SWITCH = re.compile(r"(?:USE|BUILD)_\w+")
 _GENCODE = re.compile(r"arch=compute_(\d+[af]?),code=(sm|compute)_(\d+[af]?)|--generate-code=\S*?code=\[?([^]\s]+)")
+_VARIANT = re.compile(r"^(sm_\d+)[af]$")
 _OFFLOAD = re.compile(r"--(?:offload-arch|amdgpu-target)=(gfx[0-9a-f]+)")
 _REASON = re.compile(
     r"not found|NOT find|disabl|Not compiling|turning off|cannot|CMake Warning|not supported|missing|unavailable",
@@ -128,7 +129,7 @@ def _architectures(plan: Plan, build_tree: Path) -> Fact:
         name="arch list",
         wanted=listed,
         found="; ".join(sorted(found)),
-        ok=wanted <= machine_code and machine_code <= wanted,
+        ok=wanted <= machine_code and _family(machine_code) <= _family(wanted),
         where="flags in build.ninja",
     )
 
@@ -162,6 +163,12 @@ def _target(arch: str) -> str:
     return name if name.startswith(("gfx", "sm_")) else f"sm_{name.replace('.', '')}"
 
 
+def _family(targets: set[str]) -> set[str]:
+    """Without what only marks a variant: torch 2.6.0 compiles single files for sm_90a where sm_90 is asked for
+    (cmake/Codegen.cmake: RowwiseScaledMM.cu)."""
+    return {_VARIANT.sub(r"\1", target) for target in targets}
+
+
 def built_targets(plan: Plan, found: set[str]) -> Fact:
     """The planned architectures against the machine code a wheel really holds."""
     wanted = {_target(arch) for arch in plan.arch_list}
@@ -169,6 +176,6 @@ def built_targets(plan: Plan, found: set[str]) -> Fact:
         name="code in the wheel",
         wanted="; ".join(plan.arch_list),
         found="; ".join(sorted(found)) or None,
-        ok=wanted <= found and {target.split(":")[0] for target in found} <= wanted,
+        ok=wanted <= found and _family({target.split(":")[0] for target in found}) <= _family(wanted),
         where="read from the wheel",
     )

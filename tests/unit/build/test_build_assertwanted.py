@@ -80,6 +80,18 @@ def test_arch_list_is_read_from_the_flags(tmp_path: Path) -> None:
     assert check(tmp_path, plan(("3.5",)), ninja=more)["arch list"].ok is False
 
 
+def test_single_files_for_a_variant_of_a_planned_card_are_no_difference(tmp_path: Path) -> None:
+    """2.6.0 compiles RowwiseScaledMM.cu for sm_90a where sm_90 is planned."""
+    one = "build {0}.cu.o: CUDA {0}.cu\n  FLAGS = -gencode arch=compute_{1},code=sm_{1}\n"
+    both = one.format("a", "90") + one.format("RowwiseScaledMM", "90a")
+    assert check(tmp_path, plan(("9.0",)), ninja=both)["arch list"].ok is True
+    assert check(tmp_path, plan(("9.0",)), ninja=one.format("a", "90a"))["arch list"].ok is False
+    assert check(tmp_path, plan(("8.0",)), ninja=both)["arch list"].ok is False
+    assert check(tmp_path, plan(("9.0a",)), ninja=one.format("a", "90a"))["arch list"].ok is True
+    assert built_targets(plan(("9.0",)), {"sm_90", "sm_90a"}).ok is True
+    assert built_targets(plan(("9.0",)), {"sm_90a"}).ok is False
+
+
 def test_amd_targets(tmp_path: Path) -> None:
     ninja = "build a.o: HIP a.hip\n  FLAGS = --offload-arch=gfx1031 --offload-arch=gfx906\n"
     assert check(tmp_path, plan(("gfx906", "gfx1031")), ninja=ninja)["arch list"].ok is True

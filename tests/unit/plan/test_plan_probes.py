@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.plan.planning import FACTS, ask, build, plan, said
+from planning import FACTS, ask, build, plan, said
 
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
