@@ -48,7 +48,8 @@ class Bench:
         (self.root / "source.json").write_bytes(encode(tree))
         self.argv = [
             sys.executable, "-m", "rekindle", "build", "--plan", str(folder / "plan.json"), "--source", str(self.root),
-            "--workspace", str(self.workspace), "--python", sys.executable, "--target", "bench", "--json", "-q",
+            "--workspace", str(self.workspace), "--python", sys.executable, "--target", "bench",
+            "--trust", "--json", "-q",
         ]  # fmt: skip
 
     def measure_giant(self) -> None:

@@ -117,7 +117,7 @@ def main() -> None:
         argv = [
             sys.executable, "-m", "rekindle", "build", "--plan", str(plan), "--source", str(source),
             "--workspace", str(args.workspace or folder / "ws"), "--python", args.python, "--target", args.target,
-            "--jobs", str(args.jobs), "-q",
+            "--jobs", str(args.jobs), "--trust", "-q",
         ]  # fmt: skip
         cost_of(argv)  # once for the environment and configure, which are not measured
         compare(argv, source / "build", args.target, args.jobs, args.rounds)
