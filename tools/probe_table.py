@@ -88,9 +88,9 @@ def cell(torch: str, sm: Sm, facts: Facts) -> str:
         said.append(text + (f", {len(bad)} fail" if bad else "") + f", CUDA {cuda}")
     official = wheels(torch, sm, facts)
     if official:
-        row = official[0]
-        places = _places(row, sm)
-        said.append(f"**wheel** {row.name}" + (" (Windows)" if places == ["windows"] else f", {row.how}"))
+        best = official[0]
+        windows = _places(best, sm) == ["windows"]
+        said.append(f"**wheel** {best.name}" + (" (Windows)" if windows else f", {best.how}"))
     near = sibling(torch, sm, facts)
     if near is not None and not any(place != "windows" for row in official for place in _places(row, sm)):
         said.append(f"**runs older code**: {near}'s")
