@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.inspect import judge as rules
 from rekindle.inspect.askers import SMALL
-from rekindle.inspect.baseline import Spread
+from rekindle.inspect.baseline import FEWEST_WINDOWS, LEAST_BYTES, PER_WINDOW, Spread
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Check
 from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
@@ -154,6 +154,7 @@ def test_one_of_two_copies() -> None:
     assert door(20, 20 * MOST_RATIO + 1).untold == AVX
     # The other needs the same: it is no copy for older CPUs.
     assert door(20, 20, slow="avx2 fma").untold == AVX
+    assert door(20, 20, slow="avx2").untold == AVX
     assert door(20, 20, slow="fma").untold == ()
 
 
@@ -224,6 +225,8 @@ def test_what_many_doors_use_is_everywhere(offered: int, everywhere: bool) -> No
     assert ("sse4.1" in second.spread.everywhere) is everywhere
     later = judge(made, (), **dict.fromkeys(doors, "avx2"))
     assert "avx2" not in later.spread.everywhere
+    asking = Made({name: [CPUID, RET] for name in doors}, exported=list(doors))
+    assert "sse4.1" not in judge(asking, (), **dict.fromkeys(doors, "sse4.1")).spread.everywhere
     copies = judge(made, list(doors), **dict.fromkeys(doors, "sse4.1"))
     assert "sse4.1" not in copies.spread.everywhere
 
@@ -374,3 +377,33 @@ def test_arm_code_is_followed_too() -> None:
         one = Judge(library, CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False)
         found = one.answer(1, AVX)
         assert (found.sure, found.untold) == (sure, untold)
+
+
+def test_a_table_of_pointers_is_a_way_in_too() -> None:
+    code = {"door": [OVER, "call fast", RET], "fast": [RET], "table": [RET]}
+    made = Made(ASKER | code, exported=["door", "table"], pointers={DATA + 8: "fast"})
+    assert answer(made).entries == frozenset({"door"})
+    made.touches = [("table", DATA + 8, False)]
+    assert answer(made).entries == frozenset({"door", "table"})
+
+
+@pytest.mark.parametrize(
+    ("size", "legacy", "machine", "everywhere"),
+    [
+        (LEAST_BYTES, False, "x86_64", True),
+        (LEAST_BYTES - 1, False, "x86_64", False),
+        # Most functions with vectors have the older encoding: it was not all built for AVX. Arm has no such thing.
+        (LEAST_BYTES, True, "x86_64", False),
+        (LEAST_BYTES, True, "aarch64", True),
+    ],
+)
+def test_a_library_compiled_for_it_as_a_whole(size: int, legacy: bool, machine: str, everywhere: bool) -> None:
+    count = FEWEST_WINDOWS * PER_WINDOW
+    code = {f"f{n}": ["90" * (size - 1), RET] for n in range(count)}
+    made = Made(code, machine=machine)
+    library = made.scan()
+    if legacy:
+        library.scan.legacy = np.arange(1, count, 2, dtype=np.int64)
+    uses = {number: {"avx2": 1} for number in range(0, count, PER_WINDOW)}
+    one = Judge(library, CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
+    assert ("avx2" in one.spread.everywhere) is everywhere
