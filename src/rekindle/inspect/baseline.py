@@ -81,4 +81,4 @@ def _windows(size: Ints) -> tuple[Callable[[int], int], int]:
     windows = min(WINDOWS, count // PER_WINDOW)
     if windows < FEWEST_WINDOWS:
         return lambda number: 0, 0
-    return lambda number: min(int(big[number]) * windows // (count + 1), windows - 1), windows
+    return lambda number: int(big[number]) * windows // (count + 1), windows
