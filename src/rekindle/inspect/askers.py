@@ -82,7 +82,7 @@ def _joined(state: Ints) -> Ints:
             out[-1][1] = max(out[-1][1], high)
         else:
             out.append([low, high])
-    return np.array(out, np.int64).reshape(-1, 2)
+    return np.array(out, np.int64)
 
 
 def _hits(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

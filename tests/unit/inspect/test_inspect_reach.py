@@ -198,3 +198,18 @@ def test_who_has_an_operand_there() -> None:
     state = np.array([[DATA + 0x200, DATA + 0x210], [DATA + 0x100, DATA + 0x108]], np.int64)
     assert readers_of(library, state) == {1, 2, 5, 6}
     assert readers_of(library, state[:0]) == set()
+    assert find_state(library, set(), lambda number: []).shape == (0, 2)
+
+
+def test_the_sizes_of_what_is_kept() -> None:
+    """Structures of real libraries: 64 bytes hold cpuinfo's, 512 OpenCV's table; 1024 bytes of code are small."""
+    asks = Made(ASK, touches=[("ask", DATA, True)])
+    assert kept(asks, "ask") == [(0, 64)]
+    started = Made(ASK, touches=[("a", DATA, True)], started=["a"])
+    assert kept(started, "ask") == [(0, 512)]
+    for size, keeps in ((1024, True), (1025, False)):
+        made = Made(ASK | {"a": ["call ask", "90" * (size - 6), RET]}, touches=[("a", DATA, True)])
+        assert bool(kept(made, "ask")) is keeps
+    for count, keeps in ((24, True), (25, False)):
+        made = Made(ASK, touches=[("a", DATA + 8 * number, True) for number in range(count)])
+        assert bool(kept(made, "ask")) is keeps
