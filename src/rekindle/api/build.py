@@ -115,16 +115,26 @@ def build_one(
 
 
 def build_checks(
-    plan: Plan, *, python: str, place: Path, source: Path | None = None, host: Host | None = None
+    plan: Plan,
+    *,
+    python: str,
+    place: Path,
+    source: Path | None = None,
+    host: Host | None = None,
+    installs: bool = False,
 ) -> tuple[Check, ...]:
-    """What a planned build asks of this machine (and of the tree ``source``, where there is one), in seconds."""
+    """What a planned build asks of this machine (and of the tree ``source``, where there is one), in seconds.
+
+    ``installs`` asks pip as well: something else takes long before the environment is made.
+    """
     from rekindle.build.preflight import Asked, preflight
     from rekindle.host.live import LiveHost
     from rekindle.source.patches import status
     from rekindle.source.supply import with_parts
 
     tree = with_parts(status(source)) if source is not None else None
-    return preflight(host or LiveHost(), Asked(plan=plan, python=python, place=source or place, tree=tree))
+    asked = Asked(plan=plan, python=python, place=source or place, tree=tree, installs=installs)
+    return preflight(host or LiveHost(), asked)
 
 
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:

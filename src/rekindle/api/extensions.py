@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rekindle.facts.companions import PACKAGES
 
 if TYPE_CHECKING:
     from rekindle.api.build_choices import BuildChoices
@@ -21,10 +24,47 @@ def with_sources(choices: BuildChoices, progress: Progress | None = None) -> Bui
 
     package = choices.get("package")
     if not package:
-        return choices
+        return _with_tree(choices)
     if choices.get("source") is not None:
         raise BadInput(f"{package} is to be fetched, and --source names a tree", remedy="give one of the two")
     return {**choices, "source": fetch_sources(package, workspace_at(choices.get("workspace")), progress)}
+
+
+def _with_tree(choices: BuildChoices) -> BuildChoices:
+    """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
+    from rekindle.errors import BadInput
+    from rekindle.host.workspace import workspace_at
+
+    project = choices.get("project")
+    if choices.get("source") is not None or choices.get("plan") is not None or project not in PACKAGES:
+        return choices
+    workspace = workspace_at(choices.get("workspace"))
+    found = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())
+    release = _release_for(project, choices, workspace)
+    if len(found) > 1:
+        found = [path for path in found if path.name == f"{project}-{release}"] or found
+    if len(found) == 1:
+        return {**choices, "source": found[0]}
+    named = f" --workspace {shlex.quote(str(workspace.root))}" if choices.get("workspace") else ""
+    raise BadInput(
+        f"the workspace {workspace.root} holds {', '.join(path.name for path in found) or f'no {project} tree'}",
+        remedy=f"name one with --source {shlex.quote(str(found[-1]))}"
+        if found
+        else f"rekindle source fetch --project {project} --release {release or 'VERSION'}{named}",
+    )
+
+
+def _release_for(project: str, choices: BuildChoices, workspace: Workspace) -> str | None:
+    """The companion's release for the torch that was named, or that the workspace's plan is for."""
+    from rekindle.build.extension import torch_in
+    from rekindle.build.request import read_plan
+    from rekindle.facts import load_facts
+
+    torch = torch_in(choices.get("against")).release
+    if torch is None and workspace.plan.is_file():
+        torch = (read_plan(workspace.plan).torch or "").split("+")[0]
+    row = load_facts().release(torch) if torch else None
+    return getattr(row, project, None)
 
 
 def fetch_sources(
@@ -70,7 +110,6 @@ def with_own_plan(choices: BuildChoices) -> BuildChoices:
 
     The workspace's own plan counts where it is one to build and nothing says otherwise.
     """
-    from rekindle.build.extension import find_extension
     from rekindle.errors import BadInput
     from rekindle.host.workspace import workspace_at
 
@@ -79,7 +118,7 @@ def with_own_plan(choices: BuildChoices) -> BuildChoices:
         if choices.get("gpus"):
             raise BadInput("the plan says which cards it is for", remedy="leave --gpu or --plan out")
         return choices
-    if not isinstance(source, Path) or find_extension(source) is None:
+    if not isinstance(source, Path) or not _against_torch(source):
         if choices.get("gpus"):
             raise BadInput(
                 "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
@@ -89,6 +128,17 @@ def with_own_plan(choices: BuildChoices) -> BuildChoices:
     if not told and _plans_a_build(workspace_at(choices.get("workspace")).plan):
         return choices
     return {**choices, "plan": own_plan(choices)}
+
+
+def _against_torch(tree: Path) -> bool:
+    from rekindle.build.companion import compiles_against_torch
+    from rekindle.build.request import project_of
+    from rekindle.errors import BadInput
+
+    try:
+        return compiles_against_torch(project_of(tree))
+    except BadInput:
+        return False
 
 
 def own_plan(choices: BuildChoices) -> Plan:

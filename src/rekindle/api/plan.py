@@ -72,7 +72,7 @@ def plan_build(machine: Machine, wish: Wish) -> Plan:
 def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
     """What the planner leaves open of a build: where third parties come from, settings by hand, patches."""
     made = _with_supply(made, machine, wish.origin if wish else None)
-    made = _with_settings(made, dict(wish.settings) if wish else {})
+    made = _with_settings(made, dict(wish.settings) if wish else {}, wish.python if wish else None)
     return _with_patches(made, machine)
 
 
@@ -183,17 +183,18 @@ def _with_supply(made: Plan, machine: Machine, origin: str | None) -> Plan:
     return with_supply(made, without_submodules(survey(root, version), version), machine, str(root.absolute()))
 
 
-def _with_settings(made: Plan, settings: Mapping[str, str]) -> Plan:
-    """Switches given by hand win over what was planned."""
+def _with_settings(made: Plan, settings: Mapping[str, str], python: str | None) -> Plan:
+    """Switches given by hand win over what was planned, in the commands too."""
     import msgspec
 
-    if made.build is None or not settings:
+    if made.build is None:
         return made
+    from rekindle.plan.steps import with_wishes
     from rekindle.plan.supplied import without
 
     asserts = without(made.build.asserts, settings)
     recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings}, asserts=asserts)
-    return msgspec.structs.replace(made, build=recipe)
+    return with_wishes(msgspec.structs.replace(made, build=recipe), made.build.env, settings, python)
 
 
 def _with_patches(made: Plan, machine: Machine) -> Plan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -108,7 +108,8 @@ def _refuse_other_release(plan: Plan, tree: SourceTree) -> None:
     if wanted.split(".")[:2] != tree.version.split(".")[:2]:
         raise BadInput(
             f"the plan is for torch {plan.torch}, whose {tree.project} is {wanted}, but {tree.root} is {tree.version}",
-            remedy=f"fetch {tree.project} {wanted}, or plan for the torch that {tree.version} belongs to",
+            remedy=f"rekindle source fetch --project {tree.project} --release {wanted}   # or plan for the torch that"
+            f" {tree.version} belongs to",
         )
 
 
@@ -138,14 +139,28 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
         raise BadInput(
             f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
             f" Python {interpreter.version}",
-            remedy=f"rekindle build --source {plan.project} --against torch=={plan.torch or '2.6.0'} (a published one),"
-            " or build torch first",
+            remedy=f"rekindle build {_named(plan.project)} --against torch=={plan.torch or '2.6.0'}"
+            "   # a published one; or build torch first",
         )
     return f"torch @ {found[-1].absolute().as_uri()}"
 
 
-def check_torch(host: Host, target: TargetPython, plan: Plan) -> Fact:
-    """The torch that is really there, against the plan; raises where the extension could not load with it."""
+def exact_pin(torch: Fact) -> str | None:
+    """The version that the metadata must name where the torch is one of ours: the published one of that number may
+    have another C++ ABI (PyPI's up to 2.6 for Linux had), and would not load what was compiled against this one."""
+    version = torch.found.split(" ")[0] if torch.found else ""
+    return version if version.partition("+")[2].startswith("rekindle") else None
+
+
+def _named(project: str) -> str:
+    return f"--project {project}" if project in _SWITCHES else project
+
+
+def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str], None] | None = None) -> Fact:
+    """The torch that is really there, against the plan; raises where the extension could not load with it.
+
+    One without GPU code loads beside a torch that has some (PyPI's torch for Linux is one with CUDA); not the reverse.
+    """
     said = host.run([target.python, "-I", "-c", _PROBE], timeout=120.0)
     try:
         told = json.loads(said.out.strip().splitlines()[-1]) if said.ok else None
@@ -156,16 +171,21 @@ def check_torch(host: Host, target: TargetPython, plan: Plan) -> Fact:
         raise BadInput(f"the torch in {target.python} cannot be imported: {last}", remedy="repair torch first")
     wanted = {"version": plan.torch, "cuda": plan.cuda, "rocm": plan.rocm}
     found = {key: str(value) if value else None for key, value in told.items()}
+    plan_is_for_cpu = not (plan.cuda or plan.rocm)
     for key, want in wanted.items():
         have = found[key]
-        if key == "version" and want is None:
+        if (key == "version" and want is None) or (key != "version" and plan_is_for_cpu):
             continue
         if bool(want) != bool(have) or (want and have and not _same(key, want, have)):
             raise BadInput(
                 f"{plan.project} was planned for torch {_words(wanted)}, but the torch in {target.python}"
                 f" is {_words(found)}",
-                remedy="plan again for that torch, or build the planned one first",
+                remedy=f"rekindle plan --build --torch {(found['version'] or '').split('+')[0]} --variant"
+                f" {_flavour(found)} --json > plan.json, then the same command with --plan plan.json;"
+                " or build the planned torch first",
             )
+    if plan_is_for_cpu and (found["cuda"] or found["rocm"]) and say:
+        say(f"{plan.project} gets no GPU code: the plan is for the CPU, torch is {_words(found)}")
     return Fact(name="torch", wanted=_words(wanted), found=_words(found), ok=True, where="asked of the target Python")
 
 
@@ -173,6 +193,12 @@ def _same(key: str, want: str, have: str) -> bool:
     if key == "version":
         return want.split("+")[0] == have.split("+")[0]
     return want.split(".")[:2] == have.split(".")[:2]
+
+
+def _flavour(told: Mapping[str, str | None]) -> str:
+    if told["cuda"]:
+        return "cu" + "".join(told["cuda"].split(".")[:2])
+    return "rocm" + ".".join(told["rocm"].split(".")[:2]) if told["rocm"] else "cpu"
 
 
 def _words(told: dict[str, str | None]) -> str:

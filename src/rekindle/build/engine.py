@@ -14,7 +14,14 @@ import msgspec
 
 from rekindle.build import finish, state, steps, tools
 from rekindle.build.clean import clean
-from rekindle.build.companion import check_torch, compiles_against_torch, plan_for, torch_requirement, with_settings
+from rekindle.build.companion import (
+    check_torch,
+    compiles_against_torch,
+    exact_pin,
+    plan_for,
+    torch_requirement,
+    with_settings,
+)
 from rekindle.build.inputs import check_inputs
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
@@ -22,6 +29,7 @@ from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
 from rekindle.build.options import BuildOptions
 from rekindle.build.preflight import Asked, preflight, refuse_unready
+from rekindle.build.preflight_companion import toolkit_for_cmake
 from rekindle.build.preflight_python import python_tools
 from rekindle.build.preflight_rocm import refuse_cuda_tree
 from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
@@ -113,8 +121,12 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja
     )
     refuse_cuda_tree(plan, work.tree)
-    refuse_unready(preflight(work.host, asked))
-    torch = None
+    checks = preflight(work.host, asked)
+    refuse_unready(checks)
+    for check in checks:
+        if check.status == "warn" and check.found:
+            work.note(f"{check.found} → {check.fix}" if check.fix else check.found)
+    torch = pin = named = None
     if compiles_against_torch(plan.project) and not options.as_is:
         torch = torch_requirement(plan, work.workspace.wheels, interpreter, options.against)
     if options.launcher:
@@ -133,11 +145,17 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         if "cmake" in plan.build.pins and not (options.cmake or options.as_is):
             cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
         if compiles_against_torch(plan.project):
-            work.facts = (check_torch(work.host, target, plan),)
+            work.facts = (check_torch(work.host, target, plan, work.note),)
+            pin = exact_pin(work.facts[0])
+            named = toolkit_for_cmake(work.host, plan, work.facts[0], work.front.root)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
     placeless = tools.keep_place_out(work.host, compilers, build_tree)
     env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
+    if named:
+        env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = named
+    if pin:
+        env.full["PYTORCH_VERSION"] = env.chosen["PYTORCH_VERSION"] = pin
     # What Python was linked with may not be here; its own words with our compilers are.
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})

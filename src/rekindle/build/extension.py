@@ -50,6 +50,12 @@ def find_extension(root: Path) -> Extension | None:
     return Extension(plain, version if version[:1].isdigit() else "0")
 
 
+def finds_torch(root: Path) -> bool:
+    """Does its CMake read torch's own CMake files?"""
+    files = [root / "CMakeLists.txt", *sorted(root.glob("cmake/*.cmake"))[:100]]
+    return any(_FINDS_TORCH.search(_text(path)) for path in files)
+
+
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:

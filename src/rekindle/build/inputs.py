@@ -41,6 +41,8 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
     for folder, remedy in (
         (workspace.wheels, "give a writable place with --workspace DIR"),
         (workspace.logs, "give a writable place with --workspace DIR"),
+        # Their setup.py writes its version beside the sources; a folder "build" that is there already proves nothing.
+        (root, "copy the tree to a place of your own and give that with --source DIR"),
         (front.build_tree, "copy the tree to a place of your own and give that with --source DIR"),
     ):
         try:

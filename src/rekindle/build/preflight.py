@@ -12,11 +12,14 @@ from pathlib import Path
 from rekindle.build import tools
 from rekindle.build.companion import compiles_against_torch
 from rekindle.build.naming import wheel_name
+from rekindle.build.preflight_companion import check_companion
+from rekindle.build.preflight_compiler import check_compiler
 from rekindle.build.preflight_cuda import check_gpu
+from rekindle.build.preflight_index import check_index
 from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.preflight_rocm import check_rocm
 from rekindle.build.resume import START_FREE_BYTES
-from rekindle.build.target import find_interpreter
+from rekindle.build.target import find_interpreter, requirements
 from rekindle.build.toolkits import check_toolkit
 from rekindle.compat.supply import how_to_install, managers, needs_for, parts_for
 from rekindle.errors import BadInput, NotReady, RekindleError
@@ -32,7 +35,8 @@ from rekindle.model.version import at_least, compare
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie."""
+    """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie. ``installs``: an
+    environment is to be made, and other things come first (in ``build`` making it is the first thing)."""
 
     plan: Plan
     python: str
@@ -41,6 +45,7 @@ class Asked:
     cmake: str | None = None
     ninja: str | None = None
     fresh: bool = True
+    installs: bool = False
 
 
 def preflight(host: Host, asked: Asked) -> tuple[Check, ...]:
@@ -93,6 +98,7 @@ def _compilers(host: Host, asked: Asked) -> Iterator[Check]:
     settings = {**plan.build.cmake, **plan.build.env}
     _, cxx = tools.find_compilers(host, settings)
     yield _check("compiler", "ok", f"{cxx.path} {cxx.version}", want=plan.build.compiler)
+    yield from check_compiler(host, plan)
     check_toolkit(host, plan, settings, cxx.path)
 
 
@@ -137,6 +143,9 @@ def _python(host: Host, asked: Asked) -> Iterator[Check]:
 def _system(host: Host, asked: Asked) -> Iterator[Check]:
     """Libraries, headers and programs of the system, one line to install them all."""
     plan = asked.plan
+    if compiles_against_torch(plan.project):
+        yield from check_companion(host, plan)
+        return
     if plan.project != "torch" or plan.torch is None or host.system != "linux":
         return
     assert plan.build is not None
@@ -175,6 +184,13 @@ def _tree(host: Host, asked: Asked) -> Iterator[Check]:
     yield _check("submodules", "fail", words, fix=fix)
 
 
+def _index(host: Host, asked: Asked) -> Iterator[Check]:
+    assert asked.plan.build is not None
+    if asked.installs:
+        wanted = requirements(asked.plan.build.pins, (), pep517=False)
+        yield from check_index(host, find_interpreter(host, asked.python).path, wanted)
+
+
 def _disk(host: Host, asked: Asked) -> Iterator[Check]:
     plan = asked.plan
     assert plan.build is not None
@@ -208,5 +224,6 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("third-parties", _system),
     ("submodules", _tree),
     ("gpu", _gpu),
+    ("index", _index),
     ("disk", _disk),
 )

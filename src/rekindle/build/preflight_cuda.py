@@ -15,7 +15,7 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.supply import Need
 
-_LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
+LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
 _STUBS = ("lib64/stubs", "lib/stubs", "lib/*-linux-gnu/stubs", "lib/*-linux-gnu", "targets/*/lib/stubs", "lib64")
 _VERSION = re.compile(r"#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)")
 
@@ -91,13 +91,14 @@ def _cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str | Non
         places = ", ".join(filter(None, dict.fromkeys(roots)))
         raise BadInput(
             f"the plan wants cuDNN {wanted or ''}, but its {lacks} are not in {places}",
-            remedy="set CUDNN_ROOT in the plan's environment, or USE_CUDNN=0 to build without",
+            remedy="the same command with --set CUDNN_ROOT=DIR, or with --set USE_CUDNN=0 to build without",
         )
     if header.split(".")[0] != library.split(".")[0] or (
         library.count(".") and header.split(".")[:2] != library.split(".")[:2]
     ):
         raise BadInput(
-            f"cuDNN's headers are {header} and its library is {library}", remedy="set CUDNN_ROOT to one cuDNN"
+            f"cuDNN's headers are {header} and its library is {library}",
+            remedy="the same command with --set CUDNN_ROOT=DIR, where DIR holds one cuDNN",
         )
     yield Check(id="cudnn", status="ok", needed_for=("build",), found=header, want=wanted)
 
@@ -114,7 +115,7 @@ def _header_version(host: Host, root: str) -> str | None:
 
 def _library_version(host: Host, root: str) -> str | None:
     """From the file's own name: libcudnn.so.8.9.2 (the number after .so may only be the major)."""
-    for folder in _LIBRARY_FOLDERS:
+    for folder in LIBRARY_FOLDERS:
         found = host.glob(str(PurePosixPath(root, folder, "libcudnn.so.*")))
         if found:
             names = [PurePosixPath(host.realpath(path)).name.partition(".so.")[2] for path in found]

@@ -25,25 +25,33 @@ START_FREE_FILES = 300
 _OF_PYTHON = re.compile(
     r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
 )
+_OBJECTS = (".o", ".obj")
+_OUTPUTS = (*_OBJECTS, ".so", ".a", ".lib", ".dll", ".gch", ".pch")
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
 
 
 def has_objects(build_tree: Path) -> bool:
     """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
-    return any(output.endswith((".o", ".obj")) for output in latest(read_ninja_log(build_tree / ".ninja_log")))
+    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
+    if any(output.endswith(_OBJECTS) for log in logs for output in latest(read_ninja_log(log))):
+        return True
+    # setuptools without Ninja keeps no log; its objects lie in a folder per Python.
+    return any(path.suffix in _OBJECTS for folder in build_tree.glob("temp.*") for path in folder.rglob("*.o*"))
 
 
 def remove_empty_outputs(build_tree: Path) -> list[str]:
     """Delete outputs that are recorded as made but have no content; Ninja then makes them again."""
     removed = []
-    for output in latest(read_ninja_log(build_tree / ".ninja_log")):
-        path = build_tree / output
-        if not output.endswith((".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")):
+    top = build_tree.resolve()
+    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
+    for path in (log.parent / output for log in logs for output in latest(read_ninja_log(log))):
+        # A stranger's log may name any file; only what lies in the build tree is ours to remove.
+        if path.suffix not in _OUTPUTS or not path.resolve().is_relative_to(top):
             continue
         try:
             if path.is_file() and path.stat().st_size == 0:
                 path.unlink()
-                removed.append(output)
+                removed.append(path.resolve().relative_to(top).as_posix())
         except OSError:
             continue
     return removed

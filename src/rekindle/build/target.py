@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, manager_here
 from rekindle.host.venv import bin_of, python_of
 from rekindle.model.pins import pin_requirement
 
@@ -61,13 +63,22 @@ def find_interpreter(host: Host, python: str) -> Interpreter:
         if not Path(told["include"], "Python.h").is_file():
             raise BadInput(
                 f"Python {told['version']} at {path} has no headers ({told['include']}/Python.h is missing)",
-                remedy="install its development package (python3-dev or alike)",
+                remedy=_bring_headers(host, told["version"]),
             )
         tag = told["tag"] + ("t" if told["free_threaded"] else "")
         return Interpreter(path=path, version=told["version"], tag=tag, include=told["include"])
     raise BadInput(
         f"there is no Python {python} that runs here", remedy="give a path with --python; 'rekindle doctor' lists them"
     )
+
+
+def _bring_headers(host: Host, version: str) -> str:
+    """The line that installs them here."""
+    manager = manager_here(host, managers())
+    if manager is None or manager.python_headers is None:
+        return "install its development package (python3-dev or alike)"
+    package = manager.python_headers.format(version=".".join(version.split(".")[:2]))
+    return install_line([package], manager, root=is_root(host))
 
 
 def _candidates(host: Host, python: str) -> Iterator[str]:

@@ -7,13 +7,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from rekindle.build.tools import bring_compiler
 from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
+from rekindle.model.facts import CudaToolkit
 from rekindle.model.plan import Plan
 
 _NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
+_NEWEST = 40  # no compiler has a number as high yet
 _MAJOR = re.compile(r"(\d+)\.\d+")
 _HIP_MODULES = ("lib64", "lib/*-linux-gnu")
 # What ATen/cuda/CUDAContext.h includes.
@@ -35,7 +38,7 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
         if hipcc is None:
             raise MissingTool(
                 f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
-                remedy="install ROCm, or set ROCM_PATH in the plan's environment",
+                remedy=f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells",
             )
         return {"hipcc": hipcc}
     return {}
@@ -103,14 +106,15 @@ def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: 
     if nvcc is None:
         raise MissingTool(
             f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
-            remedy="install the toolkit, or set CUDA_HOME in the plan's environment",
+            remedy=f"install CUDA {wanted}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
         )
     said = host.run([nvcc, "--version"], timeout=20.0)
     release = match[1] if (match := _NVCC_RELEASE.search(said.out)) else None
     if release and not f"{wanted}.".startswith(f"{release}."):
         raise BadInput(
             f"the plan wants CUDA {wanted}, but {nvcc} is {release}",
-            remedy=f"set CUDA_HOME to a toolkit {wanted}, or plan for {release} with 'rekindle plan --cuda {release}'",
+            remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
+            f" toolkit {wanted}",
         )
     _check_host_compiler(host, release or wanted, settings.get("CUDAHOSTCXX") or compiler)
     return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
@@ -127,8 +131,18 @@ def _check_host_compiler(host: Host, cuda: str, compiler: str) -> None:
         raise BadInput(
             f"CUDA {cuda} cannot use {kind} {match[0]} ({compiler}) as its host compiler;"
             f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
-            remedy=f"install one of those and plan again with 'rekindle plan --compiler {kind}-VERSION --build'",
+            remedy=_other_compiler(host, row, kind, cuda),
         )
+
+
+def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
+    """The line that brings the newest one nvcc takes, and how it is named to the build."""
+    newest = next((number for number in range(_NEWEST, 3, -1) if takes_compiler(row, kind, f"{number}.0")), None)
+    if newest is None:
+        return f"rekindle plan --build --cuda {cuda}"
+    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest}"
+    use = f"the same command with --set CUDAHOSTCXX={name}"
+    return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
 
 
 def _find(host: Host, name: str, settings: Mapping[str, str], homes: tuple[str, ...], usual: str) -> str | None:

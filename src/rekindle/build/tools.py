@@ -85,7 +85,7 @@ def find_compilers(host: Host, env: dict[str, str]) -> tuple[Tool, Tool]:
             if not path:
                 raise MissingTool(
                     f"the plan's {'C' if name == 'CC' else 'C++'} compiler {wanted} is not on this machine",
-                    remedy=_bring_compiler(host, wanted),
+                    remedy=bring_compiler(host, wanted),
                 )
         else:
             path = next(filter(None, map(host.which, choices)), None)
@@ -126,7 +126,7 @@ def _unnumbered(host: Host, wanted: str) -> str | None:
     return path if tool and tool.release[:1] == (int(number.split(".")[0]),) else None
 
 
-def _bring_compiler(host: Host, wanted: str) -> str:
+def bring_compiler(host: Host, wanted: str) -> str:
     """The line that installs it here."""
     name = Path(wanted).name
     plain, _, number = name.rpartition("-")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import CompanionNeed, Lack, Manager, Need, ThirdParty
 from rekindle.model.version import matches
 
 
@@ -27,6 +27,12 @@ def needs_for(release: str, facts: Facts | None = None, *, backend: str | None =
     """What a release asks of the system: of every build, or what ``backend`` (rocm) asks beyond that."""
     rows = (facts or load_facts()).supply.need
     return tuple(row for row in rows if row.backend == backend and matches(release, row.torch))
+
+
+def companion_needs(project: str, release: str, facts: Facts | None = None) -> tuple[CompanionNeed, ...]:
+    """What the companion of a torch release looks for on the system."""
+    rows = (facts or load_facts()).supply.companion
+    return tuple(row for row in rows if row.project == project and matches(release, row.torch))
 
 
 def settings_of(rows: Iterable[Need], *, gpu: bool) -> dict[str, str]:

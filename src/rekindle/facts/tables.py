@@ -41,7 +41,7 @@ from rekindle.model.facts import (
     Superchip,
     UseCost,
 )
-from rekindle.model.supply import Manager, Need, RocmPackages, ThirdParty
+from rekindle.model.supply import CompanionNeed, Manager, Need, RocmPackages, ThirdParty
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
@@ -140,6 +140,7 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     manager: tuple[Manager, ...]
     rocm: tuple[RocmPackages, ...]
     need: tuple[Need, ...]
+    companion: tuple[CompanionNeed, ...] = ()
     part: tuple[ThirdParty, ...]
 
 

@@ -19,11 +19,13 @@ Way = Literal["submodule", "system", "copy", "stand-in", "off"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
-    """A package manager: the distributions that have it and the command that installs without questions."""
+    """A package manager: the distributions that have it, the command that installs without questions, and the name
+    of the package with the headers of Python ``{version}``."""
 
     name: str
     distros: tuple[str, ...]
     install: str
+    python_headers: str | None = None
 
 
 class RocmPackages(Row, frozen=True, kw_only=True):
@@ -70,6 +72,17 @@ class Need(Row, frozen=True, kw_only=True):
     gpu: dict[str, str] = {}
     pins: dict[str, str] = {}
     why: str | None = None
+
+
+class CompanionNeed(Need, frozen=True, kw_only=True):
+    """What a companion's build looks for on the system and leaves out, with a warning in the log, where it is not.
+
+    ``switch`` is the companion's own word for it; ``asked`` says that a build without it must be wished for.
+    """
+
+    project: str
+    switch: str
+    asked: bool = False
 
 
 class ThirdParty(Need, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 import msgspec
 
@@ -230,7 +231,27 @@ def with_patch_step(plan: Plan) -> Plan:
     at = next((number for number, step in enumerate(plan.steps) if step.kind == "cd"), -1) + 1
     if not at:
         return plan
-    steps = (*plan.steps[:at], _PATCH, *plan.steps[at:])
+    return _with_steps(plan, (*plan.steps[:at], _PATCH, *plan.steps[at:]))
+
+
+def with_wishes(plan: Plan, before: Mapping[str, str], settings: Mapping[str, str], python: str | None) -> Plan:
+    """The commands with what was asked for by hand; ``before`` is the environment they were made with."""
+    if plan.build is None:
+        return plan
+    words = [*(("--python", python) if python else ())]
+    for name, value in settings.items():
+        words += ["--set", f"{name}={value}"]
+    steps = []
+    for step in plan.steps:
+        if step.kind == "set" and step.env == before:
+            step = msgspec.structs.replace(step, env=plan.build.env)
+        elif step.argv[:2] == ("rekindle", "up"):
+            step = msgspec.structs.replace(step, argv=(*step.argv, *words))
+        steps.append(step)
+    return plan if tuple(steps) == plan.steps else _with_steps(plan, tuple(steps))
+
+
+def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     windows = bool(plan.powershell)
     return msgspec.structs.replace(
         plan,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rekindle.model.bundle import BundleReport
 from rekindle.render.screen import Screen
 from rekindle.render.wheelhouse import size
@@ -40,4 +42,4 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
         screen.bullet(note, status="warn")
     if document.out:
         screen.section("Next")
-        screen.command(f"rekindle verify --wheel {document.out}")
+        screen.command(f"rekindle verify --wheel {shlex.quote(document.out)}")

@@ -60,7 +60,8 @@ def prove_wheel(
                 subject,
                 extra=extras(subject),
                 dependencies=trial.dependencies,
-                find_links=trial.find_links,
+                # The torch it was compiled against may lie beside it, and nowhere else.
+                find_links=(*trial.find_links, *([str(wheel.parent)] if beside else [])),
                 strange=apart.strange,
                 progress=progress,
             )

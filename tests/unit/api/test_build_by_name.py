@@ -123,6 +123,35 @@ def test_contradictions_are_named(tmp_path: Path) -> None:
         with_own_plan(BuildChoices(source=tmp_path / "nowhere", gpus=("sm_80",)))
 
 
+def companion(workspace: Path, name: str) -> Path:
+    """A tree as ``source fetch --project`` leaves it; torchaudio's setup.py says nothing of cpp_extension itself."""
+    project = name.partition("-")[0]
+    package = workspace / "source" / name / "src" / project
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (workspace / "source" / name / "setup.py").write_text("import torch\n", encoding="utf-8")
+    return workspace / "source" / name
+
+
+def test_a_companion_by_its_project_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch"))
+    monkeypatch.setattr(extensions, "own_plan", lambda choices: made)
+    asked = BuildChoices(project="torchaudio", workspace=tmp_path, against="torch==2.6.0")
+    with pytest.raises(BadInput, match="holds no torchaudio tree") as refused:
+        with_sources(asked)
+    assert refused.value.remedy == (
+        f"rekindle source fetch --project torchaudio --release 2.6.0 --workspace {tmp_path}"
+    ), "a line to paste that brings the very tree"
+    tree = companion(tmp_path, "torchaudio-2.6.0")
+    assert with_own_plan(with_sources(asked)) == {**asked, "source": tree, "plan": made}
+    older = companion(tmp_path, "torchaudio-0.13.1")
+    assert with_sources(asked)["source"] == tree, "of several the one for this torch"
+    assert with_sources({**asked, "against": "torch==1.13.1"})["source"] == older
+    with pytest.raises(BadInput, match=r"holds torchaudio-0.13.1, torchaudio-2.6.0") as refused:
+        with_sources(BuildChoices(project="torchaudio", workspace=tmp_path))
+    assert refused.value.remedy == f"name one with --source {tree}"
+
+
 def test_the_workspaces_plan_counts_only_if_it_is_one_to_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Plan(answer="build", torch="9.9", build=BuildRecipe(source="torch"))
     monkeypatch.setattr(extensions, "own_plan", lambda choices: made)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.build.clean import TRASH, clean
-from rekindle.build.resume import refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.build.resume import has_objects, refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
 from rekindle.errors import BadInput, Interrupted
 
 
@@ -111,3 +111,40 @@ def test_a_filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         stop_before_full(tmp_path)
     with pytest.raises(BadInput, match=r"only 0.1 GiB"):
         refuse_full_disk(tmp_path, None, fresh=False)
+
+
+@pytest.mark.parametrize("log", [".ninja_log", "temp.linux-x86_64-cpython-311/.ninja_log"])
+def test_what_was_compiled_is_seen_wherever_it_lies(tmp_path: Path, log: str) -> None:
+    """torch compiles in build/, an extension in a folder per Python; neither is thrown away for another setting."""
+    place = (tmp_path / log).parent
+    place.mkdir(exist_ok=True)
+    assert not has_objects(tmp_path)
+    (tmp_path / log).write_text("# ninja log v5\n0\t9\t1\tbuild.ninja\tabc\n")
+    assert not has_objects(tmp_path), "nothing was compiled yet"
+    (tmp_path / log).write_text(f"# ninja log v5\n0\t9\t1\t{place}/deep/a.o\tabc\n")
+    assert has_objects(tmp_path)
+    (place / "deep").mkdir()
+    (place / "deep/a.o").touch()
+    assert remove_empty_outputs(tmp_path) == [str((place / "deep/a.o").relative_to(tmp_path))]
+    assert not (place / "deep/a.o").exists()
+
+
+def test_objects_without_a_log(tmp_path: Path) -> None:
+    folder = tmp_path / "temp.linux-x86_64-cpython-311"
+    folder.mkdir()
+    (folder / "a.old").touch()
+    assert not has_objects(tmp_path)
+    (folder / "a.o").touch()
+    assert has_objects(tmp_path)
+
+
+def test_an_empty_file_elsewhere_is_not_ours(tmp_path: Path) -> None:
+    """A log is part of a stranger's tree: it may name any file of this machine."""
+    outside = tmp_path / "precious.so"
+    outside.touch()
+    tree = tmp_path / "tree/build"
+    tree.mkdir(parents=True)
+    lines = "".join(f"0\t{n}\t1\t{name}\t{n}a\n" for n, name in enumerate((outside, "../../precious.so"), 1))
+    (tree / ".ninja_log").write_text(f"# ninja log v5\n{lines}")
+    assert remove_empty_outputs(tree) == []
+    assert outside.exists()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bare_host import BareHost
-from rekindle.build.companion import check_torch, plan_for, torch_requirement, with_settings
+from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed
@@ -68,14 +68,18 @@ def test_what_it_is_compiled_against_can_be_given(tmp_path: Path) -> None:
 
 
 def test_each_release_has_its_companion() -> None:
-    with pytest.raises(BadInput, match=r"whose torchvision is 0.22.1, but /src/torchvision is 0.21.0"):
+    with pytest.raises(BadInput, match=r"whose torchvision is 0.22.1, but /src/torchvision is 0.21.0") as refused:
         plan_for(plan(), tree("torchvision", "0.21.0"))
+    assert (refused.value.remedy or "").startswith("rekindle source fetch --project torchvision --release 0.22.1 ")
     assert plan_for(plan(torch="99.0"), tree("torchvision", "0.21.0")), "of an unknown release nothing is claimed"
 
 
 def test_the_torch_of_the_workspace(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no wheel of it for Python 3.11.7"):
-        torch_requirement(plan(), tmp_path, PYTHON)
+    for project, named in (("torchvision", "--project torchvision"), ("torch-scatter", "torch-scatter")):
+        with pytest.raises(BadInput, match=r"no wheel of it for Python 3.11.7") as refused:
+            torch_requirement(plan(project=project), tmp_path, PYTHON)
+        line = (refused.value.remedy or "").partition("   # ")[0]
+        assert line == f"rekindle build {named} --against torch==2.7.1", "as build takes it"
     for name in ("torch-2.7.1+rekindle.cu128-cp310-cp310", "torch-2.6.0-cp311-cp311"):
         (tmp_path / f"{name}-linux_x86_64.whl").touch()
     with pytest.raises(BadInput):
@@ -104,6 +108,38 @@ class Answering(BareHost):
 def test_the_planned_torch_is_there() -> None:
     host = Answering(version="2.7.1+rekindle.cu128.sm75", cuda="12.8", rocm=None)
     assert check_torch(host, TARGET, plan()).ok
+
+
+@pytest.mark.parametrize("told", [{"cuda": "12.8", "rocm": None}, {"cuda": None, "rocm": "6.4.4"}])
+def test_one_without_gpu_code_loads_beside_a_torch_that_has_some(told: dict[str, str | None]) -> None:
+    """PyPI's torch for Linux is one with CUDA; a CPU build of torchvision works with it, and it is said."""
+    said: list[str] = []
+    host = Answering(version="2.7.1+x", **told)
+    assert check_torch(host, TARGET, plan(cuda=None), said.append).ok
+    assert len(said) == 1 and "no GPU code" in said[0] and (told["cuda"] or told["rocm"] or "") in said[0]
+    assert check_torch(Answering(version="2.7.1", cuda=None, rocm=None), TARGET, plan(cuda=None), said.append).ok
+    assert len(said) == 1, "nothing is said where there is nothing to lose"
+    with pytest.raises(BadInput, match=r"planned for torch 2.7.1 \(CPU\), but .* is 2.8.0 \("):
+        check_torch(Answering(version="2.8.0", **told), TARGET, plan(cuda=None))
+
+
+def test_one_of_our_own_is_named_exactly() -> None:
+    """The published torch of the same number may have another C++ ABI; a companion of ours must not meet it."""
+    for version, pin in (("2.7.1+rekindle.cpu", "2.7.1+rekindle.cpu"), ("2.7.1+cpu", None), ("2.7.1", None)):
+        fact = check_torch(Answering(version=version, cuda=None, rocm=None), TARGET, plan(cuda=None))
+        assert exact_pin(fact) == pin
+
+
+def test_the_way_on_plans_for_the_torch_that_is_there() -> None:
+    for told, flavour in (
+        ({"cuda": "12.8", "rocm": None}, "cu128"),
+        ({"cuda": None, "rocm": "6.4.43482"}, "rocm6.4"),
+        ({"cuda": None, "rocm": None}, "cpu"),
+    ):
+        with pytest.raises(BadInput) as refused:
+            check_torch(Answering(version="2.8.0+local", **told), TARGET, plan())
+        start = f"rekindle plan --build --torch 2.8.0 --variant {flavour} --json > plan.json"
+        assert (refused.value.remedy or "").startswith(start)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ def test_an_unwritable_workspace(tmp_path: Path, tree: SourceTree) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot write to"):
         check_inputs(plan(), tree, Workspace(tmp_path / "file"))
+
+
+def test_a_read_only_source(tmp_path: Path, tree: SourceTree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder "build" that is writable does not help: setup.py writes its version beside the sources."""
+    (Path(tree.root) / "build").mkdir(exist_ok=True)
+    check_inputs(plan(), tree, Workspace(tmp_path / "ws"))
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != tree.root and allowed(path, mode))
+    with pytest.raises(BadInput, match=f"cannot write to {tree.root}$") as refused:
+        check_inputs(plan(), tree, Workspace(tmp_path / "ws"))
+    assert "copy the tree" in (refused.value.remedy or "")
 
 
 def test_nothing_installed() -> None:

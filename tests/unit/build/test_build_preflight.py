@@ -219,3 +219,100 @@ def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
     assert find_interpreter(Bare(), own).version.startswith(f"{own}.")
     with pytest.raises(BadInput, match=r"there is no Python 3\.2 that runs here"):
         find_interpreter(Bare(), "3.2")
+
+
+@pytest.mark.parametrize(
+    ("programs", "line"),
+    [
+        ({"apt-get": ""}, "apt-get install -y --no-install-recommends python3.11-dev"),
+        ({"dnf": ""}, "dnf install -y python3.11-devel"),
+        ({}, "install its development package (python3-dev or alike)"),
+    ],
+)
+def test_a_python_without_headers_is_a_line_to_paste(tmp_path: Path, programs: dict[str, str], line: str) -> None:
+    import json
+
+    told = {"version": "3.11.2", "include": str(tmp_path), "tag": "cp311", "free_threaded": False}
+    host = Machine({"python3.11": json.dumps(told), **programs})
+    with pytest.raises(BadInput, match="has no headers") as refused:
+        find_interpreter(host, "3.11")
+    assert (refused.value.remedy or "").removeprefix("sudo ") == line
+    (tmp_path / "Python.h").touch()
+    assert find_interpreter(host, "3.11").version == "3.11.2"
+
+
+def test_no_blas_is_asked_for_not_noted(tmp_path: Path) -> None:
+    """configure goes on without one, and torch.linalg is missing in the end."""
+    for files, lacks in (({}, True), ({"/usr/lib/x86_64-linux-gnu/libopenblas.so": ""}, False)):
+        asked = Asked(plan=plan(), python=sys.executable, place=tmp_path)
+        found = {check.id: check for check in preflight.preflight(Machine({"apt-get": ""}, files), asked)}
+        check = found["third-parties"]
+        assert (check.status == "fail") is lacks
+        assert ("BLAS and LAPACK" in (check.found or "")) is lacks
+        assert ((check.fix or "").endswith(" libopenblas-dev")) is lacks
+        assert not [one for one in found.values() if "ortran" in f"{one.found}{one.fix}"], "no build asks for Fortran"
+
+
+@pytest.mark.parametrize(
+    ("version", "recipe", "words"),
+    [
+        ("3.17.0", {}, "CMake 3.17.0 is too old: torch 2.6.0 wants 3.18"),
+        ("3.18.0", {}, None),
+        ("3.31.0", {}, None),
+        ("4.0.0", {}, "CMake 4.0.0 refuses the CMake files of torch 2.6.0"),
+        ("4.0.0", {"env": {"CMAKE_POLICY_VERSION_MINIMUM": "3.5"}}, None),
+    ],
+)
+def test_cmake_and_its_policies(tmp_path: Path, version: str, recipe: dict[str, object], words: str | None) -> None:
+    asked = Asked(plan=plan(torch="2.6.0", recipe={"pins": {}, **recipe}), python=sys.executable, place=tmp_path)
+    host = Machine({"cmake": f"cmake version {version}"})
+    (check,) = [one for one in preflight.preflight(host, asked) if one.id == "cmake"]
+    assert (check.status == "fail") is (words is not None)
+    assert words is None or (words in (check.found or "") and (check.fix or "").startswith("pip install"))
+
+
+def test_nccl_is_asked_for_where_it_is_planned() -> None:
+    env = {"CUDA_HOME": "/opt/cuda", "CUDNN_ROOT": "/opt/cudnn", "USE_NCCL": "1", "USE_SYSTEM_NCCL": "1"}
+    planned = plan(**CUDA, recipe={"env": env})
+    host = Machine({**NVCC, "apt-get": ""}, FILES)
+    with pytest.raises(BadInput, match=r"NCCL is planned, and <nccl.h> is not here") as refused:
+        list(check_gpu(host, planned))
+    assert (refused.value.remedy or "").endswith("libnccl-dev")
+    there = {**FILES, "/usr/include/nccl.h": "", "/usr/lib/libnccl.so": ""}
+    assert "nccl" in {check.id for check in check_gpu(Machine(NVCC, there), planned)}
+    assert "nccl" not in {check.id for check in check_gpu(host, plan(**CUDA, **ENV))}, "not planned, not asked"
+
+
+def test_two_toolkits_the_named_one_counts() -> None:
+    """/usr/local/cuda and another one: the plan's CUDA_HOME decides, and one of another version is refused."""
+    from rekindle.build.toolkits import check_toolkit
+
+    class Two(Machine):
+        def run(self, argv: Sequence[str], **_options: object) -> Completed:
+            if not argv[0].endswith("nvcc"):
+                return Completed(argv=tuple(argv), code=1)
+            version = "11.8" if argv[0].startswith("/opt/cuda") else "12.4"
+            return Completed(argv=tuple(argv), code=0, out=f"Cuda compilation tools, release {version}, V{version}.1")
+
+    host = Two({}, {"/opt/cuda/bin/nvcc": "", "/usr/local/cuda/bin/nvcc": ""})
+    found = check_toolkit(host, plan(**CUDA), {"CUDA_HOME": "/opt/cuda"}, "g++")
+    assert found == {"nvcc": "11.8 (/opt/cuda/bin/nvcc)"}
+    with pytest.raises(BadInput, match=r"wants CUDA 11\.8, but /usr/local/cuda/bin/nvcc is 12\.4"):
+        check_toolkit(host, plan(**CUDA), {}, "g++")
+
+
+def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:
+    from rekindle.host.protocol import Disk
+
+    class Small(Machine):
+        free = 0
+
+        def disk(self, path: str) -> Disk | None:
+            return Disk(total=1 << 40, free=self.free)
+
+    for free, status in ((2 << 30, "warn"), ((2 << 30) - 1, "fail"), (40 << 30, "ok"), ((40 << 30) - 1, "warn")):
+        host = Small()
+        host.free = free
+        asked = Asked(plan=plan(recipe={"disk_gib": 40}), python=sys.executable, place=tmp_path)
+        (check,) = [one for one in preflight.preflight(host, asked) if one.id == "disk"]
+        assert check.status == status, free

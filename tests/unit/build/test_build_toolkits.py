@@ -56,8 +56,15 @@ def test_another_toolkit() -> None:
 
 def test_a_compiler_too_new_for_the_toolkit() -> None:
     machine = Machine(nvcc=NVCC, **{"g++": "g++ (Debian) 12.2.0", "g++-11": "g++-11 (Debian) 11.3.0"})
-    with pytest.raises(BadInput, match=r"CUDA 11\.8 cannot use gcc 12\.2 .*; it takes gcc 6 to 11"):
+    with pytest.raises(BadInput, match=r"CUDA 11\.8 cannot use gcc 12\.2 .*; it takes gcc 6 to 11") as refused:
         check_toolkit(machine, plan(cuda="11.8"), {}, "/usr/bin/g++")
+    assert refused.value.remedy == "the same command with --set CUDAHOSTCXX=g++-11", "the newest it takes is here"
+    bare = Machine(**{"nvcc": NVCC, "g++": "g++ (Debian) 12.2.0", "apt-get": ""})
+    with pytest.raises(BadInput) as refused:
+        check_toolkit(bare, plan(cuda="11.8"), {}, "/usr/bin/g++")
+    line, _, then = (refused.value.remedy or "").partition("   # then ")
+    assert line.endswith("apt-get install -y --no-install-recommends g++-11"), "a line to paste, not a circle"
+    assert then == "the same command with --set CUDAHOSTCXX=g++-11"
     assert (
         "11.8"
         in check_toolkit(machine, plan(cuda="11.8.0"), {"CUDAHOSTCXX": "/usr/bin/g++-11"}, "/usr/bin/g++")["nvcc"]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+import pytest
 from planning import plan as planned
 
 from rekindle.model.machine import Machine, Os
@@ -117,3 +118,28 @@ def test_what_is_said_and_pasted() -> None:
     assert made.commands[1] == "rekindle up --build --from debian --torch 1.13.1"
     other = supplied(*rows, machine=Machine(os=Os(system="linux", arch="x86_64")))
     assert other.commands == ("rekindle up --build --from debian --torch 1.13.1",)
+
+
+@pytest.mark.parametrize(
+    ("origin", "last"),
+    [
+        (
+            "debian",
+            "rekindle up --build --from debian --torch 2.6.0 --python 3.11 --set BUILD_SOX=0 --set 'CXXFLAGS=-g -O1'",
+        ),
+        ("git", "export BUILD_SOX=0"),
+    ],
+)
+def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None:
+    """Pasted as they are printed they must give the build that was planned."""
+    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.model.plan import Wish
+
+    machine = machine_from_flags(gpu=["none"], cpu="skylake", distro="debian-12", os="linux")
+    settings = (("BUILD_SOX", "0"), ("CXXFLAGS", "-g -O1"))
+    wish = Wish(build=True, torch="2.6.0", python="3.11", origin=origin, settings=settings)
+    made = plan_build(machine, wish)
+    assert made.build is not None
+    assert (made.build.env["BUILD_SOX"], made.build.env["CXXFLAGS"]) == ("0", "-g -O1")
+    assert last in made.commands
+    assert ("export CXXFLAGS='-g -O1'" in made.commands) is (origin == "git"), "by hand wins over the planned one"

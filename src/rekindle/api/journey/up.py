@@ -224,7 +224,11 @@ class _Story:
 
     def check(self) -> tuple[Check, ...]:
         place = self.workspace.root
-        return build_checks(self.plan, python=self.build_python, place=place, source=self.options.source)
+        # Whatever was installed for a build before is kept; a first one asks before sources are fetched.
+        fresh = not (place / "python").is_dir()
+        return build_checks(
+            self.plan, python=self.build_python, place=place, source=self.options.source, installs=fresh
+        )
 
     @property
     def build_python(self) -> str:

@@ -250,8 +250,10 @@ def beside(one):
         if one["gpu"] and device == "cpu":
             raise framework.Untried("%s %s is imported; its operations need a GPU" % (one["name"], version))
         bench.step("operation on %s" % device)
-        exec(compile(one["call"], one["name"], "exec"), {"torch": torch, "t": bench, "device": device})
-        return "%s %s: one operation on %s" % (one["name"], version, device)
+        space = {"torch": torch, "t": bench, "device": device}
+        exec(compile(one["call"], one["name"], "exec"), space)
+        did = ", ".join(space.get("did") or ["one operation"])
+        return "%s %s: %s on %s" % (one["name"], version, did, device)
 
     return run
 

@@ -1,0 +1,114 @@
+"""A companion before it is compiled: what its build leaves out in silence, what it would download, and what torch's own
+CMake files ask for."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from rekindle.build.extension import finds_torch
+from rekindle.build.preflight_cuda import LIBRARY_FOLDERS
+from rekindle.build.toolkits import cuda_home
+from rekindle.compat.supply import companion_needs, how_to_install, managers
+from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.model.build import Fact
+from rekindle.model.machine import Check
+from rekindle.model.plan import Plan
+from rekindle.model.supply import Lack
+
+# Where pytorch.org keeps its wheels without CUDA.
+_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+# A toolkit may be the compiler alone.
+_OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
+_OFF = ("0", "off", "no", "false")
+# In the words of third_party/sox and third_party/ffmpeg of pytorch/audio: CMake fetches these in the middle of a build.
+_DOWNLOADS = {"BUILD_SOX": "SoX's headers", "USE_FFMPEG": "FFmpeg's headers"}
+
+
+def check_companion(host: Host, plan: Plan) -> Iterator[Check]:
+    """Nothing for torch itself, and on systems whose libraries are not looked for in folders."""
+    if plan.build is None or plan.torch is None or host.system != "linux":
+        return
+    yield from _libraries(host, plan)
+    yield from _downloads(plan)
+
+
+def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | None:
+    """CMake files of a torch with CUDA want a whole toolkit found, even where nothing is compiled for it: its place, so
+    that it is named; None where none is wanted, or the plan's own is."""
+    if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
+        return None
+    home = cuda_home(host, {**plan.build.cmake, **plan.build.env})
+    if home and all(
+        any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
+        for name in _OF_A_WHOLE_TOOLKIT
+    ):
+        return home
+    release = (plan.torch or "").split("+")[0]
+    raise BadInput(
+        f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
+        " CUDA toolkit with its libraries, for a CPU build too",
+        remedy=f"PIP_EXTRA_INDEX_URL={_CPU_INDEX} rekindle build --source {shlex.quote(str(root))}"
+        f" --against torch=={release}+cpu   # or install the toolkit",
+    )
+
+
+def _libraries(host: Host, plan: Plan) -> Iterator[Check]:
+    assert plan.build is not None and plan.torch is not None
+    env = plan.build.env
+    rows = companion_needs(plan.project, plan.torch.split("+")[0])
+    wanted = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
+    if not wanted:
+        return
+    lacks = lacking(host, wanted.values(), _places(env))
+    manager, root = manager_here(host, managers()), is_root(host)
+    for asked in (True, False):
+        short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
+        if not short:
+            continue
+        words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
+        switches = " ".join(f"--set {wanted[lack.need.name].switch}=0" for lack in short)
+        yield Check(
+            id="libraries" if asked else "libraries-left-out",
+            status="fail" if asked else "warn",
+            needed_for=("build",),
+            found=f"missing on this system: {words}" + ("" if asked else "; built without"),
+            fix=_fix(short, how_to_install(short, manager, root=root), switches if asked else None),
+        )
+    there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
+    if there:
+        yield Check(id="libraries-there", status="ok", needed_for=("build",), found=", ".join(there))
+
+
+def _fix(lacks: list[Lack], install: str | None, switches: str | None) -> str:
+    install = install or f"install the development packages of {', '.join(lack.need.name for lack in lacks)}"
+    return f"{install}   # or build without: the same command with {switches}" if switches else install
+
+
+def _places(env: dict[str, str]) -> dict[str, str]:
+    """Where a build was told to look, in the words every compiler knows."""
+    found = dict(env)
+    for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
+        found[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
+    return found
+
+
+def _downloads(plan: Plan) -> Iterator[Check]:
+    assert plan.build is not None
+    if plan.project != "torchaudio":
+        return
+    env = plan.build.env
+    for switch, what in _DOWNLOADS.items():
+        on = env.get(switch, "1").lower() not in _OFF and not (switch == "USE_FFMPEG" and env.get("FFMPEG_ROOT"))
+        if on:
+            yield Check(
+                id=f"download-{switch.lower()}",
+                status="warn",
+                needed_for=("build",),
+                found=f"{switch}=1: {what} are downloaded in the middle of the build",
+                fix=f"the same command with --set {switch}=0 needs no network",
+            )
