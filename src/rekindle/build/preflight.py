@@ -110,14 +110,15 @@ def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
         return
     cmake = tools.find_cmake(host, asked.cmake)
     # An extension has a build of its own: what torch's CMake wants is not asked of it.
-    least = load_facts().era(plan.torch).cmake_min if plan.torch and not compiles_against_torch(plan.project) else None
+    torch = None if compiles_against_torch(plan.project) else plan.torch
+    least = load_facts().era(torch).cmake_min if torch else None
     settings = {**plan.build.cmake, **plan.build.env}
     if least and not at_least(cmake.version, least):
         raise BadInput(
             f"CMake {cmake.version} is too old: torch {plan.torch} wants {least}", remedy="pip install -U cmake"
         )
     policy = "CMAKE_POLICY_VERSION_MINIMUM" in settings
-    if plan.torch and compare(plan.torch, "2.8") < 0 and at_least(cmake.version, "4.0") and not policy:
+    if torch and compare(torch, "2.8") < 0 and at_least(cmake.version, "4.0") and not policy:
         raise BadInput(
             f"CMake {cmake.version} refuses the CMake files of torch {plan.torch}", remedy="pip install 'cmake<4'"
         )

@@ -271,6 +271,15 @@ def test_cmake_and_its_policies(tmp_path: Path, version: str, recipe: dict[str, 
     assert words is None or (words in (check.found or "") and (check.fix or "").startswith("pip install"))
 
 
+def test_torchs_policies_are_not_asked_of_an_extension(tmp_path: Path) -> None:
+    """torchaudio 2.6.0 has CMake files of its own, which CMake 4 takes."""
+    planned = plan(torch="2.6.0", project="torchaudio", recipe={"pins": {}})
+    asked = Asked(plan=planned, python=sys.executable, place=tmp_path)
+    for version in ("3.17.0", "4.4.4"):
+        checks = preflight.preflight(Machine({"cmake": f"cmake version {version}"}), asked)
+        assert [one.status for one in checks if one.id == "cmake"] == ["ok"]
+
+
 def test_nccl_is_asked_for_where_it_is_planned() -> None:
     env = {"CUDA_HOME": "/opt/cuda", "CUDNN_ROOT": "/opt/cudnn", "USE_NCCL": "1", "USE_SYSTEM_NCCL": "1"}
     planned = plan(**CUDA, recipe={"env": env})
