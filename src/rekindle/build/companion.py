@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,6 +55,8 @@ _OWN = {
 }  # fmt: skip
 # What their builds would download in the middle of compiling, if nobody says otherwise.
 _FETCHED_WHILE_BUILDING = {"torchaudio": {"BUILD_SOX": "0", "USE_FFMPEG": "0"}}
+# The flavours in the names of pytorch.org's wheels.
+_PUBLISHED = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
 _PROBE = (
     "import json,torch;print(json.dumps({'version':torch.__version__,'cuda':torch.version.cuda,"
     "'rocm':getattr(torch.version,'hip',None)}))"
@@ -146,10 +149,12 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
 
 
 def exact_pin(torch: Fact) -> str | None:
-    """The version that the metadata must name where the torch is one of ours: the published one of that number may
-    have another C++ ABI (PyPI's up to 2.6 for Linux had), and would not load what was compiled against this one."""
+    """The version that the metadata must name where the torch is no published one (ours, a distribution's): the
+    published one of that number may have another C++ ABI (PyPI's up to 2.6 for Linux had), and would not load what was
+    compiled against this one."""
     version = torch.found.split(" ")[0] if torch.found else ""
-    return version if version.partition("+")[2].startswith("rekindle") else None
+    local = version.partition("+")[2]
+    return version if local and not _PUBLISHED.fullmatch(local) else None
 
 
 def _named(project: str) -> str:

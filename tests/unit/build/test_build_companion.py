@@ -123,11 +123,17 @@ def test_one_without_gpu_code_loads_beside_a_torch_that_has_some(told: dict[str,
         check_torch(Answering(version="2.8.0", **told), TARGET, plan(cuda=None))
 
 
-def test_one_of_our_own_is_named_exactly() -> None:
-    """The published torch of the same number may have another C++ ABI; a companion of ours must not meet it."""
-    for version, pin in (("2.7.1+rekindle.cpu", "2.7.1+rekindle.cpu"), ("2.7.1+cpu", None), ("2.7.1", None)):
-        fact = check_torch(Answering(version=version, cuda=None, rocm=None), TARGET, plan(cuda=None))
-        assert exact_pin(fact) == pin
+@pytest.mark.parametrize(
+    ("version", "exact"),
+    [
+        ("2.7.1+rekindle.cpu", True), ("2.7.1+debian", True), ("2.7.1+cpu.ours", True),
+        ("2.7.1+cpu", False), ("2.7.1+cu128", False), ("2.7.1+rocm6.4", False), ("2.7.1", False),
+    ],
+)  # fmt: skip
+def test_one_that_nobody_published_is_named_exactly(version: str, exact: bool) -> None:
+    """The published torch of the same number may have another C++ ABI; what was compiled here must not meet it."""
+    fact = check_torch(Answering(version=version, cuda=None, rocm=None), TARGET, plan(cuda=None))
+    assert exact_pin(fact) == (version if exact else None)
 
 
 def test_the_way_on_plans_for_the_torch_that_is_there() -> None:
