@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         remember_plan,
         this_machine,
         why_not,
+        with_hardware,
     )
     from rekindle.api.rebuild import rebuild
     from rekindle.api.source import (
@@ -104,7 +105,7 @@ _FILES = {
     "matrix": "matrix_cancel matrix_cell matrix_plan matrix_publish "
     "matrix_run matrix_simulate matrix_slurm matrix_status matrix_watch",
     "page": "index_page",
-    "plan": "find_machine machine_from_flags machine_profile plan remember_plan this_machine why_not",
+    "plan": "find_machine machine_from_flags machine_profile plan remember_plan this_machine why_not with_hardware",
     "rebuild": "rebuild",
     "source": "find_tree rewrite_cmake save_patches source_fetch "
     "source_fill source_hipify source_patch source_status source_unpatch",
@@ -191,6 +192,7 @@ __all__ = [
     "verify_claims",
     "verify_page",
     "why_not",
+    "with_hardware",
 ]
 
 

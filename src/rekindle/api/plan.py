@@ -250,6 +250,19 @@ def machine_from_flags(*, gpu: Sequence[str] = (), **flags: str | float | None) 
     return describe(load_facts(), gpu=gpu, **flags)  # type: ignore[arg-type]
 
 
+def with_hardware(machine: Machine, *, gpu: Sequence[str] = (), cpu: str | None = None) -> Machine:
+    """``machine`` with other cards or another CPU: built on one, meant for another.
+
+    >>> other = with_hardware(machine_from_flags(gpu=["H200"]), gpu=["sm_35", "sm_90"], cpu="ivybridge")
+    >>> [str(gpu.arch) for gpu in other.gpus], other.cpu.microarchitecture
+    (['sm_35', 'sm_90'], 'ivybridge')
+    """
+    from rekindle.facts import load_facts
+    from rekindle.plan.describe import with_hardware as describe
+
+    return describe(machine, load_facts(), gpu=gpu, cpu=cpu)
+
+
 def machine_profile(name: str) -> tuple[Machine, Wish]:
     """A machine people plan for, by name, and the wish that goes with it.
 

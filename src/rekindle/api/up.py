@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 def up(
     wish: Wish | None = None,
     *,
+    gpu: Sequence[str] = (),
+    cpu: str | None = None,
     workspace: Path | None = None,
     python: str | None = None,
     venv: Path | None = None,
@@ -39,6 +41,8 @@ def up(
 ) -> Journey:
     """Probe this machine, plan, install an official wheel or build one, and prove the result.
 
+    ``gpu`` and ``cpu`` are what a built torch is for (``["sm_35", "sm_90"]``, ``"ivybridge"``) where that is not what
+    this machine has; it is proved on what this machine has.
     ``python`` is an interpreter that gets torch itself, or a release (``3.12``) for the environment that is made: at
     ``venv``, or in the workspace. ``installer`` is ``pip`` (default) or ``uv``; ``find_links`` are folders or pages of
     wheels looked through besides, ``offline`` asks no index at all.
@@ -64,6 +68,8 @@ def up(
 
     options = UpOptions(
         wish=wish or Wish(),
+        gpu=tuple(gpu),
+        cpu=cpu,
         python=python,
         venv=venv,
         installer=installer,

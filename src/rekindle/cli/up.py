@@ -24,6 +24,7 @@ EXAMPLES = """examples:
   rekindle up --python ~/venv/bin/python   into an environment that exists
   rekindle up --offline --find-links ./wheels   from wheels fetched elsewhere
   rekindle up --build --from debian --torch 1.13.1   from Debian's tarball, with this system's libraries
+  rekindle up --build --gpu sm_35 --gpu sm_90 --cuda 11.8   for these cards, whatever is in this machine
   rekindle up --build --memory 12G     insist on a source build, within 12 GiB
 """
 
@@ -32,6 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     parser.add_argument("--build", action="store_true", help="insist on a source build")
+    parser.add_argument(
+        "--gpu",
+        action="append",
+        default=[],
+        metavar="GPU",
+        help="build for this card (product name, sm_35, gfx1031) instead of this machine's; repeatable",
+    )
+    parser.add_argument("--cpu", metavar="CPU", help="build for this CPU (ivybridge) instead of this machine's")
+    parser.add_argument("--cuda", metavar="VERSION", help="the CUDA toolkit to build with")
+    parser.add_argument("--rocm", metavar="VERSION", help="the ROCm to build with")
     add_beside(parser)
     add_origin(parser)
     add_settings(parser)
@@ -95,11 +106,15 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         Wish(
             torch=args.torch,
             variant=args.variant,
+            cuda=args.cuda,
+            rocm=args.rocm,
             build=args.build,
             origin=args.origin,
             settings=settings,
             beside=read_beside(args.beside),
         ),
+        gpu=args.gpu,
+        cpu=args.cpu,
         workspace=Path(args.workspace) if args.workspace else None,
         python=args.python,
         venv=Path(args.venv) if args.venv else None,

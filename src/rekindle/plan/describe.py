@@ -6,6 +6,8 @@ import difflib
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_cpu, microarchitecture
@@ -74,6 +76,29 @@ def machine_from_flags(
         compilers=_compilers(compiler),
         pythons=(Python(version=python),) if python else (),
     )
+
+
+def with_hardware(machine: Machine, facts: Facts, *, gpu: Sequence[str] = (), cpu: str | None = None) -> Machine:
+    """The same system with other cards or another CPU than are in it: a torch is built here and will run there.
+
+    The driver here says nothing about cards that are elsewhere.
+    """
+    if gpu:
+        cards = _gpus(gpu, facts)
+        machine = msgspec.structs.replace(machine, gpus=cards, no_gpu=not cards or None, drivers=Drivers())
+    if cpu is not None:
+        other = _cpu(cpu, facts)
+        family = microarchitecture(other.microarchitecture or "", facts)
+        arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.os.arch or "", machine.os.arch)
+        if family is None:
+            raise BadInput(f"what --cpu {cpu} can do is not known", remedy="rekindle facts show cpu")
+        if arch and family.family not in (arch, "generic"):
+            raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and this machine builds for {arch}")
+        here = machine.cpu
+        machine = msgspec.structs.replace(
+            machine, cpu=msgspec.structs.replace(other, cores=here.cores, threads=here.threads)
+        )
+    return machine
 
 
 def _is_wsl(system: System, distro: str | None) -> bool | None:

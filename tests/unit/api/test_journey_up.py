@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rekindle import api
@@ -22,7 +23,7 @@ from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.journey import Journey
-from rekindle.model.machine import Examination, Os, Ready
+from rekindle.model.machine import Examination, Machine, Os, Ready
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import AppliedPatch, SourceTree
@@ -278,3 +279,29 @@ def test_a_left_library_is_said(tmp_path: Path) -> None:
     left = Left(name="libmpi.so", needed_by="a.so", why="not found")
     report = BundleReport(wheel="w.whl", system="linux", bytes_before=1, missing=(left,))
     assert summarise_bundle(report).endswith("not found here: libmpi.so")
+
+
+def test_a_torch_for_other_cards_is_planned_for_them_and_trimmed_to_them(stages: Stages, tmp_path: Path) -> None:
+    asked: list[Machine] = []
+
+    def planned(machine: Machine, wish: Wish) -> Plan:
+        asked.append(machine)
+        return PLAN
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(up, "make_plan", planned)
+        journey = go(tmp_path, gpu=("sm_35", "sm_90"), cpu="ivybridge")
+    assert [str(gpu.arch) for gpu in asked[0].gpus] == ["sm_35", "sm_90"]
+    assert asked[0].cpu.microarchitecture == "ivybridge"
+    assert json.loads((tmp_path / "w/machine.json").read_bytes()).get("gpus", []) == [], "this machine has none"
+    assert journey.plan == PLAN
+
+
+def test_what_a_wheel_brings_along_keeps_code_for_the_planned_cards_alone(stages: Stages, tmp_path: Path) -> None:
+    one = Brought(file="libcublas.so.11", origin="/l", bytes=1, why="torch")
+    stages.fat = BundleReport(wheel="x", system="linux", bytes_before=1, brought=(one,))
+    plan = msgspec.structs.replace(PLAN, cuda="11.8", arch_list=("3.5", "9.0+PTX"))
+    from_source.bundle_wheel(tmp_path / "w.whl", plan, Workspace(tmp_path / "w"), Silent())
+    assert stages.told["bundle"]["archs"] == ["3.5", "9.0"]
+    from_source.bundle_wheel(tmp_path / "w.whl", PLAN, Workspace(tmp_path / "w"), Silent())
+    assert stages.told["bundle"]["archs"] == []

@@ -99,7 +99,9 @@ def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progre
     looked = bundle(wheel, out=out, library_path=places, allow_missing=True, dry_run=True, progress=progress)
     if not looked.brought:
         return msgspec.structs.replace(looked, out=None)
-    return bundle(wheel, out=out, library_path=places, allow_missing=True, progress=progress)
+    # What it brings has code for every card of its time; the wheel is for those of the plan.
+    archs = [arch.removesuffix("+PTX") for arch in plan.arch_list] if plan.cuda else []
+    return bundle(wheel, out=out, library_path=places, archs=archs, allow_missing=True, progress=progress)
 
 
 def fat_is_there(report: BundleReport) -> bool:

@@ -11,7 +11,9 @@ from rekindle.model.verify import Level
 
 @dataclass(frozen=True, kw_only=True)
 class UpOptions:
-    """``python`` is an interpreter that gets torch itself, or a release (``3.12``) for an environment that is made:
+    """``gpu`` and ``cpu`` are what a built torch is for, where that is not what this machine has.
+
+    ``python`` is an interpreter that gets torch itself, or a release (``3.12``) for an environment that is made:
     at ``venv``, or in the workspace. ``installer`` is pip or uv; ``find_links`` are folders or pages of wheels looked
     through besides, ``offline`` asks no index at all.
 
@@ -22,6 +24,8 @@ class UpOptions:
     """
 
     wish: Wish
+    gpu: tuple[str, ...] = ()
+    cpu: str | None = None
     python: str | None = None
     venv: Path | None = None
     installer: str | None = None

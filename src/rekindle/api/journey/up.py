@@ -32,6 +32,7 @@ from rekindle.api.journey.report import reported
 from rekindle.api.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
+from rekindle.api.plan import with_hardware
 from rekindle.api.verify import verify
 from rekindle.build.preflight import refuse_unready
 from rekindle.errors import BadInput, StageFailed
@@ -49,6 +50,7 @@ from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
+from rekindle.plan.absent import without_absent_cudnn
 from rekindle.render.summary import (
     summarise_checks,
     summarise_installation,
@@ -75,12 +77,15 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     walk = Walk(workspace, progress)
     where = str(workspace.root)
     examined = walk.leg("probe", "what this machine is", lambda: doctor(workspace=where), summarise_machine)
-    machine = examined.machine
+    machine = with_hardware(examined.machine, gpu=options.gpu, cpu=options.cpu)
     asked = wanted_python(LiveHost(), options)
     wish = options.wish if asked is None else msgspec.structs.replace(options.wish, python=options.wish.python or asked)
-    plan = walk.leg("plan", "which torch runs here", lambda: make_plan(machine, wish), summarise_plan)
+    plan = walk.leg(
+        "plan", "which torch runs here",
+        lambda: without_absent_cudnn(make_plan(machine, wish), examined.machine), summarise_plan,
+    )  # fmt: skip
     if not options.dry_run:
-        write_atomically(workspace.machine, encode(machine))
+        write_atomically(workspace.machine, encode(examined.machine))
         write_atomically(workspace.plan, encode(plan))
         mark_made(plan)
     story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
