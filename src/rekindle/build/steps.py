@@ -24,6 +24,7 @@ from rekindle.build.giants import giants_first
 from rekindle.build.launchers import behind_one_name, without_masquerades
 from rekindle.build.resume import forget_python
 from rekindle.build.target import TargetPython
+from rekindle.build.toolkits import driver_stub
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_atomically
@@ -48,6 +49,8 @@ def environment(
         epoch=ZIP_EPOCH,
         project=work.tree.project,
     )
+    if work.tree.project == "torch" and work.plan.build is not None:
+        env.cache_settings.update(driver_stub(work.host, work.plan, {**work.plan.build.cmake, **work.plan.build.env}))
     if env.dropped:
         work.note(f"not taken from your shell: {', '.join(env.dropped)}")
     flag = prefix_map(work.front.root) if own_paths else None

@@ -18,6 +18,9 @@ from rekindle.model.plan import Plan
 _NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
 _NEWEST = 40  # no compiler has a number as high yet
 _MAJOR = re.compile(r"(\d+)\.\d+")
+_DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
+_STUBS_FOUND = ("lib", "lib64", "lib/stubs", "lib64/stubs")
+_STUBS_HIDDEN = ("lib/*-linux-gnu/stubs", "targets/*/lib/stubs")
 _HIP_MODULES = ("lib64", "lib/*-linux-gnu")
 # What ATen/cuda/CUDAContext.h includes.
 _LIBRARY_HEADERS = ("cublas_v2.h", "cublasLt.h", "cusparse.h", "cusolverDn.h")
@@ -68,6 +71,21 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
     if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
         told["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
     return told
+
+
+def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
+    """CMake's own setting for libcuda where configure would not find it: torch looks below the toolkit in ``lib`` and
+    ``lib/stubs`` and CMake where the system has its libraries; Debian's stub lies in a folder of neither. Only this one
+    file is told, since the folder has stubs of libraries that are here whole."""
+    if plan.cuda is None or host.system != "linux" or any(name in settings for name in _DRIVER_SETTINGS):
+        return {}
+    home = cuda_home(host, settings)
+    if home is None or any(host.glob(f"{home}/{place}/libcuda.so") for place in _STUBS_FOUND):
+        return {}
+    if any(host.glob(f"{place}/libcuda.so") for place in ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")):
+        return {}
+    stubs = [found for place in _STUBS_HIDDEN for found in host.glob(f"{home}/{place}/libcuda.so")]
+    return {"CUDA_CUDA_LIB": stubs[0]} if stubs else {}
 
 
 def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
