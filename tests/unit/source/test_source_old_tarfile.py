@@ -1,4 +1,4 @@
-"""Pythons before 3.11.4, such as Debian 12's own 3.11.2, have no filter in tarfile: an archive is unpacked as safely."""
+"""Pythons before 3.11.4 (Debian 12 has 3.11.2) know no filter in tarfile: an archive is unpacked as safely."""
 
 from __future__ import annotations
 
