@@ -26,6 +26,8 @@ from rekindle.formats.code_scan import (
 # How far before a mark the walks that test it begin, and how many bytes per mark make a function vector code.
 BACK = 48
 RARE_BYTES = 200
+# Room behind the code for those who look at what follows an opcode.
+AHEAD = 8
 
 
 def scan(
@@ -35,8 +37,8 @@ def scan(
 ) -> Scan:  # fmt: skip
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
     uses = _uses(code, address, starts, ends)
-    # These look a few bytes ahead: without room behind them the last instruction would be lost.
-    padded = np.concatenate([code, np.zeros(8, np.uint8)])
+    # These look a few bytes ahead: with room behind it the last instruction is not lost.
+    padded = np.concatenate([code, np.zeros(AHEAD, np.uint8)])
     calls = _branches(padded, address, starts, ends, targets)
     takes = _takes(padded, address, starts, ends, targets)
     reads, touches = _reads(padded, address, starts, ends, watched, variables, first)
@@ -123,7 +125,7 @@ def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
     """
     out = np.ones(len(marks), bool)
     far = (marks - floors >= BACK) & (marks + 32 <= len(code))
-    near = (marks - floors < BACK) & (marks + 32 <= len(code)) & (floors + BACK + 32 <= len(code))
+    near = (marks - floors < BACK) & (floors + BACK + 32 <= len(code))
     for chosen, walkers in ((far, 16), (near, 1)):
         at = np.flatnonzero(chosen)
         if not len(at):
@@ -147,7 +149,7 @@ def _may_start(code: Bytes, marks: Ints, floors: Ints) -> npt.NDArray[np.bool_]:
 
 
 def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
-    head = code[: max(len(code) - 8, 0)]
+    head = code[:-AHEAD]
     near = np.flatnonzero((head & 0xFE) == 0xE8)
     escape = np.flatnonzero(head == 0x0F)
     jcc = escape[(code[escape + 1] & 0xF0) == 0x80]
@@ -157,7 +159,7 @@ def _branches(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints
 
 def _takes(code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints) -> Ints:
     """lea register, [rip + function]."""
-    head = code[: max(len(code) - 8, 0)]
+    head = code[:-AHEAD]
     lea = np.flatnonzero(head == 0x8D)
     at = lea[(code[lea + 1] & 0xC7) == 0x05] + 2
     return matching(at + address, displacements(code, at) + at + 4 + address, starts, ends, targets)
@@ -167,7 +169,7 @@ def _reads(
     code: Bytes, address: int, starts: Ints, ends: Ints, watched: Ints, variables: Variables, first: int
 ) -> tuple[Ints, Ints]:
     """Operands relative to the next instruction: those that hit a watched address, and those in variables."""
-    at = np.flatnonzero((code[: max(len(code) - 8, 0)] & 0xC7) == 0x05) + 1
+    at = np.flatnonzero((code[:-AHEAD] & 0xC7) == 0x05) + 1
     at = at[at >= 2]
     target = displacements(code, at) + at + 4 + address
     inside = (target >= variables.low - 4) & (target < variables.high)
@@ -229,8 +231,7 @@ _TESTS = _opcodes(0xF6, 0xF7)
 
 def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Functions with bytes of CPUID (0F A2) or XGETBV (0F 01 D0)."""
-    head = code[: max(len(code) - 3, 0)]
-    at = np.flatnonzero(head == 0x0F)
+    at = np.flatnonzero(code[:-AHEAD] == 0x0F)
     at = at[(code[at + 1] == 0xA2) | ((code[at + 1] == 0x01) & (code[at + 2] == 0xD0))] + address
     index, inside = owners(at, starts, ends)
     return np.unique(index[inside])
@@ -238,7 +239,7 @@ def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
 
 def _legacy(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Functions with common SSE2 instructions in their old encoding: 66, F2 or F3, then 0F and the opcode."""
-    at = np.flatnonzero(code[: max(len(code) - 3, 0)] == 0x0F)
+    at = np.flatnonzero(code[:-AHEAD] == 0x0F)
     at = at[at > 0]
     at = at[_MANDATORY[code[at - 1]] & _SSE2[code[at + 1]]] + address
     index, inside = owners(at, starts, ends)

@@ -116,11 +116,20 @@ def test_rare_marks_are_looked_at_first(size: int, looked_at: bool, monkeypatch:
         asked.append(len(places))
         return np.asarray(real(code, places, floors))
 
+    decoded: list[int] = []
+    decode = x86.decode
+
+    def watched(code: Bytes) -> tuple[Bytes, Bytes]:
+        decoded.append(len(code))
+        return decode(code)
+
     monkeypatch.setattr(x86_scan, "_may_start", spy)
+    monkeypatch.setattr(x86, "decode", watched)
     hidden = bytes.fromhex("48b8" + "c5f458c290909090")
     code = b"\x90" * 100 + hidden + b"\x90" * (size - 110)
     assert not len(scan([code]).uses)
     assert asked == [0 if looked_at else 1]
+    assert decoded == [size if looked_at else 80], "the function, or only what stands around the mark"
 
 
 def _slow(code: bytes, length: Bytes, mark: int, floor: int) -> bool:
@@ -304,3 +313,15 @@ def test_branches_cut_by_the_end() -> None:
     assert scan([bytes.fromhex("8d05faffffff")], watched=[BASE]).takes.tolist() == [[0, BASE]]
     assert not len(scan([bytes.fromhex("8e05faffffff")], watched=[BASE]).takes)
     assert not len(scan([b""], watched=[BASE]).calls)
+
+
+def test_numbers_of_functions_count_from_the_first() -> None:
+    code = b"\x90" + VECTOR + bytes.fromhex("e8f6ffffff" + "8d05f0ffffff" + "0fa2" + "660fefc1" + "8b0500000000")
+    aims, data = np.array([BASE]), Variables(BASE, BASE + 0x100)
+    starts, ends = np.array([BASE, BASE + 1]), np.array([BASE + 1, BASE + len(code)])
+    watched = np.array([BASE + len(code)])
+    found = x86_scan.scan(array(code), BASE, starts, ends, aims, watched, data, first=70)
+    assert found.uses[:, 0].tolist() == found.asks.tolist() == found.legacy.tolist() == [71]
+    assert found.calls.tolist() == found.takes.tolist() == [[71, BASE]]
+    assert found.reads.tolist() == [[71, BASE + len(code)]]
+    assert set(unpack(found.touches, data)[0].tolist()) == {71}
