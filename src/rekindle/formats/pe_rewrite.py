@@ -205,7 +205,7 @@ def _table_edits(pe: Pe, at: Mapping[str, int]) -> dict[int, bytes]:
                     raise Malformed(f"{pe.view.what}: its delayed imports are of a kind no 64-bit image can have")
             out[row + (12 if index == IMPORT else 4)] = struct.pack("<I", address)
     config = pe.directory(LOAD_CONFIG)
-    if config and pe.view.number("<I", config[0]) > _DEPENDENT_LOAD_FLAGS + 2:
+    if config and pe.view.number("<I", config[0]) >= _DEPENDENT_LOAD_FLAGS + 2:
         # Set, it would send the loader to System32 only, where nothing of ours lies.
         out[config[0] + _DEPENDENT_LOAD_FLAGS] = bytes(2)
     return out

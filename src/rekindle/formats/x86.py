@@ -149,8 +149,9 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     shrink = small & ~(rex & ((first & 8) != 0))
     test = (opcode == 0xF7) & ((b[real_at + 1] & 0x30) == 0)
     size -= np.where(shrink & (tables.SHRINKS[opcode] | test), 2, 0)
-    # extrq and insertq with numbers: two bytes of them, and a register where ModRM is.
-    size += np.where((opcode == 0x0F) & (b[real_at + 1] == 0x78) & (small | repeat_not), 2, 0)
+    # extrq and insertq of a register have two bytes of numbers.
+    fields = (opcode == 0x0F) & (b[real_at + 1] == 0x78) & (b[real_at + 2] >= 0xC0)
+    size += np.where(fields & (small | repeat_not), 2, 0)
     length[at] = np.minimum(size, 15)
     kind = isa[opcode_at]
     mode = np.where(repeat, 2, np.where(repeat_not, 3, np.where(small, 1, 0)))

@@ -71,6 +71,9 @@ def test_ends() -> None:
     assert spans(library(symbol(0, 0x10F0), symbol(0, 0x1108, size=9), more=(more,))) == [
         (0x10F0, 0x1100), (0x1108, 0x1110),
     ]  # fmt: skip
+    assert spans(library(symbol(0, 0x1100, size=4), more=(more,))) == [(0x1100, 0x1104)], (
+        "the first byte of the next one"
+    )
 
 
 def test_sizes_beyond_any_file_are_cut() -> None:
@@ -83,6 +86,7 @@ def test_of_several_names_a_global_one_is_kept() -> None:
         found = library(*order)
         assert [found.name(0), found.binding(0), len(found)] == ["beta", GLOBAL, 1]
     assert library(symbol(AT["beta"], 0x1000, binding=WEAK)).binding(0) == WEAK
+    assert (module.LOCAL, module.GLOBAL, module.WEAK) == (LOCAL, GLOBAL, WEAK)
 
 
 def test_symbols_in_any_order() -> None:
@@ -327,6 +331,7 @@ def test_rows_in_any_order_and_twice() -> None:
     assert spans(windows([(0x2040, 0x2050, 1), (0x2010, 0x2018, 1), (0x2010, 0x2014, 1)])) == [
         (0x2010, 0x2018), (0x2040, 0x2050),
     ]  # fmt: skip
+    assert spans(windows([(0x2010, 0x2011, 1), (0x2011, 0x2012, 1)])) == [(0x2010, 0x2011), (0x2011, 0x2012)]
 
 
 def test_the_table_of_arm_has_two_columns() -> None:

@@ -48,6 +48,7 @@ def test_the_tail_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (file.length, file.requests, file.fetched) == (len(DATA), 1, BLOCK)
     assert file.read_at(len(DATA) - BLOCK, BLOCK) == DATA[-BLOCK:]
     assert file.read_at(len(DATA) - 5, 99) == DATA[-5:]
+    assert file.read_at(len(DATA) - 9, 3) == DATA[-9:-6]
     assert file.read_at(len(DATA), 5) == file.read_at(len(DATA) + 5, 5) == file.read_at(0, 0) == b""
     assert server.asked == ["bytes=-65536"]
     assert file.read_at(len(DATA) - BLOCK - 1, 2) == DATA[-BLOCK - 1 : -BLOCK + 1]

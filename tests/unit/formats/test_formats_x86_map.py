@@ -288,7 +288,8 @@ def test_the_last_of_several_does_not_decide_alone() -> None:
     assert decode(bytes.fromhex("66f20f78c10102"), bytes.fromhex("f20f78c10102"), bytes.fromhex("660f78c10102")) == [
         (7, "sse4a"), (6, "sse4a"), (6, "sse4a"),
     ]  # fmt: skip
-    assert [length for length, _ in decode(bytes.fromhex("f30f78c1"), bytes.fromhex("66f278c1"))] == [4, 4]
+    texts = ("f30f78c1", "66f278c1", "660f7801", "660f78bf01020304", "660f78c0")
+    assert [length for length, _ in decode(*map(bytes.fromhex, texts))] == [4, 4, 4, 8, 6]
 
 
 @pytest.mark.parametrize(("text", "escape", "size"), [(THREE_38, 0x38, 4), (THREE_3A, 0x3A, 5)])
