@@ -57,6 +57,7 @@ def torch_version(python: Path) -> str:
 def torch_plan(version: str, **more: Any) -> Plan:
     """What the planner writes for torch: its switches must not reach a companion."""
     env = {"USE_CUDA": "0", "BUILD_TEST": "0", "PYTORCH_BUILD_VERSION": f"{version}+cpu", "CXXFLAGS": "-O0"}
+    env |= {"TORCHVISION_USE_PNG": "0", "TORCHVISION_USE_JPEG": "0"}  # the miniature has no pictures, CI no libpng
     recipe = BuildRecipe(source="torch", env=env, cmake={"CXX_AVX2_FOUND": "OFF"}, pins={"cmake": ">=3.18"})
     values: dict[str, Any] = {"answer": "build", "torch": version, "variant": "cpu", "build": recipe, **more}
     return Plan(**values)
