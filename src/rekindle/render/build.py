@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from rekindle.model.build import BuildFailure, BuildResults, BuildScript, ForeignPlan
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
 from rekindle.render.screen import Screen
 
 
@@ -45,7 +45,22 @@ def render_results(results: BuildResults, screen: Screen) -> None:
             screen.bullet(note)
     if any(result.wheel for result in results.results):
         screen.section("Next")
-        screen.command(f"rekindle verify --wheel {shlex.quote(results.results[-1].wheel)}")
+        for command in _next_steps(results.results[-1]):
+            screen.command(command)
+
+
+def _next_steps(result: BuildResult) -> tuple[str, ...]:
+    """How it is proven. A companion of a torch that is on no index (a distribution's) is proven where that torch is."""
+    wheel = shlex.quote(result.wheel)
+    local = result.environment.get("PYTORCH_VERSION", "").partition("+")[2]
+    python = shlex.quote(result.toolchain.get("python", "").partition("(")[2].rstrip(")"))
+    if not local or local.startswith("rekindle") or python == "''":
+        return (f"rekindle verify --wheel {wheel}",)
+    return (
+        f"{python} -m venv --system-site-packages proof",
+        f"proof/bin/python -m pip install --no-deps {wheel}",
+        f"rekindle verify --python proof/bin/python --with {result.project}",
+    )
 
 
 def render_failure(failure: BuildFailure, screen: Screen) -> None:
