@@ -1,4 +1,4 @@
-"""The two programs that exports carry along, run: NVIDIA's archive from a server of our own, a library's packages."""
+"""The program that fetches CUDA for a Windows workflow, run against a server of our own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from pathlib import Path
 
 import pytest
 
-import needs
-import tiny_wheels
 from rekindle.export.workflow import brought
 
 pytestmark = pytest.mark.integration
@@ -82,22 +80,3 @@ def test_a_release_the_archive_does_not_have(redist: tuple[Path, str], tmp_path:
     for given in ({"cuda": "11.9.0"}, {"cudnn": "8.8.0"}):
         done = fetch(redist[1], tmp_path / "cuda", **given)
         assert done.returncode != 0 and "has no cu" in done.stderr, done
-
-
-@needs.tool("g++", "ldd", "dpkg")
-def test_the_packages_of_a_wheels_libraries(tmp_path: Path) -> None:
-    def packages(*flags: str) -> subprocess.CompletedProcess[str]:
-        subprocess.run(["g++", "-shared", "-fPIC", "-o", tmp_path / "x.so", tmp_path / "x.cc", *flags], check=True)
-        wheel = tiny_wheels.make_wheel(tmp_path / "w", files={"tiny/x.so": (tmp_path / "x.so").read_bytes()})
-        program = [sys.executable, "-c", brought("needed_packages.py.txt"), str(wheel)]
-        return subprocess.run(program, capture_output=True, text=True, timeout=60)
-
-    (tmp_path / "x.cc").write_text("#include <string>\nstd::string f(int i) { return std::to_string(i); }\n")
-    done = packages()
-    assert done.returncode == 0 and "libstdc++6" in done.stdout.split() and "libc6" in done.stdout.split(), done
-    (tmp_path / "g.cc").write_text("int g() { return 1; }\n")
-    lost = ["-shared", "-fPIC", "-Wl,-soname,libnowhere.so.1", "-o"]
-    subprocess.run(["g++", *lost, tmp_path / "libnowhere.so", tmp_path / "g.cc"], check=True)
-    (tmp_path / "x.cc").write_text("int g();\nint f() { return g(); }\n")
-    done = packages("-L", str(tmp_path), "-lnowhere")
-    assert done.returncode != 0 and "libnowhere.so.1" in done.stderr, done

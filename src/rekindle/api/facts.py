@@ -90,11 +90,13 @@ def facts_check(
     torch: Sequence[str] = (),
     cuda: Sequence[str] = (),
     beside: Sequence[str] = (),
+    images: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> FactsCheck:
     """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas.
 
-    ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside.
+    ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
+    container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
     """
     from rekindle.api.inspect import pip_places
     from rekindle.facts import drift, drift_beside, load_facts
@@ -102,6 +104,9 @@ def facts_check(
 
     facts, places, listener = load_facts(), pip_places(), progress or Silent()
     rows: list[Compared] = []
+    if images:
+        chosen = facts.images.digest if "all" in images else images
+        return drift.summary([_image_row(facts, name, listener) for name in chosen])
     listener.stage("index", "torch")
     wheels = _wheels("torch", places)
     rows += drift.releases(facts, _stable(wheels))
@@ -129,6 +134,19 @@ def facts_check(
         rows.append(_ptxas(facts, toolkit, compilers, places, listener))
     rows += drift.cudnns(facts, {name: found[0] for name in _CUDNN if (found := _stable(_wheels(name, places)))})
     return drift.summary(rows)
+
+
+def _image_row(facts: Facts, image: str, listener: Progress) -> Compared:
+    from rekindle.errors import StageFailed
+    from rekindle.facts import drift
+    from rekindle.host.image_registry import ask_digest, read_reference
+    from rekindle.model.facts import Compared
+
+    listener.stage("registry", read_reference(image).host)
+    try:
+        return drift.image(facts, image, ask_digest(image))
+    except StageFailed as error:
+        return Compared(what=f"image {image}", outcome="skipped", note=error.message)
 
 
 def _project_files(project: str, places: Places) -> list[IndexFile]:

@@ -16,6 +16,7 @@ EXAMPLES = """examples:
   rekindle facts check                       measure again: index pages, newest wheel, newest ptxas
   rekindle facts check --torch 2.6.0 --cuda 12.8
   rekindle facts check --beside xformers     and what this companion's newest wheel really holds
+  rekindle facts check --image all           do the images that exports pin still have their digests?
   rekindle facts format                      write the tables in their one form after editing them
   rekindle facts format --check my/cuda.toml
 """
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="read this companion's newest wheel, or that of NAME==VERSION (repeatable)",
     )
+    check.add_argument(
+        "--image",
+        action="append",
+        metavar="NAME",
+        help="only ask this container image's registry for its digest; all: those that exports pin (repeatable)",
+    )
     form = actions.add_parser("format", help="write facts files in their canonical form")
     form.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: every table of this installation")
     form.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not in that form")
@@ -55,7 +62,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             document=done, view=views.format_view, exit_code=Exit.NO if args.check and done.changed else Exit.YES
         )
     checked = api.facts_check(
-        torch=args.torch or (), cuda=args.cuda or (), beside=args.beside or (), progress=session.progress
+        torch=args.torch or (),
+        cuda=args.cuda or (),
+        beside=args.beside or (),
+        images=args.image or (),
+        progress=session.progress,
     )
-    code = Exit.NO if checked.drift or checked.new else Exit.YES
+    # Nothing measured is no yes.
+    code = Exit.NO if checked.drift or checked.new or not checked.agrees else Exit.YES
     return Answer(document=checked, view=views.check_view, exit_code=code)

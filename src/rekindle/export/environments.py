@@ -8,9 +8,10 @@ import shlex
 from typing import Any
 
 from rekindle.errors import BadInput
-from rekindle.export.images import choose_images, load_images
+from rekindle.export.images import choose_images
 from rekindle.export.quoting import Quoted, comment, plain_text, plain_word
 from rekindle.export.recipe import Recipe
+from rekindle.facts import load_facts
 
 
 def devcontainer(recipe: Recipe, image: str | None, script: str, packages: tuple[str, ...]) -> str:
@@ -29,7 +30,9 @@ def devcontainer(recipe: Recipe, image: str | None, script: str, packages: tuple
         )
         made["postAttachCommand"] = f"echo {shlex.quote(f'{path} builds {plain_text(recipe.title)}')}"
     else:
-        made["image"] = plain_text(image or load_images().python["any"].build.replace("{python}", recipe.python))
+        made["image"] = plain_text(
+            image or load_facts().images.image["python"].build.replace("{python}", recipe.python)
+        )
         lines = [shlex.join(("python", *command[1:])) for command in recipe.commands]
         made["postCreateCommand"] = plain_text(" && ".join(lines))
         made["containerEnv"] = {name: plain_text(value) for name, value in recipe.env.items()}

@@ -12,6 +12,7 @@ from rekindle import __version__
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.export import quoting
+from rekindle.export.carried import PROGRAM, inspector
 from rekindle.export.environments import devcontainer, pixi
 from rekindle.export.images import choose_images, pinned
 from rekindle.export.quoting import Quoted, plain_word
@@ -144,7 +145,8 @@ def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> st
         images=choose_images(plan, image),
         packages=_packages(recipe),
         script=Quoted(render(recipe, "sh")),
-        needed=Quoted(brought("needed_packages.py.txt")),
+        inspector=inspector(),
+        inspect_program=PROGRAM,
         cuda_question=question,
         gpu_flags=flags,
         numpy=f"numpy{plan.numpy}" if plan.numpy and not plan.numpy[:1].isdigit() else "numpy",

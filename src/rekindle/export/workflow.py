@@ -9,9 +9,10 @@ from importlib import resources
 
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
-from rekindle.export.images import ImageRow, Runner, load_images
+from rekindle.export.images import find_image
 from rekindle.export.recipe import Recipe
 from rekindle.facts import load_facts
+from rekindle.model.facts import HostedRunner
 
 # A job ends this long before the runner does, so that the compiler cache is kept.
 _RESERVE_MINUTES = 60
@@ -22,14 +23,14 @@ _MOST_ROUNDS = 4
 class Fit:
     """``rounds`` jobs one after another, each with the compiler cache of the one before."""
 
-    runner: Runner
+    runner: HostedRunner
     minutes: int
     rounds: int
 
 
 def fit_runner(recipe: Recipe, system: str) -> Fit:
     """Refused where the runner's disk, memory or patience is too small, with the estimate."""
-    runner = load_images().runner[system]
+    runner = load_facts().images.runner[system]
     if not recipe.builds:
         return Fit(runner, 0, 1)
     cost = build_cost(recipe.plan.torch, recipe.backend, load_facts())
@@ -58,7 +59,7 @@ def fit_runner(recipe: Recipe, system: str) -> Fit:
 def cuda_release(recipe: Recipe) -> str:
     """The toolkit with its patch level, as NVIDIA's archive names it: the images know it."""
     minor = ".".join((recipe.plan.cuda or "").split(".")[:2])
-    row: ImageRow | None = load_images().cuda.get(minor)
+    row = find_image("cuda", minor)
     found = re.search(r":(\d+\.\d+\.\d+)", row.build) if row else None
     if found is None:
         raise BadInput(f"the exact release of CUDA {minor} is not known here", remedy="export it as bat")

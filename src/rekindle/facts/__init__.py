@@ -20,6 +20,7 @@ from rekindle.facts.tables import (
     CudnnFile,
     DistrosFile,
     HazardsFile,
+    ImagesFile,
     MachinesFile,
     NvidiaFile,
     ProbesFile,
@@ -115,6 +116,10 @@ class Facts:
     @functools.cached_property
     def supply(self) -> SupplyFile:
         return read_table("supply", SupplyFile, self._overlay)
+
+    @functools.cached_property
+    def images(self) -> ImagesFile:
+        return read_table("images", ImagesFile, self._overlay)
 
     # --- derived views, made once
 

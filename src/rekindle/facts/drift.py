@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from rekindle.facts import Facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.facts import Compared, FactsCheck, Platform
+from rekindle.model.facts import CheckOutcome, Compared, FactsCheck, Platform
 from rekindle.model.version import compare, key, minor
 
 
@@ -63,6 +63,15 @@ def companions(facts: Facts, package: str, found: Mapping[tuple[str, Platform], 
                 )
             )
     return compared
+
+
+def image(facts: Facts, name: str, found: str) -> Compared:
+    """What a tag stands for now against the digest exports pin."""
+    row = facts.images.digest.get(name)
+    if row is None:
+        return Compared(what=f"image {name}", outcome="new", found=found, note="exports do not pin it")
+    outcome: CheckOutcome = "agrees" if row.sha256 == found else "drift"
+    return Compared(what=f"image {name}", outcome=outcome, facts=row.sha256, found=found, source=row.source[0])
 
 
 def architectures(facts: Facts, version: str, platform: Platform, found: Iterable[str]) -> Compared:

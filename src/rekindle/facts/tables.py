@@ -10,6 +10,7 @@ from rekindle.model.facts import (
     BuildEvidence,
     Chip,
     CompanionWheel,
+    ContainerImage,
     CpuName,
     CpuRun,
     CudaToolkit,
@@ -23,6 +24,8 @@ from rekindle.model.facts import (
     GfxOverride,
     GfxSwitch,
     Hazard,
+    HostedRunner,
+    ImageDigest,
     JetPack,
     Jetson,
     Manylinux,
@@ -144,6 +147,12 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     part: tuple[ThirdParty, ...]
 
 
+class ImagesFile(FactsFile, frozen=True, kw_only=True):
+    image: dict[str, ContainerImage]
+    digest: dict[str, ImageDigest]
+    runner: dict[str, HostedRunner]
+
+
 # file name -> its shape; `facts show` and the tests walk this
 FILES: dict[str, type[FactsFile]] = {
     "cuda": CudaFile,
@@ -163,4 +172,5 @@ FILES: dict[str, type[FactsFile]] = {
     "costs": CostsFile,
     "machines": MachinesFile,
     "supply": SupplyFile,
+    "images": ImagesFile,
 }

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from rekindle.inspect.libraries import Library, newest
+from rekindle.inspect.outside import Needs
 from rekindle.inspect.packages import find_provider, promised_glibc
 from rekindle.model.wheel import External, Finding, LibraryLinks, Links
 
 
 def join_links(libraries: Sequence[Library], requires: Sequence[str] = (), platform: str | None = None) -> Links:
-    """Names are compared as the loaders do: exactly on Linux, without case on Windows."""
-    brought = {name for library in libraries for name in (library.base, library.soname) if name}
-    windows = any(library.format == "pe" for library in libraries)
-    have = {name.lower() for name in brought} if windows else brought
-
-    def bundled(name: str) -> bool:
-        return (name.lower() if windows else name) in have
-
-    users: dict[str, list[str]] = defaultdict(list)
-    for library in libraries:
-        for name in (*library.needed, *library.delayed):
-            users[name].append(library.base)
+    """What ``inspect`` says of all libraries together; ``requires`` are the wheel's own requirements."""
+    needs = Needs(libraries)
+    users, bundled, external = needs.users, needs.bundled, needs.external
     needed = sorted(users)
-    external = [name for name in needed if not bundled(name)]
     glibc = newest([library.floors["GLIBC"] for library in libraries if "GLIBC" in library.floors])
     # What others link against decides: torch's own libraries, not a runtime that came along.
     faces = [library for library in libraries if library.base.startswith(("libtorch", "libc10"))] or list(libraries)

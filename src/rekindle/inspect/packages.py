@@ -16,6 +16,7 @@ class Provider(NamedTuple):
     pattern: str | None
     package: str
     system: bool
+    comes_with: str | None = None
 
     def gives(self, library: str) -> bool:
         if self.pattern is None:
@@ -33,7 +34,9 @@ def _table() -> dict[str, Any]:
 @functools.cache
 def _providers() -> tuple[Provider, ...]:
     return tuple(
-        Provider(tuple(row.get("starts", ())), row.get("pattern"), row["package"], bool(row.get("system")))
+        Provider(
+            tuple(row.get("starts", ())), row.get("pattern"), row["package"], bool(row.get("system")), row.get("with")
+        )
         for row in _table()["library"]
     )
 
@@ -45,6 +48,14 @@ def find_provider(library: str, requires: Sequence[str]) -> tuple[str | None, bo
             own = next((_name(line) for line in requires if _base(line) == provider.package), None)
             return own or provider.package, provider.system
     return None, False
+
+
+def comes_along(library: str, requires: Sequence[str]) -> bool:
+    """Does something else than a package of the system bring it: the driver, Python, or what the wheel requires?"""
+    found = next((provider for provider in _providers() if provider.gives(library)), None)
+    return found is not None and (
+        found.comes_with is not None or any(_base(line) == found.package for line in requires)
+    )
 
 
 def is_vendor(library: str) -> bool:

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from rekindle.errors import BadInput
 
-_NATIVE = re.compile(r"\.(?:so(?:\.[0-9A-Za-z_.]+)?|dll|pyd|exe)$|(?:^|/)bin/[^/.]+$", re.IGNORECASE)
 MAX_FILES = 200_000
-
-
-def is_native(name: str) -> bool:
-    return _NATIVE.search(name) is not None
 
 
 class Source(Protocol):

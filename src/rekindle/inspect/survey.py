@@ -18,7 +18,8 @@ from rekindle.inspect.gpu import GpuSurvey
 from rekindle.inspect.libraries import Library, read_library
 from rekindle.inspect.links import join_links, link_findings
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
-from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource, is_native
+from rekindle.inspect.outside import is_native
+from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
 from rekindle.inspect.record import check_record
 from rekindle.inspect.rocm_files import find_data_files
 from rekindle.model.progress import Progress

@@ -62,7 +62,7 @@ def sources_view(view: SourcesView, screen: Screen) -> None:
 
 
 def check_view(check: FactsCheck, screen: Screen) -> None:
-    status = "fail" if check.drift else "warn" if check.new else "ok"
+    status = "fail" if check.drift else "warn" if check.new or not check.agrees else "ok"
     text = f"{check.agrees} facts agree, {check.drift} drifted, {check.new} new, {check.skipped} not looked at"
     screen.verdict(status, text)
     for row in check.compared:

@@ -15,11 +15,11 @@ from rekindle import api
 from rekindle.cli import export as verb
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.export.images import load_images
 from rekindle.export.quoting import ps_word
 from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import FORMATS, encode, render
 from rekindle.export.workflow import cuda_release, fit_runner
+from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})
@@ -106,7 +106,7 @@ def build_of(**costs: float) -> Plan:
 
 
 def test_a_runner_that_is_too_small_is_refused() -> None:
-    runner = load_images().runner["linux"]
+    runner = load_facts().images.runner["linux"]
     assert fit_runner(make_recipe(build_of(disk_gib=runner.disk_gib), {}), "linux").rounds >= 1
     with pytest.raises(BadInput, match="GiB of disk"):
         fit_runner(make_recipe(build_of(disk_gib=runner.disk_gib + 1), {}), "linux")

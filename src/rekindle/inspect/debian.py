@@ -1,0 +1,176 @@
+"""The Debian packages of the libraries that wheels need and do not bring: ``python -m rekindle.inspect.debian``.
+
+Run where the wheels were built (an exported Dockerfile carries it there, so it needs nothing but Python's own library
+and the files beside it). Into a folder go ``packages.txt``, one name a line; ``libraries.txt``, what the loader must
+find later, and where it was; ``libraries/``, copies of what belongs to no package. One that is nowhere is an error.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from email.parser import BytesParser
+from pathlib import Path
+
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.view import Malformed
+from rekindle.inspect.outside import Needs, is_native
+from rekindle.inspect.packages import comes_along
+
+# The loader's own places, after what LD_LIBRARY_PATH says and what ldconfig has listed.
+_PLACES = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
+
+
+@dataclass(frozen=True)
+class Linked:
+    base: str
+    machine: str
+    soname: str | None
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    format: str = "elf"
+    delayed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    packages: tuple[str, ...]
+    libraries: dict[str, Path]
+    loose: dict[str, Path]
+
+
+def read_wheel(path: Path) -> tuple[list[Linked], list[str]]:
+    """Its libraries, and what it requires of pip."""
+    libraries: list[Linked] = []
+    requires: list[str] = []
+    with zipfile.ZipFile(path) as wheel:
+        for name in wheel.namelist():
+            if name.endswith(".dist-info/METADATA"):
+                requires += BytesParser().parsebytes(wheel.read(name)).get_all("Requires-Dist", [])
+            elif is_native(name):
+                # On disk, not in memory: a library may have gigabytes.
+                with tempfile.NamedTemporaryFile() as copy, wheel.open(name) as member:
+                    shutil.copyfileobj(member, copy)
+                    copy.flush()
+                    libraries += read_library(Path(copy.name), name.rsplit("/", 1)[-1])
+    return libraries, requires
+
+
+def read_library(path: Path, base: str) -> Iterator[Linked]:
+    with path.open("rb") as file:
+        if is_elf(file.read(4)):
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                elf = Elf(mapped, base)
+                yield Linked(base, elf.machine, elf.soname, elf.needed, elf.rpath)
+
+
+def find_library(name: str, machine: str, places: Sequence[str], listed: dict[str, list[str]]) -> Path | None:
+    """As the loader looks for it: a library for another machine is passed over."""
+    for path in [*(Path(place, name) for place in places if place.startswith("/")), *map(Path, listed.get(name, ())),
+                 *(Path(place, name) for place in _PLACES)]:  # fmt: skip
+        if path.is_file() and _machine_of(path) == machine:
+            return path
+    return None
+
+
+def _machine_of(path: Path) -> str | None:
+    try:
+        return next((library.machine for library in read_library(path, path.name)), None)
+    except Malformed:
+        return None
+
+
+def listed_libraries() -> dict[str, list[str]]:
+    """Names and paths in the loader's cache."""
+    tool = shutil.which("ldconfig") or "/sbin/ldconfig"
+    out: dict[str, list[str]] = {}
+    for line in subprocess.run([tool, "-p"], capture_output=True, text=True, check=True).stdout.splitlines():
+        name, arrow, path = line.strip().partition(" => ")
+        if arrow:
+            out.setdefault(name.split(" ")[0], []).append(path)
+    return out
+
+
+def package_of(path: Path) -> str | None:
+    """Where /lib is a link to /usr/lib the package may know the file by either name."""
+    real = str(path.resolve())
+    for name in (real, real.removeprefix("/usr") if real.startswith("/usr/") else "/usr" + real):
+        asked = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True)
+        if asked.returncode == 0:
+            return asked.stdout.split(":")[0].split(",")[0]
+    return None
+
+
+def ask(wheels: Sequence[Path]) -> Answer:
+    """Raises LookupError where a library is nowhere on this system."""
+    libraries: list[Linked] = []
+    requires: list[str] = []
+    for wheel in wheels:
+        read, required = read_wheel(wheel)
+        libraries += read
+        requires += required
+    listed = listed_libraries()
+    packages: set[str] = set()
+    wanted: dict[str, Path] = {}
+    loose: dict[str, Path] = {}
+    missing: dict[str, list[str]] = {}
+    waiting = libraries
+    while waiting:
+        # What a library of no package needs must come along as well; packages name what they need themselves.
+        needs = Needs(libraries)
+        for name in needs.external:
+            if name in wanted or name in missing or comes_along(name, requires):
+                continue
+            users = [library for library in libraries if name in library.needed]
+            places = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), *(at for user in users for at in user.rpath)]
+            path = find_library(name, users[0].machine, places, listed)
+            if path is None:
+                missing[name] = needs.users[name]
+                continue
+            wanted[name] = path
+            package = package_of(path)
+            if package:
+                packages.add(package)
+            else:
+                loose[name] = path
+        waiting = [library for name, path in loose.items() if name not in {each.base for each in libraries}
+                   for library in read_library(path, name)]  # fmt: skip
+        libraries = [*libraries, *waiting]
+    if missing:
+        raise LookupError("; ".join(f"{name} (needed by {', '.join(by[:3])})" for name, by in sorted(missing.items())))
+    return Answer(tuple(sorted(packages)), dict(sorted(wanted.items())), loose)
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) < 2:
+        sys.stderr.write("usage: python -m rekindle.inspect.debian FOLDER WHEEL...\n")
+        return 2
+    folder, wheels = Path(arguments[0]), [Path(name) for name in arguments[1:]]
+    try:
+        answer = ask(wheels)
+    except LookupError as error:
+        sys.stderr.write(f"the wheel needs what is not on this system: {error}\n")
+        return 1
+    except (Malformed, OSError, zipfile.BadZipFile) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    (folder / "libraries").mkdir(parents=True, exist_ok=True)
+    (folder / "packages.txt").write_text("".join(f"{name}\n" for name in answer.packages))
+    (folder / "libraries.txt").write_text("".join(f"{name} {path}\n" for name, path in answer.libraries.items()))
+    for name, path in answer.loose.items():
+        shutil.copyfile(path, folder / "libraries" / name)
+    sys.stdout.write(f"{len(answer.libraries)} libraries from outside; packages: {' '.join(answer.packages)}\n")
+    if answer.loose:
+        sys.stdout.write(f"of no package, so copied: {' '.join(sorted(answer.loose))}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
