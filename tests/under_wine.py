@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-import needs
-
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci"
 PYTHON = CACHE / "windows" / "python" / "python.exe"
+
+
+def find_wine(machine: str, cache: Path = CACHE) -> tuple[str, str]:
+    """The program that runs x64 Windows programs here, or nothing and the reason."""
+    if machine == "x86_64":
+        return (shutil.which("wine") or "", "needs wine on PATH")
+    if machine != "aarch64":
+        return "", f"wine runs x64 programs on x86_64 and, with box64, on aarch64; this is {machine}"
+    launcher, why = cache / "box64" / "wine", cache / "box64" / "why"
+    if os.access(launcher, os.X_OK):
+        return str(launcher), ""
+    told = why.read_text(encoding="utf-8").strip() if why.is_file() else ".ci/prepare/windows.sh was not run"
+    return "", f"no wine with box64: {told}"
+
+
+WINE, REASON = find_wine(platform.machine())
 MARKS = [
     pytest.mark.integration,
-    needs.tool("wine"),
-    pytest.mark.skipif(
-        platform.machine() != "x86_64",
-        reason="wine runs x64 programs on x86_64 only; elsewhere it needs box64 and an amd64 root (docs/windows.md)",
-    ),
+    pytest.mark.skipif(not WINE, reason=REASON),
     pytest.mark.skipif(not PYTHON.exists(), reason="no Windows Python (.ci/prepare/windows.sh)"),
 ]
 
@@ -42,10 +53,10 @@ def run_python(*arguments: str, limit: int, **more: str) -> tuple[int, str]:
     }  # fmt: skip
     # Wine's services outlive the program and would keep a pipe open, so they are started before; and Python does not
     # start on a plain file as its output there.
-    subprocess.run(["wine", "cmd", "/c", "exit 0"], env=env, stdout=subprocess.DEVNULL,
+    subprocess.run([WINE, "cmd", "/c", "exit 0"], env=env, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL, timeout=120)  # fmt: skip
     done = subprocess.run(
-        ["wine", str(PYTHON), *arguments],
+        [WINE, str(PYTHON), *arguments],
         cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit,
     )  # fmt: skip
     return done.returncode, done.stdout.decode("utf-8", "replace")

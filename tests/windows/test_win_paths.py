@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +19,7 @@ Caught = pytest.CaptureFixture[bytes]
 PLAN = ("plan", "--gpu", "RTX 3060", "--driver", "570.86", "--python", "3.12")
 
 
-@pytest.mark.parametrize("page", ["cp437", "cp936"])
+@pytest.mark.parametrize("page", ["cp437", "cp936", "cp65001"])
 def test_every_code_page_gets_its_answer(page: str) -> None:
     done = start(*PLAN, "-v", PYTHONIOENCODING=page)
     text = done.stdout.decode(page)
@@ -87,6 +88,19 @@ def test_a_file_held_open_is_said_and_kept(capfdbinary: Caught, tmp_path: Path) 
         said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
         assert said.code == 2 and "cannot write" in said.err, said
     assert file.read_text() == "mine"
+    assert ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file)).code == 0
+
+
+def test_a_file_held_open_by_another_program(capfdbinary: Caught, tmp_path: Path) -> None:
+    file = tmp_path / "x.bat"
+    file.write_text("mine")
+    hold = "import sys; held = open(sys.argv[1], 'rb'); print('held', flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", hold, str(file)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline().strip() == b"held"
+        said = ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file))
+        other.communicate(timeout=60)
+    assert said.code == 2 and "cannot write" in said.err and file.read_text() == "mine", said
     assert ask(capfdbinary, "export", "bat", "--gpu", "RTX 3060", "--out", str(file)).code == 0
 
 

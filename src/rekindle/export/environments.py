@@ -55,6 +55,8 @@ def pixi(recipe: Recipe, system: str, arch: str) -> str:
         ("linux", "x86_64"): "linux-64",
         ("linux", "aarch64"): "linux-aarch64",
         ("windows", "x86_64"): "win-64",
+        ("macos", "aarch64"): "osx-arm64",
+        ("macos", "x86_64"): "osx-64",
     }
     platform = platforms.get((system, arch))
     if platform is None:

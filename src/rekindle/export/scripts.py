@@ -34,6 +34,7 @@ FORMATS = tuple(NAMES)
 SYSTEMS = {
     "bat": "windows", "ps1": "windows", "sh": "linux", "dockerfile": "linux", "slurm": "linux", "devcontainer": "linux",
 }  # fmt: skip
+_SAID = {"linux": "Linux", "windows": "Windows", "macos": "macOS"}
 _SLURM_CORES = 8
 _UV_IMAGE = "ghcr.io/astral-sh/uv:0.8.6"
 _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "libopenblas-dev", "python3-venv")
@@ -49,9 +50,9 @@ def render(
     runs = SYSTEMS.get(kind)
     if runs and system and runs != system:
         raise BadInput(
-            f"{kind} runs on {runs.title()}, and this plan is for {system.title()}",
+            f"{kind} runs on {_SAID[runs]}, and this plan is for {_SAID.get(system, system)}",
             remedy=f"make the plan with --os {runs}, or export it as "
-            + ("bat or ps1" if system == "windows" else "sh, dockerfile or github"),
+            + {"windows": "bat or ps1", "linux": "sh, dockerfile or github"}.get(system, "pixi"),
         )
     compiler = recipe.plan.build.compiler if recipe.plan.build else None
     shared: dict[str, Any] = {
@@ -69,7 +70,7 @@ def render(
     if kind == "dockerfile":
         return _dockerfile(recipe, image, shared)
     if kind == "github":
-        return _workflow(recipe, image, shared, windows=system == "windows")
+        return _workflow(recipe, image, shared, system=system or "linux", arch=arch)
     if kind == "slurm":
         return _slurm(recipe, shared)
     if kind == "devcontainer":
@@ -153,9 +154,9 @@ def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> st
     )
 
 
-def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, windows: bool) -> str:
-    system = "windows" if windows else "linux"
-    fit = fit_runner(recipe, system)
+def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, system: str, arch: str) -> str:
+    windows = system == "windows"
+    fit = fit_runner(recipe, system, arch)
     script = render(recipe, "bat" if windows else "sh")
     cuda = bool(recipe.builds and windows and recipe.plan.cuda)
     if "${{" in script:

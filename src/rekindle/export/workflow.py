@@ -28,9 +28,14 @@ class Fit:
     rounds: int
 
 
-def fit_runner(recipe: Recipe, system: str) -> Fit:
-    """Refused where the runner's disk, memory or patience is too small, with the estimate."""
-    runner = load_facts().images.runner[system]
+def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
+    """Refused where no runner is of that kind, or its disk, memory or patience is too small, with the estimate."""
+    runner = load_facts().images.runner.get(system if arch == "x86_64" else f"{system} {arch}")
+    if runner is None:
+        raise BadInput(
+            f"no hosted runner of GitHub for {system} on {arch} is known here",
+            remedy="use a machine of your own with what 'rekindle plan' prints",
+        )
     if not recipe.builds:
         return Fit(runner, 0, 1)
     cost = build_cost(recipe.plan.torch, recipe.backend, load_facts())

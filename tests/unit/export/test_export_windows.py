@@ -115,6 +115,25 @@ def test_a_runner_that_is_too_small_is_refused() -> None:
         fit_runner(make_recipe(build_of(memory_gib=runner.memory_gib + 1), {}), "linux")
 
 
+def test_the_runner_is_of_the_machines_own_kind() -> None:
+    """An x86-64 runner would build, and prove, something for another machine."""
+    recipe = make_recipe(plans.BLACKWELL, {})
+    assert 'runs-on: "ubuntu-latest"' in render(recipe, "github", system="linux", arch="x86_64")
+    assert 'runs-on: "ubuntu-24.04-arm"' in render(recipe, "github", system="linux", arch="aarch64")
+    for system, arch in (("macos", "aarch64"), ("windows", "aarch64"), ("linux", "ppc64le")):
+        with pytest.raises(BadInput, match=f"for {system} on {arch}"):
+            render(recipe, "github", system=system, arch=arch)
+
+
+def test_a_mac_gets_what_runs_on_it() -> None:
+    recipe = make_recipe(msgspec.structs.replace(plans.BLACKWELL, cuda=None), {})
+    assert 'platforms = ["osx-arm64"]' in render(recipe, "pixi", system="macos", arch="aarch64")
+    for kind in ("sh", "dockerfile", "slurm", "bat"):
+        with pytest.raises(BadInput, match="this plan is for macOS") as refused:
+            render(recipe, kind, system="macos", arch="aarch64")
+        assert refused.value.remedy and refused.value.remedy.endswith("export it as pixi")
+
+
 def test_a_long_build_is_split_and_an_endless_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from rekindle.compat.resources import build_cost as real
     from rekindle.export import workflow

@@ -25,7 +25,7 @@ class Registry(http.server.BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         if self.wants_token and self.headers.get("Authorization") != "Bearer let-me-in":
-            place = f"http://127.0.0.1:{self.server.server_address[1]}/token"
+            place = f"http://127.0.0.1:{self.connection.getsockname()[1]}/token"
             self.send_response(401)
             self.send_header("WWW-Authenticate", f'Bearer realm="{place}",service="ours"')
             self.end_headers()
