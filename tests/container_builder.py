@@ -82,12 +82,12 @@ def run(work: Path, image: str, commands: list[list[str]], limit: int) -> str:
     return inside(work, "\n".join(["set -eu", *lines, ""]), limit)
 
 
-def build(work: Path, image: str, limit: int) -> str:
+def build(work: Path, image: str, limit: int, *, stage: str = "run") -> str:
     """``work/context/Dockerfile`` as ``image``; BUILD_IMAGE and RUN_IMAGE are the root itself."""
     words = [
         "buildah", "bud", "--layers", "--pull-never", "--network", "host", "--format", "docker", *limits(),
         "--volume", f"/work/certificates.crt:{CERTIFICATES}:ro",
         "--build-arg", "BUILD_IMAGE=localhost/base", "--build-arg", "RUN_IMAGE=localhost/base",
-        "-t", image, "-f", "/work/context/Dockerfile", "/work/context",
+        "--target", stage, "-t", image, "-f", "/work/context/Dockerfile", "/work/context",
     ]  # fmt: skip
     return inside(work, f"{BASES}\n{shlex.join(words)}\n", limit)

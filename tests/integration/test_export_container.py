@@ -44,9 +44,13 @@ def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
         lines.append(line)
     (context / "Dockerfile").write_text("\n".join(lines) + "\n")
     _bring_uv(tmp_path)
-    said = builder.build(tmp_path, "spark-run", 1500)
-    assert "libraries from outside; packages:" in said and "libstdc++6" in said, said[-3000:]
+    builder.build(tmp_path, "spark-built", 1500, stage="build")
+    told = "cat /build/wheels/packages.txt; echo --; cat /build/wheels/libraries.txt"
+    packages, _, libraries = builder.run(tmp_path, "spark-built", [["sh", "-c", told]], 300).partition("--\n")
+    assert "libstdc++6" in packages.split() and "libstdc++.so.6 " in libraries, (packages, libraries)
+    assert "libspark" not in libraries
 
+    builder.build(tmp_path, "spark-run", 900)
     ask = "import os, spark; print('uid', os.getuid(), 'version', spark.__version__)"
     look = "command -v g++ || echo no compiler; ls /opt/torch/cache 2>/dev/null | wc -l"
     said = builder.run(tmp_path, "spark-run", [["python", "-c", ask], ["sh", "-c", look]], 300)
