@@ -25,14 +25,14 @@ BASES = """
 set -eu
 if ! buildah inspect --type image localhost/base >/dev/null 2>&1; then
   c=$(buildah from scratch); m=$(buildah mount "$c")
-  tar -C / --one-file-system --exclude=./work --exclude=./proc --exclude=./sys --exclude=./dev --exclude=./tmp \
+  tar -C / --one-file-system --exclude=./here --exclude=./proc --exclude=./sys --exclude=./dev --exclude=./tmp \
       --exclude=./var/lib/containers --exclude=./var/cache/apt/archives -cf - . | tar -C "$m" -xf -
   mkdir -p "$m/proc" "$m/sys" "$m/dev" "$m/tmp"; chmod 1777 "$m/tmp"
   for name in PIP_CERT SSL_CERT_FILE; do buildah config --env "$name=CERTIFICATES" "$c"; done
   buildah umount "$c"; buildah commit -q "$c" localhost/base; buildah rm "$c"
 fi
 if ! buildah inspect --type image localhost/uv >/dev/null 2>&1; then
-  c=$(buildah from scratch); buildah copy -q "$c" /work/uv /; buildah commit -q "$c" localhost/uv; buildah rm "$c"
+  c=$(buildah from scratch); buildah copy -q "$c" /here/uv /; buildah commit -q "$c" localhost/uv; buildah rm "$c"
 fi
 """.replace("CERTIFICATES", CERTIFICATES)
 
@@ -46,13 +46,13 @@ def make_root() -> None:
 
 
 def inside(work: Path, script: str, limit: int) -> str:
-    """Run a script in the root, with ``work`` as /work; mounts vanish with their namespace. Everything it said."""
+    """Run a script in the root, with ``work`` as /here; mounts vanish with their namespace. Everything it said."""
     root, bind = shlex.quote(str(ROOT)), shlex.quote(str(work))
     # The root must be a mount of its own: buildah mounts it again.
     mounts = (
-        f"mount --bind {root} {root} && mkdir -p {root}/work && mount --bind {bind} {root}/work && "
+        f"mount --bind {root} {root} && mkdir -p {root}/here && mount --bind {bind} {root}/here && "
         f"mount -t proc proc {root}/proc && mount --rbind /sys {root}/sys && mount --rbind /dev {root}/dev && "
-        f"cp /etc/resolv.conf /etc/hosts {root}/etc/ && exec chroot {root} bash /work/inside.sh"
+        f"cp /etc/resolv.conf /etc/hosts {root}/etc/ && exec chroot {root} bash /here/inside.sh"
     )
     (work / "inside.sh").write_text(script)
     given = {name: value for name, value in os.environ.items() if name.startswith(("PIP_INDEX", "UV_INDEX"))}
@@ -86,8 +86,8 @@ def build(work: Path, image: str, limit: int, *, stage: str = "run") -> str:
     """``work/context/Dockerfile`` as ``image``; BUILD_IMAGE and RUN_IMAGE are the root itself."""
     words = [
         "buildah", "bud", "--layers", "--pull-never", "--network", "host", "--format", "docker", *limits(),
-        "--volume", f"/work/certificates.crt:{CERTIFICATES}:ro",
+        "--volume", f"/here/certificates.crt:{CERTIFICATES}:ro",
         "--build-arg", "BUILD_IMAGE=localhost/base", "--build-arg", "RUN_IMAGE=localhost/base",
-        "--target", stage, "-t", image, "-f", "/work/context/Dockerfile", "/work/context",
+        "--target", stage, "-t", image, "-f", "/here/context/Dockerfile", "/here/context",
     ]  # fmt: skip
     return inside(work, f"{BASES}\n{shlex.join(words)}\n", limit)

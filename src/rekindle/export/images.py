@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.model.facts import ContainerImage
+from rekindle.model.images import ContainerImage
 from rekindle.model.plan import Plan
 
 

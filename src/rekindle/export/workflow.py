@@ -12,7 +12,7 @@ from rekindle.errors import BadInput
 from rekindle.export.images import find_image
 from rekindle.export.recipe import Recipe
 from rekindle.facts import load_facts
-from rekindle.model.facts import HostedRunner
+from rekindle.model.images import HostedRunner
 
 # A job ends this long before the runner does, so that the compiler cache is kept.
 _RESERVE_MINUTES = 60

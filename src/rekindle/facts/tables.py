@@ -10,7 +10,6 @@ from rekindle.model.facts import (
     BuildEvidence,
     Chip,
     CompanionWheel,
-    ContainerImage,
     CpuName,
     CpuRun,
     CudaToolkit,
@@ -24,8 +23,6 @@ from rekindle.model.facts import (
     GfxOverride,
     GfxSwitch,
     Hazard,
-    HostedRunner,
-    ImageDigest,
     JetPack,
     Jetson,
     Manylinux,
@@ -44,6 +41,7 @@ from rekindle.model.facts import (
     Superchip,
     UseCost,
 )
+from rekindle.model.images import ContainerImage, HostedRunner, ImageDigest
 from rekindle.model.supply import CompanionNeed, Manager, Need, RocmPackages, ThirdParty
 
 
