@@ -42,8 +42,8 @@ class Bench:
             make_stand_in(self.root, like_torch(24 if quick else 60))
         self.limit, self.budget = LIMIT, BUDGET
         recipe = BuildRecipe(source="generated", env={"CMAKE_BUILD_TYPE": "Debug"})
-        plan = Plan(answer="build", project="bench", variant="cpu", build=recipe)
-        tree = SourceTree(project="bench", version="1.0", root=str(self.root))
+        plan = Plan(answer="build", project="spark", variant="cpu", build=recipe)
+        tree = SourceTree(project="spark", version="1.0", root=str(self.root))
         (folder / "plan.json").write_bytes(encode(plan))
         (self.root / "source.json").write_bytes(encode(tree))
         self.argv = [

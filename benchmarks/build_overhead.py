@@ -70,15 +70,15 @@ def own_cpu(pid: int) -> float:
 
 def made_project(folder: Path) -> tuple[Path, Path]:
     root = folder / "tree"
-    make_project(root, small=24, giants=0, small_entries=400_000, giant_entries=0)
+    make_project(root, small=12, giants=0, small_entries=400_000, giant_entries=0)
     plan = Plan(
         answer="build",
-        project="bench",
+        project="spark",
         variant="cpu",
         build=BuildRecipe(source="generated", env={"CMAKE_BUILD_TYPE": "Debug"}),
     )
     (folder / "plan.json").write_bytes(encode(plan))
-    (root / "source.json").write_bytes(encode(SourceTree(project="bench", version="1.0", root=str(root))))
+    (root / "source.json").write_bytes(encode(SourceTree(project="spark", version="1.0", root=str(root))))
     return folder / "plan.json", root
 
 

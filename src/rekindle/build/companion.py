@@ -135,7 +135,7 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
         return pin_requirement("torch", pin)
     tag = interpreter.tag.removesuffix("t")
     found = sorted(
-        wheels.glob(f"torch-{plan.torch or '*'}*-{tag}-{interpreter.tag}-*.whl"),
+        wheels.glob(f"torch-{plan.torch or ''}*-{tag}-{interpreter.tag}-*.whl"),
         key=lambda path: path.stat().st_mtime,
     )
     if not found:

@@ -89,6 +89,14 @@ def test_the_torch_of_the_workspace(tmp_path: Path) -> None:
     assert torch_requirement(plan(), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}"
 
 
+def test_a_plan_that_names_no_torch_takes_any_wheel_of_it(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"no wheel of it"):
+        torch_requirement(plan(torch=None), tmp_path, PYTHON)
+    wheel = tmp_path / "torch-2.6.0-cp311-cp311-linux_x86_64.whl"
+    wheel.touch()
+    assert torch_requirement(plan(torch=None), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}"
+
+
 def test_a_pin_wins(tmp_path: Path) -> None:
     pinned = plan(build=BuildRecipe(source="x", pins={"torch": "2.7.1"}))
     assert torch_requirement(pinned, tmp_path, PYTHON) == "torch==2.7.1"
