@@ -84,8 +84,8 @@ def cell(torch: str, sm: Sm, facts: Facts) -> str:
         bad = {name for row in rows for name in row.failed}
         fatal = {name for row in rows for name in set(row.failed) - set(row.without)}
         verdict = "**no**: " if fatal else "**probed**: "
-        text = f"{verdict}{len(good)} of {max(row.of for row in rows)} compile"
-        said.append(text + (f", {len(bad)} fail" if bad else "") + f", CUDA {cuda}")
+        text = f"{verdict}{len(good | bad)} of {max(row.of for row in rows)} files tried"
+        said.append(text + (f", {len(bad)} fail" if bad else ", all compile") + f", CUDA {cuda}")
     official = wheels(torch, sm, facts)
     if official:
         best = official[0]
@@ -125,8 +125,8 @@ def details(facts: Facts) -> str:
         most = max((gib for _, gib in row.compiled.values()), default=0.0)
         lines += [f"### torch {row.torch}, {row.sm}, CUDA {row.cuda}: {LEVELS[row.level]} ({row.date})", ""]
         lines.append(
-            f"{len(row.compiled)} of {row.of} files compile, {len(row.failed)} fail; {spent:.0f} s of CPU for those"
-            f" that compile, {most:.1f} GiB at the most in one process."
+            f"{len(row.compiled) + len(row.failed)} of {row.of} files were tried: {len(row.compiled)} compile,"
+            f" {len(row.failed)} fail. {spent:.0f} s of CPU, {most:.1f} GiB at the most in one process."
         )
         if row.note:
             lines += ["", row.note]

@@ -174,7 +174,7 @@ def test_cells_follow_the_rows(tmp_path: Path) -> None:
         assert isinstance(text, str)
         return text
 
-    assert told("") == "**probed**: 1 of 9 compile, CUDA 11.8"
-    assert told('failed = { "Old.cu" = "no" }').startswith("**no**: 1 of 9 compile, 1 fail, CUDA 11.8")
+    assert told("") == "**probed**: 1 of 9 files tried, all compile, CUDA 11.8"
+    assert told('failed = { "Old.cu" = "no" }').startswith("**no**: 2 of 9 files tried, 1 fail, CUDA 11.8")
     left_out = told('failed = { "Old.cu" = "no" }\nwithout = { "Old.cu" = "USE_OLD=0" }')
-    assert left_out == "**probed**: 1 of 9 compile, 1 fail, CUDA 11.8"
+    assert left_out == "**probed**: 2 of 9 files tried, 1 fail, CUDA 11.8"
