@@ -148,3 +148,36 @@ def test_a_name_nobody_has(server: tuple[str, Path]) -> None:
     url, _ = server
     with pytest.raises(BadInput):
         find_wheels("demo==9", Places(indexes=(f"{url}/simple",)))
+
+
+class Steps(Silent):
+    """Remembers how far each step said it was."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[float, float | None, str]] = []
+
+    def step(self, done: float, total: float | None, detail: str = "") -> None:
+        self.heard.append((done, total, detail))
+
+
+def test_a_whole_download_says_how_far_it_is(server: tuple[str, Path], tmp_path: Path) -> None:
+    address, folder = server
+    size = wheel(folder, 3 << 20).stat().st_size
+    (folder / "links.html").write_text(f'<a href="{NAME}">x</a>', encoding="utf-8")
+    places = Places(links=(f"{address}/links.html", "ftp://nowhere/links.html"))
+    [found] = find_wheels("demo", places, python="3.11", platform="linux_x86_64")
+    parts = open_wheel(found, places, progress=Silent())
+    assert (parts.label, parts.size) == (NAME, size)
+    assert parts.fetched is not None
+    assert 0 < parts.fetched() < size
+    Handler.mode = "whole"
+    with pytest.raises(NoRanges):
+        open_wheel(found, places, progress=Silent())
+    down, steps = tmp_path / "down", Steps()
+    down.mkdir()
+    source = open_wheel(found, places, progress=steps, folder=down)
+    assert [total for _, total, _ in steps.heard] == [size] * len(steps.heard)
+    assert steps.heard[-1] == (size, size, NAME)
+    assert source.fetched is not None
+    assert source.fetched() == size
+    assert (down / NAME).read_bytes() == (folder / NAME).read_bytes()

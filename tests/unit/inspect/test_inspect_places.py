@@ -110,6 +110,10 @@ def test_sources_of_a_package(tmp_path: Path) -> None:
     assert find_sdist("demo==1.0", places).file.name == "demo-1.0.tar.gz"
     with pytest.raises(BadInput, match=r"demo has no sources ==9; the newest are 2\.0, 1\.0"):
         find_sdist("demo==9", places)
+    many = tmp_path / "many"
+    shelf_of(many, *(f"demo-{n}.0.tar.gz" for n in range(1, 10)))
+    with pytest.raises(BadInput, match=r"the newest are 9\.0, .*, 2\.0$"):
+        find_sdist("demo==99", Places(links=(str(many),)))
     with pytest.raises(BadInput, match="is no package name"):
         find_sdist("demo==", places)
     only = Places(links=(shelf_of(tmp_path / "w", f"demo-3.0-{CP311}.whl"),))
