@@ -49,7 +49,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.model.build import BuildResult
+from rekindle.model.build import BuildResult, spoken_targets
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
@@ -174,7 +174,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         env.full.update(work.jobs.env)
         if work.jobs.note:
             work.note(work.jobs.note)
-        with work.phase("compile", options.target or f"wheel for Python {interpreter.version}"):
+        with work.phase("compile", spoken_targets(options.target or "") or f"wheel for Python {interpreter.version}"):
             wheel = steps.compile_tree(work, target, cmake, env)
     state.save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)

@@ -13,7 +13,8 @@ MIN_MEMORY_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-    """``jobs`` is a ceiling, ``memory_bytes`` a budget for all compilers together, ``target`` one CMake target."""
+    """``jobs`` is a ceiling, ``memory_bytes`` a budget for all compilers together, ``target`` what alone is built:
+    CMake targets or files of the build tree, with commas between them."""
 
     jobs: int | None = None
     memory_bytes: int | None = None
@@ -30,6 +31,11 @@ class BuildOptions:
     against: str | None = None
     # The tree is the user's own work: editing it goes on with the build that was begun.
     may_be_edited: bool = False
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What alone is built; empty for the whole wheel."""
+        return tuple(name for part in (self.target or "").split(",") if (name := part.strip()))
 
     def continued(self) -> BuildOptions:
         """The same for the next Python: it must not clean away what the first one built."""

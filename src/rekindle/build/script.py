@@ -67,11 +67,11 @@ def render_script(order: Order) -> BuildScript:
                 shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
             ]
         configure = front.configure(inside, again=number > 0, out=out, defines=env.defines)
-        if configure and (front.kind != "scikit" or order.options.target):
+        if configure and (front.kind != "scikit" or order.options.targets):
             before = "".join(f"{name}={value} " for name, value in front.configure_environment.items())
             lines.append(before + shlex.join(configure))
-        if order.options.target:
-            lines.append(shlex.join(["cmake", "--build", "build", "--target", order.options.target]))
+        if order.options.targets:
+            lines.append(shlex.join(["cmake", "--build", "build", "--target", *order.options.targets]))
         else:
             lines.append(shlex.join(front.wheel(inside, out, env.defines)))
     return BuildScript(text="\n".join(lines) + "\n")

@@ -109,10 +109,10 @@ def compile_tree(work: Work, target: TargetPython, cmake: tools.Tool, env: Build
     """The wheel the tree's own front end makes; None where only a target was wanted."""
     if work.jobs is not None and (count := giants_first(work.front.build_tree, work.jobs.learnt)):
         work.log.write(f"rekindle: {count} files that take long are started first")
-    if work.options.target:
+    if work.options.targets:
         if not work.front.takes_cmake_settings:
             raise BadInput(f"{work.tree.root} is not configured by CMake, so it has no target {work.options.target}")
-        argv = [cmake.path, "--build", str(work.front.build_tree), "--target", work.options.target]
+        argv = [cmake.path, "--build", str(work.front.build_tree), "--target", *work.options.targets]
         work.run("compile", argv, env.full)
         return None
     out = _empty_out(work)

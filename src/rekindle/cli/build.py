@@ -47,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="a path or version; repeat for several wheels from one build tree (default: the plan's)",
     )
-    parser.add_argument("--target", metavar="NAME", help="build only this CMake target, make no wheel")
+    parser.add_argument(
+        "--target",
+        metavar="NAMES",
+        help="build only this CMake target or file of the build tree (several: with commas), make no wheel",
+    )
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
     parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N at once (default: all cores)")
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")

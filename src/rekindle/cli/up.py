@@ -66,7 +66,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
     parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
-    parser.add_argument("--target", metavar="NAME", help="build only this CMake target of the tree, and stop there")
+    parser.add_argument(
+        "--target",
+        metavar="NAMES",
+        help="build only this CMake target of the tree (several: with commas), then stop",
+    )
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
     parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once")
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")

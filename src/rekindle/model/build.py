@@ -92,3 +92,9 @@ class BuildScript(Document, frozen=True, kw_only=True):
     """What a build would do, as a script that runs without Rekindle."""
 
     text: str
+
+
+def spoken_targets(target: str) -> str:
+    """One by its name; of several, which are long paths as a rule, how many."""
+    names = [name for name in target.split(",") if name.strip()]
+    return target if len(names) < 2 else f"{len(names)} targets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
 from rekindle.render.screen import Screen
 
 
@@ -24,10 +24,15 @@ def size(count: float) -> str:
     return f"{count:.1f} GiB"
 
 
+def _targets(target: str) -> str:
+    spoken = spoken_targets(target)
+    return spoken if "," in target else f"target {spoken}"
+
+
 def render_results(results: BuildResults, screen: Screen) -> None:
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
-        what = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else f"target {result.target}"
+        what = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else _targets(result.target or "")
         screen.verdict("ok", f"built {what} in {duration(seconds)}")
         if result.wheel:
             screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.model.build import BuildResult
+from rekindle.model.build import BuildResult, spoken_targets
 from rekindle.model.bundle import BundleReport
 from rekindle.model.journey import Installation
 from rekindle.model.machine import Check, Examination
@@ -54,7 +54,7 @@ def summarise_patches(tree: SourceTree) -> str:
 
 def summarise_build(built: BuildResult) -> str:
     if not built.wheel:
-        return f"{built.target or 'the target'}: {built.steps or 0} steps, no wheel"
+        return f"{spoken_targets(built.target or '') or 'the target'}: {built.steps or 0} steps, no wheel"
     return f"{Path(built.wheel).name} (sha256 {built.wheel_sha256[:12]}…)"
 
 
