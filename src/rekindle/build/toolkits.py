@@ -62,7 +62,8 @@ def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
 def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
     """What configure must be told to take the toolkit that was found: it looks for ROCm in /opt/rocm alone, and
     without one there it goes on for the CPU. HIP's CMake module it looks for in ``lib/cmake`` alone; Debian's lies one
-    folder deeper."""
+    folder deeper. HIP's clang is sought in ``llvm/bin`` below ROCm, as AMD's packages have it: configure goes
+    through without it, and no kernel compiles."""
     if plan.rocm is None or (home := rocm_home(host, settings)) is None:
         return {}
     told = {} if "ROCM_PATH" in settings else {"ROCM_PATH": home}
@@ -70,6 +71,8 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
     deeper = [found for place in _HIP_MODULES for found in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
     if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
         told["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
+    if "HIP_CLANG_PATH" not in settings and (clang := host.env.get("HIP_CLANG_PATH") or _hip_clang(host, home)):
+        told["HIP_CLANG_PATH"] = clang
     return told
 
 
@@ -86,6 +89,15 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
         return {}
     stubs = [found for place in _STUBS_HIDDEN for found in host.glob(f"{home}/{place}/libcuda.so")]
     return {"CUDA_CUDA_LIB": stubs[0]} if stubs else {}
+
+
+def _hip_clang(host: Host, home: str) -> str | None:
+    """The folder of HIP's clang where it is not the one that FindHIP takes for granted."""
+    if host.glob(f"{home}/llvm/bin/clang++"):
+        return None
+    said = host.run([f"{home}/bin/hipconfig", "--hipclangpath"], timeout=20.0)
+    place = said.out.strip() if said.ok else ""
+    return place if place and host.glob(str(PurePosixPath(place, "clang++"))) else None
 
 
 def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from bare_host import BareHost
 from rekindle.build.preflight_rocm import check_rocm, demanded, refuse_cuda_tree
 from rekindle.build.toolkits import toolkit_places
 from rekindle.errors import BadInput
+from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -36,6 +37,11 @@ class Machine(BareHost):
 
     def which(self, name: str) -> str | None:
         return next((path for path in self.files if Path(path).name == name), None)
+
+    def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
+        if argv[0] in self.files and argv[1:] == ["--hipclangpath"]:
+            return Completed(argv=tuple(argv), code=0, out=self.files[argv[0]])
+        return Completed(argv=tuple(argv), code=None)
 
     def glob(self, pattern: str) -> tuple[str, ...]:
         return tuple(name for name in self.files if fnmatch(name, pattern))
@@ -150,3 +156,26 @@ def test_hips_module_is_told_where_configure_would_not_look() -> None:
     both = debian | {"/usr/lib/cmake/hip/FindHIP.cmake": ""}
     assert toolkit_places(machine(more=both), plan(), {}) == {"ROCM_PATH": "/usr"}, "it is found by itself"
     assert toolkit_places(machine(more=debian), plan(), {"CMAKE_MODULE_PATH": "/mine"}) == {"ROCM_PATH": "/usr"}
+
+
+CLANG = {"/usr/bin/hipconfig": "/usr/lib/llvm-21/bin", "/usr/lib/llvm-21/bin/clang++": ""}
+
+
+def test_hips_clang_is_told_where_it_is_not_below_rocm() -> None:
+    told = {"ROCM_PATH": "/usr", "HIP_CLANG_PATH": "/usr/lib/llvm-21/bin"}
+    assert toolkit_places(machine(more=CLANG), plan(), {}) == told
+    amds = {**CLANG, "/usr/llvm/bin/clang++": ""}
+    assert toolkit_places(machine(more=amds), plan(), {}) == {"ROCM_PATH": "/usr"}, "FindHIP takes that one by itself"
+    assert toolkit_places(machine(more=CLANG), plan(), {"HIP_CLANG_PATH": "/mine"}) == {"ROCM_PATH": "/usr"}
+
+
+@pytest.mark.parametrize("said", ["", "/gone/bin"])
+def test_a_clang_that_is_not_there_is_not_told(said: str) -> None:
+    files = {**CLANG, "/usr/bin/hipconfig": said}
+    assert toolkit_places(machine(more=files), plan(), {}) == {"ROCM_PATH": "/usr"}
+
+
+def test_the_clang_of_the_shell_is_handed_on() -> None:
+    host = machine(more=CLANG)
+    mine = Machine(host.files, env={"HIP_CLANG_PATH": "/mine/bin"})
+    assert toolkit_places(mine, plan(), {})["HIP_CLANG_PATH"] == "/mine/bin"
