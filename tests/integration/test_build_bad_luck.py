@@ -90,7 +90,7 @@ def test_places_that_cannot_be_written_to_are_one_line_each(small_disk: Path, tm
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     for command, place, way_out in (
         (argv(root, small_disk / "ws"), small_disk / "ws", "--workspace DIR"),
-        (argv(root, tmp_path / "ws"), root / "build", "copy the tree"),
+        (argv(root, tmp_path / "ws"), root, "copy the tree"),
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 2

@@ -51,7 +51,9 @@ def find_extension(root: Path) -> Extension | None:
 
 
 def finds_torch(root: Path) -> bool:
-    """Does its CMake read torch's own CMake files?"""
+    """Does its build read torch's own CMake files? A setup.py that uses cpp_extension leaves CMake alone."""
+    if _USES_TORCH.search(_text(root / "setup.py")):
+        return False
     files = [root / "CMakeLists.txt", *sorted(root.glob("cmake/*.cmake"))[:100]]
     return any(_FINDS_TORCH.search(_text(path)) for path in files)
 
