@@ -72,7 +72,7 @@ def test_a_read_only_source(tmp_path: Path, tree: SourceTree, monkeypatch: pytes
     check_inputs(plan(), tree, Workspace(tmp_path / "ws"))
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: str(path) != tree.root and allowed(path, mode))
-    with pytest.raises(BadInput, match=f"cannot write to {tree.root}$") as refused:
+    with pytest.raises(BadInput, match=f"cannot write to {tree.root}: Permission denied$") as refused:
         check_inputs(plan(), tree, Workspace(tmp_path / "ws"))
     assert "copy the tree" in (refused.value.remedy or "")
 
