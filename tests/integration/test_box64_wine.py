@@ -65,7 +65,7 @@ def test_a_root_that_cannot_be_made(tmp_path: Path) -> None:
     prepare(tmp_path, stand_ins(tmp_path / "bin", bootstrap=1))
     found, why = find_wine("aarch64", tmp_path / "cache")
     assert not found and "debootstrap failed" in why
-    assert not (tmp_path / "cache/box64/root/ready").exists()
+    assert not (tmp_path / "cache" / "box64" / "root" / "ready").exists()
 
 
 def test_other_machines(tmp_path: Path) -> None:

@@ -13,15 +13,15 @@ from rekindle.build.preflight_cuda import LIBRARY_FOLDERS
 from rekindle.build.toolkits import cuda_home
 from rekindle.compat.supply import companion_needs, how_to_install, managers
 from rekindle.errors import BadInput
+from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.build import Fact
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.supply import Lack
+from rekindle.model.version import same_prefix
 
-# Where pytorch.org keeps its wheels without CUDA.
-_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
 _OFF = ("0", "off", "no", "false")
@@ -49,10 +49,13 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     ):
         return home
     release = (plan.torch or "").split("+")[0]
+    rows = load_facts().wheels.flavour
+    index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
+    named = f"PIP_EXTRA_INDEX_URL={index} " if index else ""
     raise BadInput(
         f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
         " CUDA toolkit with its libraries, for a CPU build too",
-        remedy=f"PIP_EXTRA_INDEX_URL={_CPU_INDEX} rekindle build --source {shlex.quote(str(root))}"
+        remedy=f"{named}rekindle build --source {shlex.quote(str(root))}"
         f" --against torch=={release}+cpu   # or install the toolkit",
     )
 

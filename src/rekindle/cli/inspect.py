@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_yes
 from rekindle.errors import BadInput, Exit
+from rekindle.model.cpu_arch import cpu_arch
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
@@ -108,8 +109,7 @@ def _platform(system: str | None, arch: str | None) -> str | None:
 
     if system is None and arch is None:
         return None
-    name = (arch or platform.machine()).lower()
-    family = {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+    family = cpu_arch(arch or platform.machine())
     where = (system or platform.system()).lower()
     if where == "windows":
         return "win_arm64" if family == "aarch64" else "win_amd64"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rekindle.facts import Facts
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Os
 from rekindle.model.version import same_prefix
@@ -14,7 +15,7 @@ _VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|cu\d+|(?:rocm|amd)[\d.]+))?")
 
 def platform_of(os: Os) -> Platform | None:
     """The platform whose wheels a system takes; None for one that has none."""
-    arch = {"amd64": "x86_64", "arm64": "aarch64", None: "x86_64"}.get(os.arch, os.arch)
+    arch = cpu_arch("x86_64" if os.arch is None else os.arch)
     table: dict[tuple[str, str | None], Platform] = {
         ("linux", "x86_64"): "linux_x86_64",
         ("linux", "aarch64"): "linux_aarch64",

@@ -14,9 +14,9 @@ from typing import Any
 
 from rekindle.host.command import run_command
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
+from rekindle.model.cpu_arch import cpu_arch
 
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _QUESTIONS = Path(__file__).parent / "questions"
 
 
@@ -29,8 +29,7 @@ class LiveHost:
 
     @property
     def machine(self) -> str:
-        name = platform.machine().lower()
-        return _MACHINES.get(name, name)
+        return cpu_arch(platform.machine())
 
     @property
     def env(self) -> Mapping[str, str]:

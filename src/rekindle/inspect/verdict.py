@@ -14,6 +14,7 @@ from rekindle.compat.processor import Corner, code_starts, features_of, missing,
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.machine import Machine
 from rekindle.model.operator import KeptTrials, OperatorTrial
 from rekindle.model.plan import Reason
@@ -70,7 +71,7 @@ def _platforms(report: WheelReport) -> set[tuple[str, str]]:
 
 def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     platforms = _platforms(report)
-    arch = {"amd64": "x86_64", "arm64": "aarch64"}.get((machine.os.arch or "").lower(), machine.os.arch)
+    arch = cpu_arch(machine.os.arch or "")
     if not platforms:
         if report.cpu.arch and arch and report.cpu.arch != arch:
             return [verdict("system", "no", "arch", f"built for {report.cpu.arch}; the machine is {arch}")]

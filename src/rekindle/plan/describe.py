@@ -13,6 +13,7 @@ from rekindle.facts import Facts
 from rekindle.facts.cpus import find_cpu, microarchitecture
 from rekindle.facts.gpus import find_gpu
 from rekindle.model.arch import GpuArch, Sm
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
 from rekindle.model.plan import Wish
 from rekindle.model.size import GIB, parse_size
@@ -59,7 +60,7 @@ def machine_from_flags(
     by_name = family is None and cpu is not None and _ARM.search(cpu.lower()) is not None
     if arch is None and (by_name or (family is not None and family.family == "aarch64")):
         arch = "aarch64"
-    if arch and family and family.family != {"arm64": "aarch64", "amd64": "x86_64"}.get(arch, arch):
+    if arch and family and family.family != cpu_arch(arch):
         raise BadInput(f"--cpu {cpu} is a {family.family} CPU, and --arch says {arch}")
     if arch and arch.lower() not in ("x86_64", "amd64", "aarch64", "arm64", *OTHER_ARCHS):
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
@@ -89,7 +90,7 @@ def with_hardware(machine: Machine, facts: Facts, *, gpu: Sequence[str] = (), cp
     if cpu is not None:
         other = _cpu(cpu, facts)
         family = microarchitecture(other.microarchitecture or "", facts)
-        arch = {"arm64": "aarch64", "amd64": "x86_64"}.get(machine.os.arch or "", machine.os.arch)
+        arch = cpu_arch(machine.os.arch or "")
         if family is None:
             raise BadInput(f"what --cpu {cpu} can do is not known", remedy="rekindle facts show cpu")
         if arch and family.family not in (arch, "generic"):

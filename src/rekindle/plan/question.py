@@ -16,13 +16,13 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_distro, microarchitecture
 from rekindle.model.arch import Gfx, Sm
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine
 from rekindle.model.plan import Wish
 from rekindle.model.version import key, matches, minor, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
-_SAME_ARCH = {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Question:
             sms = [gpu.arch for gpu in self.usable_gpus if isinstance(gpu.arch, Sm)]
             board = self.machine.os.system == "linux" and bool(sms) and all(self.facts.is_tegra(sm) for sm in sms)
             return "aarch64" if board else "x86_64"
-        return _SAME_ARCH.get(given.lower(), given.lower())
+        return cpu_arch(given)
 
     def _superchip(self) -> str | None:
         words = {word for gpu in self.machine.gpus for word in re.findall(r"\w+", gpu.name or "")}

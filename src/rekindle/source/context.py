@@ -12,6 +12,7 @@ from pathlib import Path
 from rekindle.compat.supply import parts_for
 from rekindle.host.protocol import Host
 from rekindle.host.supply import system_version
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.plan import Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
@@ -181,7 +182,7 @@ def _asked(host: Host, argv: list[str], pattern: str | None = None) -> str | Non
 def _arch(host: Host) -> str | None:
     """x86_64 or aarch64, whatever the system calls it."""
     said = host.env.get("PROCESSOR_ARCHITECTURE", "") if host.system == "windows" else host.run(["uname", "-m"]).out
-    return {"amd64": "x86_64", "arm64": "aarch64"}.get(said.strip().lower(), said.strip().lower()) or None
+    return cpu_arch(said.strip()) or None
 
 
 def _glibc(host: Host) -> str | None:

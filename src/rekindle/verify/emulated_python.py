@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.progress import Progress
 from rekindle.verify.emulated_machine import EmulatedMachine
 from rekindle.verify.emulator import Emulator
@@ -73,7 +74,7 @@ def _probed(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedP
         raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
     done = host.run([emulator.path, "-L", str(root.path), str(path), "-I", "-c", QUESTION], timeout=PROBE_SECONDS)
     found = read_answer(str(path), done)
-    if {"amd64": "x86_64", "arm64": "aarch64"}.get(m := found.machine.lower(), m) != emulated.machine:
+    if cpu_arch(found.machine) != emulated.machine:
         raise BadInput(
             f"{path} is a Python for {found.machine}; the emulated CPU runs {emulated.words} code",
             remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
