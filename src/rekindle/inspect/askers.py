@@ -25,7 +25,7 @@ MOST_KEPT = 24
 
 
 def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], list[int]]) -> Ints:
-    """Sorted addresses of variables that hold what is known of the CPU, as (low, high) rows."""
+    """Addresses of variables that hold what is known of the CPU, as (low, high) rows: sorted, none touches another."""
     function, address, write = unpack(library.scan.touches, library.variables)
     slots = set(library.references.imports)
     cookie = getattr(library.binary, "cookie", None)
@@ -56,11 +56,11 @@ def find_state(library: LibraryScan, asking: set[int], callers: Callable[[int], 
                 rows += [(one, one + (WIDE if _initial(library, caller) else FIELDS)) for one in kept]
     if not rows:
         return np.zeros((0, 2), np.int64)
-    state = _joined(np.array(sorted(rows), np.int64))
+    state = _joined(rows)
     # A pointer to such a variable (OpenCV's currentFeatures, a slot of the offset table) is one as well.
-    slot, target = library.references.pointers[:, 0], library.references.pointers[:, 1]
-    through = slot[_hits(target, state)]
-    return np.concatenate([state, np.stack([through, through + 8], axis=1)])
+    rows += [(one, one + 8) for one in pointer_at[_hits(pointer_to, state)].tolist()]
+    # Joined once more: such a slot may lie inside a wider variable, or at its end.
+    return _joined(rows)
 
 
 def _initial(library: LibraryScan, number: int) -> bool:
@@ -75,9 +75,10 @@ def _data(library: LibraryScan) -> list[tuple[int, int]]:
     return [(part.address, part.address + part.size) for part in chosen]
 
 
-def _joined(state: Ints) -> Ints:
+def _joined(rows: list[tuple[int, int]]) -> Ints:
+    """The same stretches sorted, with those that overlap or touch made one."""
     out: list[list[int]] = []
-    for low, high in state.tolist():
+    for low, high in sorted(rows):
         if out and low <= out[-1][1]:
             out[-1][1] = max(out[-1][1], high)
         else:
@@ -86,15 +87,15 @@ def _joined(state: Ints) -> Ints:
 
 
 def _hits(address: Ints, state: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which addresses lie in one of the rows; asks the nearest row before alone, so the rows must be joined."""
     if not len(state):
         return np.zeros(len(address), bool)
-    state = state[np.argsort(state[:, 0], kind="stable")]
     place = np.searchsorted(state[:, 0], address, "right") - 1
     held = np.maximum(place, 0)
     return np.asarray((place >= 0) & (address < state[held, 1]))
 
 
 def readers_of(library: LibraryScan, state: Ints) -> set[int]:
-    """Functions with an operand in one of these variables."""
+    """Functions with an operand in one of these variables (rows as ``find_state`` gives them)."""
     function, address, _ = unpack(library.scan.touches, library.variables)
     return set(np.unique(function[_hits(address, state)]).tolist())

@@ -190,12 +190,33 @@ def test_a_pointer_to_such_a_variable_is_one_too() -> None:
         assert ((0x800, 0x808) in kept(made, "ask")) is leads
 
 
+def test_a_pointer_inside_a_wider_variable_hides_nothing_of_it() -> None:
+    """A table may hold a pointer into itself: what lies behind the pointer is still the table."""
+    made = Made(
+        ASK,
+        touches=[("a", DATA, True), ("b", DATA + 0x100, False)],
+        pointers={DATA + 0x40: DATA + 0x10, DATA + 0x700: DATA + 0x20},
+        started=["a"],
+    )
+    assert kept(made, "ask") == [(0, WIDE), (0x700, 0x708)]
+    library = made.scan()
+    callers = Edges(ints(made.number("ask")), ints(made.number("a")))
+    state = find_state(library, {made.number("ask")}, callers.of)
+    assert readers_of(library, state) == {made.number("a"), made.number("b")}
+    # A pointer that begins inside and ends behind makes the stretch longer.
+    made.pointers = {DATA + WIDE - 4: DATA}
+    assert kept(made, "ask") == [(0, WIDE + 4)]
+    # One before the variable stands before it in the list too.
+    made.touches, made.pointers = [("a", DATA + 0x100, True)], {DATA + 0x20: DATA + 0x100}
+    assert kept(made, "ask") == [(0x20, 0x28), (0x100, 0x100 + WIDE)]
+
+
 def test_who_has_an_operand_there() -> None:
     places = (0xFF, 0x100, 0x107, 0x108, 0x1FF, 0x200, 0x20F, 0x210)
     names = [f"f{place}" for place in places]
     made = Made({name: [RET] for name in names}, touches=[(f"f{place}", DATA + place, False) for place in places])
     library = made.scan()
-    state = np.array([[DATA + 0x200, DATA + 0x210], [DATA + 0x100, DATA + 0x108]], np.int64)
+    state = np.array([[DATA + 0x100, DATA + 0x108], [DATA + 0x200, DATA + 0x210]], np.int64)
     assert readers_of(library, state) == {1, 2, 5, 6}
     assert readers_of(library, state[:0]) == set()
     assert find_state(library, set(), lambda number: []).shape == (0, 2)
