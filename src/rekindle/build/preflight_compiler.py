@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rekindle.build.toolkits import cuda_home
 from rekindle.build.tools import Tool, find_compilers
+from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
+from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Hazard
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
-from rekindle.model.version import matches
 
 
 def check_compiler(host: Host, plan: Plan) -> Iterator[Check]:
@@ -32,10 +34,14 @@ def check_compiler(host: Host, plan: Plan) -> Iterator[Check]:
         )
     if plan.project != "torch" or not plan.torch:
         return
-    glibc = glibc_of(host)
+    machine, made = _surroundings(host), _combination(host, plan, f"{kind}-{cxx.version}")
     for hazard in load_facts().hazards.hazard:
+        if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
+            continue  # neither the compiler nor the C library: the planner has judged it
         # What the planned compiler is known for was the planner's to judge; here it may be another, or another machine.
-        if not (hazard.compiler and same) and _meets(hazard, plan, kind, cxx.version, glibc, host):
+        if (hazard.compiler and same) or _cured(hazard, plan):
+            continue
+        if machine_meets(hazard, machine) and torch_meets(hazard, made):
             yield _told(hazard, plan)
 
 
@@ -55,31 +61,28 @@ def glibc_of(host: Host) -> str | None:
     return version if name == "glibc" and version else None
 
 
-def _meets(hazard: Hazard, plan: Plan, kind: str, version: str, glibc: str | None, host: Host) -> bool:
-    """Hazards of the compiler or the C library that the plan did nothing about; the rest was the planner's to judge."""
+def _surroundings(host: Host) -> Surroundings:
+    """Nobody asks for the CPU's features and the cards here: what is known of those was the planner's to judge."""
+    return Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=glibc_of(host))
+
+
+def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
     assert plan.build is not None and plan.torch is not None
-    if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
-        return False
-    if hazard.compiler and (hazard.compiler != kind or not matches(version, hazard.compiler_version or ">=0")):
-        return False
-    if hazard.glibc and (glibc is None or not matches(glibc, hazard.glibc)):
-        return False
-    backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
-    if hazard.backend and backend not in hazard.backend:
-        return False
-    if (hazard.os and host.system not in hazard.os) or (hazard.arch and host.machine not in hazard.arch):
-        return False
-    if hazard.flavour or hazard.cpu_lacks or hazard.sm or hazard.tegra is not None:
-        return False
-    spans = ((hazard.torch, plan.torch.split("+")[0]), (hazard.cuda, plan.cuda), (hazard.rocm, plan.rocm))
-    if any(span is not None and (value is None or not matches(value, span)) for span, value in spans):
-        return False
-    if hazard.python and not (plan.python and matches(plan.python, hazard.python)):
-        return False
-    return not _cured(hazard, plan)
+    settings = {**plan.build.cmake, **plan.build.env}
+    home = cuda_home(host, settings) if plan.cuda else None
+    return Combination(
+        torch=plan.torch.split("+")[0],
+        backend="cuda" if plan.cuda else "rocm" if plan.rocm else "cpu",
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        python=plan.python,
+        compiler=compiler,
+        toolkit_folders=(home,) if home else (),
+    )
 
 
 def _cured(hazard: Hazard, plan: Plan) -> bool:
+    """Has the plan done something about it?"""
     assert plan.build is not None
     if hazard.patch and hazard.patch in plan.build.patches:
         return True

@@ -6,6 +6,7 @@ the PCI id can tell which one is in the box.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import re
 from typing import Literal, NamedTuple
@@ -102,10 +103,16 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
 
 
 def _nearest(arch: GpuArch, facts: Facts) -> str:
+    """NVIDIA counts, so the next one on either side is meant; of AMD's names the likest spelling is."""
     import difflib
 
-    names = [str(known) for known in known_archs(facts)]
-    near = difflib.get_close_matches(str(arch), names, n=3, cutoff=0.6)
+    if isinstance(arch, Sm):
+        known = sorted(each for each in known_archs(facts) if isinstance(each, Sm))
+        place = bisect.bisect(known, arch)
+        near = [str(each) for each in known[max(place - 1, 0) : place + 1]]
+    else:
+        names = sorted(str(each) for each in known_archs(facts))
+        near = difflib.get_close_matches(str(arch), names, n=3, cutoff=0.6)
     return f"did you mean {' or '.join(near)}?" if near else "write sm_86 or gfx1030"
 
 

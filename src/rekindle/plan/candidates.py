@@ -92,7 +92,7 @@ def _kits(question: Question, version: str) -> list[str | None]:
     facts, wish = question.facts, question.wish
     if question.backend == "cpu":
         return [None]
-    flavours = sorted(facts.flavours(version), key=lambda row: row.status == "experimental")
+    flavours = facts.flavours(version)
     if question.backend == "rocm":
         used = [row.rocm for row in flavours if row.rocm and row.publisher == "pytorch"]
         paired = [

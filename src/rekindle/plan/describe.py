@@ -12,7 +12,6 @@ from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.cpus import find_cpu, microarchitecture
 from rekindle.facts.gpus import find_gpu
-from rekindle.model.arch import GpuArch, Sm
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
 from rekindle.model.plan import Wish
@@ -116,22 +115,8 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
     for name in names:
         found = find_gpu(name, facts)
         arch = found.archs[0] if found.archs else None
-        _check_arch(arch, facts)
         gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:]))
     return tuple(gpus)
-
-
-def _check_arch(arch: GpuArch | None, facts: Facts) -> None:
-    """A number between those of known chips that none has is a slip of the pen; a higher one may be a new chip."""
-    if isinstance(arch, Sm):
-        known = {Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass}
-        plain = Sm(arch.major, arch.minor)
-        if plain not in known and min(known) < plain < max(known):
-            near = sorted(known, key=lambda sm: abs(sm.major * 10 + sm.minor - plain.major * 10 - plain.minor))[:2]
-            raise BadInput(
-                f"no GPU is known whose architecture is {plain} (known: {min(known)} to {max(known)})",
-                remedy=f"the nearest are {near[0]} and {near[1]}",
-            )
 
 
 def _cpu(name: str | None, facts: Facts) -> Cpu:

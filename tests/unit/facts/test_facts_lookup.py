@@ -57,6 +57,21 @@ def test_a_typo_is_met_with_the_nearest_name() -> None:
     assert "Tesla K40c" in (caught.value.remedy or "")
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("sm_36", "did you mean sm_35 or sm_37?"),
+        ("8.5", "did you mean sm_80 or sm_86?"),
+        ("sm_01", "did you mean sm_10?"),
+        ("gfx1029", "did you mean gfx1102 or gfx1032 or gfx1012?"),
+    ],
+)
+def test_an_architecture_that_no_chip_has_is_met_with_its_neighbours(typed: str, meant: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        find_gpu(typed, FACTS)
+    assert caught.value.remedy == meant
+
+
 def test_every_product_is_found_by_its_own_name() -> None:
     for vendor in (FACTS.nvidia, FACTS.amd):
         for chip in vendor.chip.values():

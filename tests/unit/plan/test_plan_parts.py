@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from planning import FACTS, ask, build, plan, wheel
 
+from rekindle.compat.hazards import machine_meets, torch_meets
 from rekindle.errors import BadInput
 from rekindle.model.facts import Hazard
 from rekindle.model.machine import Drivers, Os
@@ -16,7 +17,7 @@ from rekindle.plan.alternatives import alternative, is_guess
 from rekindle.plan.assess import assess
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.describe import machine_from_flags, machine_name, machine_profile
-from rekindle.plan.hazards import _machine_fits, applies, cured
+from rekindle.plan.hazards import _combination, _surroundings, cured
 from rekindle.plan.question import Question
 from rekindle.plan.solve import _easier, _much_newer, _subsets, find_nearest, make_plan, solve
 from rekindle.plan.wish import check_wish
@@ -28,6 +29,10 @@ def hazard(**values: Any) -> Hazard:
         "source": ("here",), "date": "2026-01-01", "how": "measured",
     }  # fmt: skip
     return Hazard(**{**base, **values})
+
+
+def applies(given: Hazard, candidate: Candidate, question: Question) -> bool:
+    return torch_meets(given, _combination(candidate, question))
 
 
 BUILD = build("2.3.1", cuda="12.1", compiler="gcc-12.2")
@@ -86,7 +91,7 @@ def test_a_hazard_of_a_compiler_needs_one_and_of_a_flavour_a_wheel() -> None:
     ],
 )
 def test_what_of_a_machine_a_hazard_asks_for(condition: dict[str, Any], flags: dict[str, Any], holds: bool) -> None:
-    assert _machine_fits(hazard(**condition), ask("sm_86", **flags)) is holds
+    assert machine_meets(hazard(**condition), _surroundings(ask("sm_86", **flags))) is holds
 
 
 def test_only_what_breaks_is_cured_and_only_by_a_patch() -> None:

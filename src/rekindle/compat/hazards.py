@@ -1,0 +1,78 @@
+"""Which known hazards a machine and a torch meet. A condition nobody can check (an unknown glibc) does not match."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.facts import Hazard
+from rekindle.model.version import matches
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The machine, as far as somebody looked: ``cpu_features`` and ``tegra`` are None where nobody knows."""
+
+    system: str
+    arch: str
+    glibc: str | None = None
+    cpu_features: Collection[str] | None = None
+    sms: tuple[Sm, ...] = ()
+    tegra: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """One torch with what it is made of. ``flavour``: of a published wheel; ``compiler``: of a build, as "gcc-12.2";
+    ``toolkit_folders``: where the machine has the toolkit of this version."""
+
+    torch: str
+    backend: str
+    flavour: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    python: str | None = None
+    compiler: str | None = None
+    toolkit_folders: tuple[str, ...] = ()
+
+
+def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
+    """The conditions on the machine alone."""
+    if (hazard.os and machine.system not in hazard.os) or (hazard.arch and machine.arch not in hazard.arch):
+        return False
+    if not _version(hazard.glibc, machine.glibc):
+        return False
+    known = machine.cpu_features
+    if hazard.cpu_lacks and (known is None or all(feature in known for feature in hazard.cpu_lacks)):
+        return False
+    if hazard.sm is not None and parse_sm(hazard.sm) not in machine.sms:
+        return False
+    return hazard.tegra is None or hazard.tegra == machine.tegra
+
+
+def torch_meets(hazard: Hazard, made: Combination) -> bool:
+    """The conditions on the torch and its toolchain alone."""
+    if not _version(hazard.torch, made.torch):
+        return False
+    if hazard.backend and made.backend not in hazard.backend:
+        return False
+    if hazard.flavour and made.flavour not in hazard.flavour:
+        return False
+    spans = ((hazard.cuda, made.cuda), (hazard.rocm, made.rocm), (hazard.python, made.python))
+    if not all(_version(span, version) for span, version in spans):
+        return False
+    if any(folder in hazard.spares for folder in made.toolkit_folders):
+        return False
+    return hazard.compiler is None or _compiler(hazard, made.compiler)
+
+
+def _version(spec: str | None, value: str | None) -> bool:
+    return spec is None or (value is not None and matches(value, spec))
+
+
+def _compiler(hazard: Hazard, compiler: str | None) -> bool:
+    if compiler is None:
+        return False
+    kind, _, version = compiler.partition("-")
+    return kind == hazard.compiler and _version(hazard.compiler_version, version or None)
