@@ -91,7 +91,7 @@ def read_plan(path: Path) -> Plan:
 def find_tree(request: BuildRequest, workspace: Workspace, plan: Plan) -> SourceTree:
     if isinstance(request.source, SourceTree):
         return request.source
-    root = (request.source or workspace.source / plan.project).absolute()
+    root = (request.source or _fetched(workspace.source, plan)).absolute()
     if not root.is_dir():
         raise BadInput(f"there is no source tree at {root}", remedy="'rekindle source fetch', or give --source DIR")
     for place in (root / TREE_FILE, root.with_name(f"{root.name}.json"), workspace.source / TREE_FILE):
@@ -100,6 +100,21 @@ def find_tree(request: BuildRequest, workspace: Workspace, plan: Plan) -> Source
             if Path(tree.root).absolute() == root:
                 return tree
     return SourceTree(project=request.project or project_of(root), version=version_of(root), root=str(root))
+
+
+def _fetched(sources: Path, plan: Plan) -> Path:
+    """The tree of the plan's project in the workspace: as ``source fetch`` and ``up`` name it, or the only one."""
+    release = (plan.torch or "").split("+")[0]
+    named = [sources / plan.project, sources / f"{plan.project}-{release}"]
+    found = [path for path in named if path.is_dir()] or sorted(
+        path for path in sources.glob(f"{plan.project}-[0-9]*") if path.is_dir()
+    )
+    if len(found) > 1 and found[0] not in named:
+        raise BadInput(
+            f"{sources} holds {', '.join(path.name for path in found)}, none of them torch {release}",
+            remedy="name one with --source, or 'rekindle source fetch'",
+        )
+    return found[0] if found else named[-1 if release else 0]
 
 
 def project_of(root: Path) -> str:

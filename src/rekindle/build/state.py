@@ -69,10 +69,12 @@ def differences(old: TreeState, new: TreeState) -> list[str]:
         for name, was, now in (
             ("project", old.project, new.project),
             ("version", old.version, new.version),
-            ("source digest", old.source_digest, new.source_digest),
         )
         if was != now
     ]
+    # A tree given by its place may have been edited and has no digest: Ninja sees by itself which files are newer.
+    if None not in (old.source_digest, new.source_digest) and old.source_digest != new.source_digest:
+        found.append(f"source digest was {old.source_digest!r} and is now {new.source_digest!r}")
     for name in sorted(old.settings.keys() | new.settings.keys()):
         was, now = old.settings.get(name), new.settings.get(name)
         if was != now and not _only_how(name):

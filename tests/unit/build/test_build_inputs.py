@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from bare_host import BareHost
 from rekindle.build.inputs import check_inputs, same_release
 from rekindle.build.request import BuildRequest, make_order, project_of
+from rekindle.build.state import TreeState, differences
 from rekindle.build.target import find_interpreter
 from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
@@ -116,3 +118,34 @@ def test_requests(tmp_path: Path, tree: SourceTree) -> None:
             make_order(dataclasses.replace(good, **change))
     with pytest.raises(BadInput, match="is no tree of torch"):
         project_of(tmp_path)
+
+
+def test_the_tree_that_fetch_and_up_made_is_found_without_being_named(tmp_path: Path) -> None:
+    """``source fetch`` and ``up`` name it by project and release; of several the plan's release is meant."""
+    request = BuildRequest(plan=plan(torch="2.0.1+cu118"), workspace=tmp_path / "ws")
+    sources = tmp_path / "ws/source"
+
+    def fetched(name: str) -> None:
+        (sources / name / "torch").mkdir(parents=True)
+        (sources / name / "torch/__init__.py").write_text("")
+
+    with pytest.raises(BadInput, match=r"there is no source tree at .*torch-2\.0\.1"):
+        make_order(request)
+    fetched("torch-2.1.0")
+    fetched("torch-tools")
+    assert Path(make_order(request).tree.root).name == "torch-2.1.0", "the only one: check_inputs says it is another"
+    fetched("torch-2.2.0")
+    with pytest.raises(BadInput, match=r"holds torch-2\.1\.0, torch-2\.2\.0, none of them torch 2\.0\.1"):
+        make_order(request)
+    fetched("torch-2.0.1")
+    assert Path(make_order(request).tree.root).name == "torch-2.0.1"
+    fetched("torch")
+    assert Path(make_order(request).tree.root).name == "torch"
+
+
+def test_a_tree_given_by_its_place_continues_what_up_began() -> None:
+    """It has no digest, since it may be edited; two digests that differ are two trees."""
+    known = TreeState(project="torch", version="1.13.1", settings={}, source_digest="a" * 64)
+    assert differences(known, msgspec.structs.replace(known, source_digest=None)) == []
+    assert differences(msgspec.structs.replace(known, source_digest=None), known) == []
+    assert "source digest" in differences(known, msgspec.structs.replace(known, source_digest="b" * 64))[0]
