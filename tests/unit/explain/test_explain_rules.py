@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from longlogs import embed
+from rekindle.explain.engine import diagnose
 from rekindle.explain.form import load_kinds
 from rekindle.explain.lookups import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
@@ -86,3 +87,25 @@ def test_no_word_crowds_ordinary_logs() -> None:
 
 def test_files_say_what_they_are_about() -> None:
     assert all(file.about for file in load_files().values())
+
+
+def test_a_torch_without_a_toolkit_is_another_thing_than_a_build_without_one() -> None:
+    """The same warning: in torch's own tree CUDA is switched off, against an installed torch configure stops."""
+    warning = (
+        "CMake Warning at {}:31 (message):\n  {}: CUDA cannot be found.  Depending on whether you are building {}\n"
+    )
+    error = "CMake Error at /e/torch/share/cmake/Caffe2/Caffe2Config.cmake:90 (message):\n  {}\n  {}\n"
+    stop = ("Your installed Caffe2 version uses CUDA but I cannot find the CUDA", "libraries.  Please set the proper")
+    installed = "/e/lib/python3.11/site-packages/torch/share/cmake/Caffe2/public/cuda.cmake"
+    for name in ("Caffe2", "PyTorch"):
+        own = warning.format("cmake/public/cuda.cmake", name, name)
+        foreign = warning.format(installed, name, name)
+        for text, cause in (
+            (own, "cuda-not-found-disabled"),
+            (own + "-- USE_CUDA : OFF\n", "cuda-not-found-disabled"),
+            (foreign, "torch-wants-cuda-toolkit"),
+            (foreign + error.format(*stop), "torch-wants-cuda-toolkit"),
+            (error.format(*stop), "torch-wants-cuda-toolkit"),
+            (error.format(" ".join(stop), "install CUDA."), "torch-wants-cuda-toolkit"),
+        ):
+            assert [match.id for match in diagnose([text.encode()]).matches] == [cause], text
