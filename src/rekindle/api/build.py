@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
+    from rekindle.model.facts import DiskPhase
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
@@ -96,6 +98,7 @@ def build_one(
     launcher: str | None = None,
     target: str | None = None,
     cmake: str | None = None,
+    against: str | None = None,
     as_is: bool = False,
     clean: bool = False,
     progress: Progress | None = None,
@@ -107,7 +110,7 @@ def build_one(
         {
             "plan": plan, "source": tree, "workspace": workspace.root, "pythons": (python,), "jobs": jobs,
             "memory": memory, "launcher": launcher, "target": target, "cmake": cmake, "as_is": as_is,
-            "clean": clean,
+            "clean": clean, "against": against,
         }
     )  # fmt: skip
     built = carry_out(order, progress)
@@ -122,10 +125,12 @@ def build_checks(
     source: Path | None = None,
     host: Host | None = None,
     installs: bool = False,
+    places: Mapping[DiskPhase, Path] | None = None,
 ) -> tuple[Check, ...]:
     """What a planned build asks of this machine (and of the tree ``source``, where there is one), in seconds.
 
-    ``installs`` asks pip as well: something else takes long before the environment is made.
+    ``installs`` asks pip as well: something else takes long before the environment is made. ``places`` are where the
+    phases after the build write: ``bundle``, ``verify``.
     """
     from rekindle.build.preflight import Asked, preflight
     from rekindle.host.live import LiveHost
@@ -133,8 +138,37 @@ def build_checks(
     from rekindle.source.supply import with_parts
 
     tree = with_parts(status(source)) if source is not None else None
-    asked = Asked(plan=plan, python=python, place=source or place, tree=tree, installs=installs)
+    asked = Asked(
+        plan=plan, python=python, place=source or place, tree=tree, installs=installs, workspace=place,
+        places=places or {},
+    )  # fmt: skip
     return preflight(host or LiveHost(), asked)
+
+
+def companion_checks(
+    plan: Plan, project: str, version: str, *, python: str, place: Path, whole: bool, host: Host | None = None
+) -> tuple[Check, ...]:
+    """What torchvision or torchaudio ask of this machine, by a plan for their torch; with ``whole`` also what every
+    build asks, where torch itself is not built."""
+    import msgspec
+
+    from rekindle.build.companion import plan_for
+    from rekindle.build.preflight import Asked, preflight
+    from rekindle.build.preflight_companion import check_companion
+    from rekindle.host.live import LiveHost
+    from rekindle.model.source import SourceTree
+
+    own = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
+    here = host or LiveHost()
+    asked = Asked(plan=own, python=python, place=place)
+    found = preflight(here, asked) if whole else tuple(check_companion(here, own))
+    without = "   # or leave torchvision and torchaudio out: --torch-only"
+    return tuple(
+        msgspec.structs.replace(one, found=f"{project}: {one.found}", fix=f"{one.fix or ''}{without}".strip())
+        if one.status == "fail"
+        else one
+        for one in found
+    )
 
 
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:

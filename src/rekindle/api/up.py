@@ -28,6 +28,7 @@ def up(
     index: str | None = None,
     torch_only: bool = False,
     source: Path | None = None,
+    wheel: Path | None = None,
     level: Level = "smoke",
     memory: str | None = None,
     jobs: int | None = None,
@@ -47,7 +48,9 @@ def up(
     ``venv``, or in the workspace. ``installer`` is ``pip`` (default) or ``uv``; ``find_links`` are folders or pages of
     wheels looked through besides, ``offline`` asks no index at all.
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
-    build instead of fetching one. ``bundle`` puts libraries of this machine that a built wheel needs into it.
+    build instead of fetching one. ``wheel`` is a torch that is built already: it is taken as it is, and only
+    torchvision and torchaudio are built, against it. ``bundle`` puts libraries of this machine that a built wheel
+    needs into it.
     ``confirm`` sees the plan before anything long is done and may say no; without it the answer is yes. Its second
     argument makes the card (what comes, from where, how much, where to) when it is called.
     ``target`` builds only that CMake target and stops; ``clean`` removes what another plan left in the build tree
@@ -78,6 +81,7 @@ def up(
         index=index,
         torch_only=torch_only,
         source=source,
+        wheel=wheel,
         level=level,
         memory=memory,
         jobs=jobs,

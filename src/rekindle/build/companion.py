@@ -20,6 +20,7 @@ from rekindle.build.extension import SWITCHES, own_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.model.build import Fact
 from rekindle.model.pins import pin_requirement
@@ -129,7 +130,7 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
     """What pip installs as torch: what was given, the plan's pin, else the newest fitting wheel of the workspace."""
     assert plan.build is not None
     if given:
-        return f"torch @ {Path(given).absolute().as_uri()}" if given.endswith(".whl") else given
+        return _this_very(Path(given)) if given.endswith(".whl") else given
     pin = plan.build.pins.get("torch")
     if pin:
         return pin_requirement("torch", pin)
@@ -145,7 +146,14 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
             remedy=f"rekindle build {_named(plan.project)} --against torch=={plan.torch or '2.6.0'}"
             "   # a published one; or build torch first",
         )
-    return f"torch @ {found[-1].absolute().as_uri()}"
+    return _this_very(found[-1])
+
+
+def _this_very(wheel: Path) -> str:
+    """By its digest: another build of the same version is another torch, and its environment is made anew."""
+    if not wheel.is_file():
+        raise BadInput(f"there is no wheel {wheel}", remedy="--against takes a torch's file, or torch==2.6.0")
+    return f"torch @ {wheel.absolute().as_uri()}#sha256={sha256_of(wheel)}"
 
 
 def exact_pin(torch: Fact) -> str | None:

@@ -118,8 +118,9 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_interpreter(work.host, python)
     asked = Asked(
-        plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja
-    )
+        plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja,
+        workspace=work.workspace.root,
+    )  # fmt: skip
     refuse_cuda_tree(plan, work.tree)
     checks = preflight(work.host, asked)
     refuse_unready(checks)

@@ -5,8 +5,8 @@ Each question gives a :class:`Check`; the ones that fail carry one line that can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.build import tools
@@ -15,10 +15,10 @@ from rekindle.build.naming import wheel_name
 from rekindle.build.preflight_companion import check_companion
 from rekindle.build.preflight_compiler import check_compiler
 from rekindle.build.preflight_cuda import check_gpu
+from rekindle.build.preflight_disk import check_disk
 from rekindle.build.preflight_index import check_index
 from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.preflight_rocm import check_rocm
-from rekindle.build.resume import START_FREE_BYTES
 from rekindle.build.target import find_interpreter, requirements
 from rekindle.build.toolkits import check_toolkit
 from rekindle.compat.supply import how_to_install, managers, needs_for, parts_for
@@ -26,6 +26,7 @@ from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.model.facts import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -36,7 +37,8 @@ from rekindle.model.version import at_least, compare
 @dataclass(frozen=True, kw_only=True)
 class Asked:
     """What is to be built. ``tree`` is None before there is one; ``place`` is where it will lie. ``installs``: an
-    environment is to be made, and other things come first (in ``build`` making it is the first thing)."""
+    environment is to be made, and other things come first (in ``build`` making it is the first thing). ``workspace`` is
+    where all but the build tree goes (default: there as well), ``places`` where phases after the build write."""
 
     plan: Plan
     python: str
@@ -44,8 +46,9 @@ class Asked:
     tree: SourceTree | None = None
     cmake: str | None = None
     ninja: str | None = None
-    fresh: bool = True
     installs: bool = False
+    workspace: Path | None = None
+    places: Mapping[DiskPhase, Path] = field(default_factory=dict)
 
 
 def preflight(host: Host, asked: Asked) -> tuple[Check, ...]:
@@ -193,17 +196,9 @@ def _index(host: Host, asked: Asked) -> Iterator[Check]:
 
 
 def _disk(host: Host, asked: Asked) -> Iterator[Check]:
-    plan = asked.plan
-    assert plan.build is not None
-    disk = host.disk(str(asked.place))
-    if disk is None:
-        return
-    free = disk.free / 2**30
-    want = plan.build.disk_gib
-    if disk.free < START_FREE_BYTES:
-        raise BadInput(f"only {free:.1f} GiB are free where {asked.place} lies", remedy="free some space")
-    short = bool(asked.fresh and want and free < want)
-    yield _check("disk", "warn" if short else "ok", f"{free:.0f} GiB free", want=f"{want:.0f} GiB" if want else None)
+    here = asked.workspace or asked.place
+    places: dict[DiskPhase, Path] = {"environment": here, "compile": asked.place, "wheel": here}
+    yield from check_disk(host, asked.plan, {"fetch": here, **places, **asked.places}, asked.tree)
 
 
 def _gpu(host: Host, asked: Asked) -> Iterator[Check]:

@@ -150,7 +150,8 @@ def prepare_target(
     ready = TargetPython(interpreter=interpreter, python=str(python), bin=bin_folder)
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == digest and python.exists():
         return ready
-    if folder.exists() and not stamp.is_file():
+    # pip leaves a wheel of the same version as it is, whatever is in the file that it is given.
+    if folder.exists() and (not stamp.is_file() or any(" @ " in one for one in wanted)):
         shutil.rmtree(folder, ignore_errors=True)
     clean = {k: v for k, v in env.items() if not k.startswith("PYTHON") or k == "PYTHONUNBUFFERED"}
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -89,10 +89,13 @@ def collect(
     places: Sequence[Path],
     *,
     exclude: Iterable[str] = (),
+    requires: Iterable[str] = (),
     tell: Callable[[str], None] = lambda name: None,
 ) -> Collection:
-    """``own`` are the wheel's libraries by member name; ``places`` are searched in order."""
+    """``own`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the packages
+    that are installed with it."""
     result = Collection()
+    requires = frozenset(requires)
     excluded = tuple(exclude)
     have = {fold(member.rsplit("/", 1)[-1]) for member in own} | {
         fold(lib.soname) for lib in own.values() if lib.soname
@@ -108,7 +111,7 @@ def collect(
         key = fold(name)
         if key in have or key in result.brought or name in result.left or name in result.missing:
             continue
-        why = rules.why_left(name, system)
+        why = rules.why_left(name, system, requires)
         if why is None and any(fnmatch.fnmatchcase(name, pattern) for pattern in excluded):
             why = "excluded by --exclude"
         if why:

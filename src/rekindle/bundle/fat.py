@@ -22,7 +22,13 @@ import msgspec
 
 from rekindle.bundle.collect import Collection, Found, Native, collect, fold, read_native
 from rekindle.bundle.dlls import Placing, place
-from rekindle.bundle.notes import bill_of_materials, licence_files, with_build_tag, without_vendor_packages
+from rekindle.bundle.notes import (
+    bill_of_materials,
+    licence_files,
+    required_packages,
+    with_build_tag,
+    without_vendor_packages,
+)
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
@@ -83,7 +89,8 @@ class _Bundling:
         with self._workshop() as shop:
             own = self._own(shop)
             self.progress.stage("find", "what the wheel lacks")
-            found = collect(own, order.rules, order.places, exclude=order.exclude)
+            requires = required_packages(self.source.read(f"{self.folder}/METADATA").decode("utf-8", "replace"))
+            found = collect(own, order.rules, order.places, exclude=order.exclude, requires=requires)
             system = next((lib.system for lib in own.values()), "linux")
             report = BundleReport(
                 wheel=str(order.wheel),

@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
 from rekindle import __version__
 from rekindle.bundle.rules import Rules
 from rekindle.formats.cyclonedx import render_bill
@@ -33,6 +36,22 @@ def without_vendor_packages(metadata: str, brought: Iterable[str]) -> tuple[str,
             continue
         lines.append(line)
     return "".join(lines), tuple(dropped)
+
+
+def required_packages(metadata: str) -> frozenset[str]:
+    """The packages that are always installed with the wheel; those of an extra may not be."""
+    found = set()
+    for line in metadata.splitlines():
+        if not line.strip():
+            break  # the description
+        if line.startswith("Requires-Dist:"):
+            try:
+                wanted = Requirement(line.removeprefix("Requires-Dist:").strip())
+            except InvalidRequirement:
+                continue
+            if wanted.marker is None or "extra" not in str(wanted.marker):
+                found.add(str(canonicalize_name(wanted.name)))
+    return frozenset(found)
 
 
 def with_build_tag(wheel: str, tag: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import tomllib
+from collections.abc import Collection
 from importlib import resources
 
 import msgspec
@@ -15,6 +16,8 @@ class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str
     source: str
     names: tuple[str, ...]
+    # Only for wheels that require this package.
+    package: str | None = None
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,9 +41,10 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loaded: tuple[Loaded, ...]
     licence: tuple[Licence, ...]
 
-    def why_left(self, name: str, system: str) -> str | None:
-        """Why a library must stay outside; None if it is to be brought."""
-        return next((row.why for row in self.leave if row.system == system and _matches(name, row.names)), None)
+    def why_left(self, name: str, system: str, requires: Collection[str] = ()) -> str | None:
+        """Why a library must stay outside of a wheel that requires these packages; None if it is to be brought."""
+        rows = [row for row in self.leave if row.system == system and (not row.package or row.package in requires)]
+        return next((row.why for row in rows if _matches(name, row.names)), None)
 
     def companions(self, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """(patterns of libraries, data directories) that a library opens while it runs."""

@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   rekindle up --offline --find-links ./wheels   from wheels fetched elsewhere
   rekindle up --build --from debian --torch 1.13.1   from Debian's tarball, with this system's libraries
   rekindle up --build --gpu sm_35 --gpu sm_90 --cuda 11.8   for these cards, whatever is in this machine
+  rekindle up --wheel torch-2.6.0.whl --from debian   a torch built before; torchvision is built against it
   rekindle up --build --memory 12G     insist on a source build, within 12 GiB
 """
 
@@ -66,6 +67,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
     parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
+    parser.add_argument(
+        "--wheel",
+        metavar="FILE",
+        help="a torch that is built already: take it, and build only torchvision and torchaudio against it",
+    )
     parser.add_argument(
         "--target",
         metavar="NAMES",
@@ -128,6 +134,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         index=args.index,
         torch_only=args.torch_only,
         source=Path(args.source) if args.source else None,
+        wheel=Path(args.wheel) if args.wheel else None,
         level=args.level,
         memory=args.memory,
         target=args.target,

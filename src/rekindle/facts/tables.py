@@ -15,6 +15,7 @@ from rekindle.model.facts import (
     CudaToolkit,
     Cudnn,
     CudnnPackage,
+    DiskCost,
     Distro,
     DriverEnd,
     Flavour,
@@ -131,6 +132,7 @@ class HazardsFile(FactsFile, frozen=True, kw_only=True):
 class CostsFile(FactsFile, frozen=True, kw_only=True):
     use: dict[str, UseCost]
     build: tuple[BuildCost, ...]
+    disk: tuple[DiskCost, ...] = ()
 
 
 class MachinesFile(FactsFile, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ def read_disk(path: str) -> Disk | None:
                 return None
             place = place.parent
         else:
-            return Disk(total=usage.total, free=usage.free)
+            return Disk(total=usage.total, free=usage.free, device=place.stat().st_dev)
 
 
 class _MemoryStatus(ctypes.Structure):

@@ -33,9 +33,12 @@ class RegistryKey(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
 
 
-class Disk(msgspec.Struct, frozen=True, kw_only=True):
+class Disk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``device`` tells file systems apart; None where it was not asked."""
+
     total: int
     free: int
+    device: int | None = None
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):

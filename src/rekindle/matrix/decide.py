@@ -89,6 +89,7 @@ _BY_WORDS: tuple[tuple[str, FailureClass], ...] = (
     ("disk is nearly full", "disk"),
     ("disk quota", "disk"),
     ("gib are free where", "disk"),
+    ("b are free there", "disk"),
     ("killed for memory", "memory"),
     ("out of memory", "memory"),
     ("cannot allocate memory", "memory"),

@@ -480,6 +480,23 @@ class UseCost(Row, frozen=True, kw_only=True):
     disk_gib: float
 
 
+DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
+
+
+class DiskCost(Row, frozen=True, kw_only=True):
+    """What one phase of a build leaves on the disk, as it was measured: never what to have, always at least this.
+
+    ``origin`` is where the sources come from, where that matters. A row counts from torch ``since`` on.
+    """
+
+    phase: DiskPhase
+    project: str
+    since: str
+    gib: float
+    backend: Literal["cpu", "gpu"] | None = None
+    origin: str | None = None
+
+
 class BuildCost(Row, frozen=True, kw_only=True):
     """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
     hold even alone; ``arch_minutes`` come on top for each GPU architecture."""

@@ -24,10 +24,21 @@ class Leg(Part, frozen=True, kw_only=True):
     file: str | None = None
 
 
+class Beside(Part, frozen=True, kw_only=True):
+    """torchvision or torchaudio of a torch that was built here: its own wheel, or ``why`` there is none."""
+
+    name: str
+    version: str | None = None
+    wheel: str | None = None
+    wheel_sha256: str | None = None
+    why: str | None = None
+
+
 class Journey(Document, frozen=True, kw_only=True):
     """``goal`` is what the way leads to: the demo's spark or a torch. ``failure``: the build that ended it.
 
     ``card`` is what was told before the question; ``keeps`` are files that keep other packages from replacing torch.
+    ``beside`` are the companions of a torch that was built here.
     """
 
     goal: str
@@ -39,6 +50,7 @@ class Journey(Document, frozen=True, kw_only=True):
     plan: Plan | None = None
     wheel: str | None = None
     wheel_sha256: str | None = None
+    beside: tuple[Beside, ...] = ()
     inspection: WheelReport | None = None
     verification: VerifyReport | None = None
     failure: BuildFailure | None = None

@@ -135,10 +135,12 @@ class BuildRecipe(Part, frozen=True, kw_only=True):
     """Everything a source build needs, complete: nothing is left to folklore.
 
     ``origin`` is where the tree comes from (git, tarball, debian, a directory); ``packages`` what the machine's
-    package manager must bring.
+    package manager must bring. ``taken`` names a wheel of torch that is built already: only what goes beside it is
+    compiled.
     """
 
     source: Line
+    taken: Line | None = None
     origin: Line = "git"
     packages: tuple[Line, ...] = ()
     env: dict[EnvName, Line] = {}

@@ -31,6 +31,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     places = [
         ("workspace", journey.workspace),
         ("wheel", journey.wheel),
+        *(("", one.wheel) for one in journey.beside),
         ("python", journey.python),
         ("report", journey.report),
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),

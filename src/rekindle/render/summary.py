@@ -33,6 +33,8 @@ def summarise_plan(plan: Plan) -> str:
     python = f" for Python {plan.python}" if plan.python else ""
     if plan.answer == "install":
         return f"install the official {what}{python}"
+    if plan.build and plan.build.taken:
+        return f"take {plan.build.taken.split(' ')[0]}{python}, and build what goes beside it"
     cost = ""
     if plan.build and plan.build.minutes:
         low, high = plan.build.minutes

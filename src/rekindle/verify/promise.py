@@ -16,7 +16,7 @@ def promises(plan: Plan) -> dict[str, Any]:
         promise["cuda"] = plan.cuda
     if plan.rocm:
         promise["rocm"] = plan.rocm
-    if plan.arch_list:
+    if plan.arch_list and not (plan.build and plan.build.taken):
         promise["arch_list"] = list(plan.arch_list)
     if plan.build and plan.build.asserts:
         promise["settings"] = dict(plan.build.asserts)

@@ -54,9 +54,9 @@ def walk_it(tmp_path: Path, origin: str = "debian", torch: str = "2.6.0") -> tup
     wheel = tmp_path / "torch.whl"
     wheel.write_text("torch")
     plan = Plan(answer="build", torch=torch, build=BuildRecipe(source="x", origin=origin))
-    options = UpOptions(wish=Wish())
+    options = UpOptions(wish=Wish(), bundle=False)
     found = companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", wheel, options, heard)
-    return [name for name, _ in found], heard.notes
+    return [one.name for one in found if one.wheel], heard.notes
 
 
 def test_both_come_from_where_torch_came_from(tmp_path: Path, room: dict[str, Any]) -> None:

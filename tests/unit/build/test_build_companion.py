@@ -13,6 +13,7 @@ from bare_host import BareHost
 from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
 from rekindle.build.target import Interpreter, TargetPython
 from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -64,7 +65,18 @@ def test_their_own_switches_reach_them_and_torchs_do_not() -> None:
 
 def test_what_it_is_compiled_against_can_be_given(tmp_path: Path) -> None:
     assert torch_requirement(plan(), tmp_path, PYTHON, "torch==2.7.1") == "torch==2.7.1"
-    assert torch_requirement(plan(), tmp_path, PYTHON, "/w/torch-2.7.1.whl") == "torch @ file:///w/torch-2.7.1.whl"
+    with pytest.raises(BadInput, match="there is no wheel"):
+        torch_requirement(plan(), tmp_path, PYTHON, str(tmp_path / "torch-2.7.1.whl"))
+
+
+def test_another_build_of_the_same_version_is_another_torch(tmp_path: Path) -> None:
+    wheel = tmp_path / "torch-2.7.1-cp311-cp311-linux_x86_64.whl"
+    wheel.write_bytes(b"one")
+    one = torch_requirement(plan(), tmp_path, PYTHON, str(wheel))
+    assert one == f"torch @ {wheel.as_uri()}#sha256={sha256_of(wheel)}"
+    assert torch_requirement(plan(), tmp_path, PYTHON) == one, "that of the workspace is named by its digest as well"
+    wheel.write_bytes(b"two")
+    assert torch_requirement(plan(), tmp_path, PYTHON, str(wheel)) != one
 
 
 def test_each_release_has_its_companion() -> None:
@@ -86,7 +98,7 @@ def test_the_torch_of_the_workspace(tmp_path: Path) -> None:
         torch_requirement(plan(), tmp_path, PYTHON)
     wheel = tmp_path / "torch-2.7.1+rekindle.cu128-cp311-cp311-linux_x86_64.whl"
     wheel.touch()
-    assert torch_requirement(plan(), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}"
+    assert torch_requirement(plan(), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}#sha256={sha256_of(wheel)}"
 
 
 def test_a_plan_that_names_no_torch_takes_any_wheel_of_it(tmp_path: Path) -> None:
@@ -94,7 +106,8 @@ def test_a_plan_that_names_no_torch_takes_any_wheel_of_it(tmp_path: Path) -> Non
         torch_requirement(plan(torch=None), tmp_path, PYTHON)
     wheel = tmp_path / "torch-2.6.0-cp311-cp311-linux_x86_64.whl"
     wheel.touch()
-    assert torch_requirement(plan(torch=None), tmp_path, PYTHON) == f"torch @ {wheel.as_uri()}"
+    named = f"torch @ {wheel.as_uri()}#sha256={sha256_of(wheel)}"
+    assert torch_requirement(plan(torch=None), tmp_path, PYTHON) == named
 
 
 def test_a_pin_wins(tmp_path: Path) -> None:

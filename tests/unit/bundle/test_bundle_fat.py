@@ -18,7 +18,7 @@ import pytest
 
 from binaries import make_elf, make_entry, make_fatbin
 from rekindle.bundle.fat import Order, make_fat
-from rekindle.bundle.notes import without_vendor_packages
+from rekindle.bundle.notes import required_packages, without_vendor_packages
 from rekindle.bundle.rpath import new_path, reaches
 from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, StageFailed
@@ -217,6 +217,19 @@ def test_requirements_stay_if_nothing_of_theirs_came_in() -> None:
     assert without_vendor_packages(text, ["libgomp.so.1"]) == (text, ())
     changed, dropped = without_vendor_packages(text, ["libcublas.so.12"])
     assert dropped == ("nvidia-cublas-cu12",) and "nvidia-in-the-description" in changed
+
+
+def test_torchs_own_libraries_stay_with_the_torch_that_is_required() -> None:
+    told = (
+        "Name: x\r\nRequires-Dist: Torch==1.13.1\r\nRequires-Dist: scipy; extra == 'scipy'\r\nRequires-Dist: (bad\r\n"
+    )
+    requires = required_packages(f"{told}\r\nRequires-Dist: numpy\r\n")
+    assert requires == {"torch"}, "neither an extra nor the description"
+    rules = load_rules()
+    for name, system in (("libc10.so", "linux"), ("libtorch_cpu.so.2.6", "linux"), ("C10.dll", "windows")):
+        assert rules.why_left(name, system, requires) == "comes with the torch that the wheel requires"
+        assert rules.why_left(name, system) is None, "a wheel that requires no torch must get it from somewhere"
+    assert rules.why_left("libjpeg.so.62", "linux", requires) is None
 
 
 @pytest.mark.parametrize("name", ["notawheel.whl", "x-1-py3-none-any.zip"])

@@ -31,12 +31,16 @@ def make_card(
     places: Sequence[str],
     network: str | None,
     installer: str,
+    beside: Sequence[str] = (),
 ) -> Card:
-    """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead."""
+    """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead.
+
+    ``beside`` is what a build makes besides torch, in words.
+    """
     build = plan.build if plan.answer == "build" else None
     known = [one.bytes for one in packages or () if one.bytes is not None]
     return Card(
-        what=_what(plan, requests),
+        what=_what(plan, requests, beside),
         places=tuple(places),
         packages=None if packages is None else len(packages),
         download_bytes=sum(known) if packages is not None and (known or not packages) else None,
@@ -92,11 +96,13 @@ def refuse_hopeless(card: Card) -> None:
         )
 
 
-def _what(plan: Plan, requests: Sequence[Request]) -> tuple[str, ...]:
+def _what(plan: Plan, requests: Sequence[Request], beside: Sequence[str]) -> tuple[str, ...]:
+    if plan.build and plan.build.taken:
+        return (f"{plan.build.taken.split(' ')[0]} as it is", *beside)
     if plan.answer == "build":
         name = f"torch {plan.torch}" + (f" for {' '.join(plan.arch_list)}" if plan.arch_list else "")
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
-        return (f"{name}{kit}, compiled here",)
+        return (f"{name}{kit}, compiled here", *beside)
     return tuple(f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests)
 
 

@@ -1,66 +1,93 @@
 """torchvision and torchaudio for a torch that was just built: fetched from where torch came from, built against it.
 
-One that cannot be had or built is told and left out; the torch is good without it.
+One that cannot be had or built is told and left out; the torch is good without it, and the same command tries again.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.api.build import build_one
+from rekindle.api.journey.from_source import again_if_changed, bundle_wheel, fat_is_there, wheel_is_there
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk, digest
 from rekindle.api.source import source_fetch
-from rekindle.errors import Interrupted, RekindleError
+from rekindle.errors import BadInput, Interrupted, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.bundle import BundleReport
+from rekindle.model.journey import Beside
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
-from rekindle.render.summary import summarise_build
+from rekindle.render.summary import summarise_build, summarise_bundle, summarise_tree
+from rekindle.source.origins import debian_package
 
 PROJECTS = ("torchvision", "torchaudio")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """One companion: its release for this torch, where its tree comes from; ``why`` it cannot be had, if so."""
+
+    project: str
+    version: str | None = None
+    place: str = "git"
+    why: str | None = None
+
+
+def wanted_beside(plan: Plan, options: UpOptions) -> tuple[Wanted, ...]:
+    """What is to be built beside torch, known before anything starts."""
+    if options.torch_only or options.target or plan.build is None or plan.project != "torch":
+        return ()
+    return tuple(_wanted(project, plan) for project in PROJECTS)
+
+
+def _wanted(project: str, plan: Plan) -> Wanted:
+    assert plan.build is not None
+    row = load_facts().release((plan.torch or "").split("+")[0])
+    version = getattr(row, project, None)
+    origin = plan.build.origin
+    if version is None:
+        return Wanted(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
+    if origin not in ("git", "tarball", "debian"):
+        return Wanted(project=project, version=version, why="torch came from a tree of your own")
+    place = "debian" if origin == "debian" else "git"
+    if place == "debian":
+        try:
+            debian_package(project, version)
+        except BadInput as error:
+            return Wanted(project=project, version=version, place=place, why=error.message)
+    return Wanted(project=project, version=version, place=place)
+
+
 def build_companions(
     walk: Walk, workspace: Workspace, plan: Plan, python: str, torch: Path, options: UpOptions, progress: Progress
-) -> tuple[tuple[str, Path], ...]:
-    """Name and wheel of each that was built against the wheel ``torch``."""
-    row = load_facts().release((plan.torch or "").split("+")[0])
-    origin = plan.build.origin if plan.build else "git"
-    if origin not in ("git", "debian"):
-        progress.note("torchvision and torchaudio are not built: torch came from a tree of your own")
-        return ()
+) -> tuple[Beside, ...]:
+    """Each that was built against the wheel ``torch``, or why not."""
     found = []
-    for project in PROJECTS:
-        version = getattr(row, project, None)
-        if version is None:
-            progress.note(f"which {project} belongs to torch {plan.torch} is not known; it is not built")
-            continue
+    for one in wanted_beside(plan, options):
         try:
-            tree = source_fetch(
-                project=project, release=version, place=origin, workspace=workspace.root, progress=progress
-            )
+            made = _make(walk, workspace, plan, python, torch, options, progress, one)
         except RekindleError as error:
+            if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
+                raise
             # No network after a night of compiling: the torch is still installed and proven.
-            again = "; the same command tries it again" if isinstance(error, Interrupted) else ""
-            progress.note(f"{project} {version} is not built: {error.message}{again}")
-            continue
-        try:
-            wheel = _build(walk, workspace, plan, python, torch, options, progress, tree)
-        except Interrupted:
-            raise
-        except RekindleError as error:
-            progress.note(f"{project} {version} is not built: {error.message}")
-            continue
-        if wheel is not None:
-            found.append((project, wheel))
+            made = Beside(name=one.project, version=one.version, why=error.message)
+        if made.why:
+            progress.note(f"{one.project} {one.version or ''}".rstrip() + f" is not built: {made.why}")
+        found.append(made)
     return tuple(found)
 
 
-def _build(
+class _NotFetched(Interrupted):
+    """The sources could not be had this time."""
+
+
+def _make(
     walk: Walk,
     workspace: Workspace,
     plan: Plan,
@@ -68,22 +95,43 @@ def _build(
     torch: Path,
     options: UpOptions,
     progress: Progress,
-    tree: SourceTree,
-) -> Path | None:
-    project, version = tree.project, tree.version
+    one: Wanted,
+) -> Beside:
+    project, version = one.project, one.version
+    if one.why or version is None:
+        return Beside(name=project, version=version, why=one.why)
+
+    def fetch() -> SourceTree:
+        try:
+            return source_fetch(
+                project=project, release=version, place=one.place, workspace=workspace.root, progress=progress
+            )
+        except Interrupted as error:
+            raise _NotFetched(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
+
+    tree = walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch, summarise_tree)
 
     def make() -> BuildResult | BuildFailure:
-        return build_one(
-            plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
-            launcher=options.launcher, progress=progress,
-        )  # fmt: skip
+        def carry_out(clean: bool) -> BuildResult | BuildFailure:
+            return build_one(
+                plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
+                launcher=options.launcher, against=str(torch), clean=clean, progress=progress,
+            )  # fmt: skip
+
+        return again_if_changed(carry_out, options.clean)
 
     built = walk.tried_leg(
-        project, f"{version}, compiled against the torch just built", BuildResult,
+        project, f"{version}, compiled against {torch.name}", BuildResult,
         digest(plan, tree.digest or "", tree.root, python, sha256_of(torch)), make, summarise_build,
-        still_good=lambda kept: Path(kept.wheel).is_file() and sha256_of(Path(kept.wheel)) == kept.wheel_sha256,
+        still_good=wheel_is_there,
     )  # fmt: skip
     if isinstance(built, BuildFailure):
-        progress.note(f"{project} {version} is not built: {built.message}")
-        return None
-    return Path(built.wheel)
+        return Beside(name=project, version=version, why=built.message)
+    wheel = Path(built.wheel)
+    if options.bundle:
+        fat = walk.kept_leg(
+            f"{project}-bundle", "libraries it would need from outside", BundleReport, digest(built.wheel_sha256),
+            lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
+        )  # fmt: skip
+        wheel = Path(fat.out) if fat.out else wheel
+    return Beside(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -61,13 +62,7 @@ def build_from_source(
                 launcher=options.launcher, target=options.target, clean=clean, progress=progress,
             )  # fmt: skip
 
-        try:
-            return carry_out(False)
-        except OtherPlan:
-            # Only then: the same command, given again after an interruption, continues its own tree.
-            if not options.clean:
-                raise
-            return carry_out(True)
+        return again_if_changed(carry_out, options.clean)
 
     built = walk.tried_leg(
         "build", "this takes a while; Ctrl-C is safe", BuildResult, digest(inputs, options.target or ""), make,
@@ -89,6 +84,19 @@ def build_from_source(
         lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
     )  # fmt: skip
     return Path(fat.out) if fat.out else wheel
+
+
+def again_if_changed(
+    carry_out: Callable[[bool], BuildResult | BuildFailure], may_clean: bool
+) -> BuildResult | BuildFailure:
+    """A build, begun anew only where another plan left objects and the user gave --clean: the same command, given
+    again after an interruption, continues its own tree."""
+    try:
+        return carry_out(False)
+    except OtherPlan:
+        if not may_clean:
+            raise
+        return carry_out(True)
 
 
 def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progress) -> BundleReport:

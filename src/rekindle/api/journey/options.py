@@ -18,9 +18,9 @@ class UpOptions:
     through besides, ``offline`` asks no index at all.
 
     ``index`` replaces the plan's package index (a mirror, or ``default`` for pip's own). ``source`` is a tree to
-    build from instead of fetching one; ``bundle`` puts libraries of this machine that a built wheel needs into it;
-    ``target`` builds only that and stops; ``clean`` removes what another plan compiled; ``dry_run`` stops after the
-    plan and its card, and writes nothing.
+    build from instead of fetching one, ``wheel`` a torch that is built already; ``bundle`` puts libraries of this
+    machine that a built wheel needs into it; ``target`` builds only that and stops; ``clean`` removes what another plan
+    compiled; ``dry_run`` stops after the plan and its card, and writes nothing.
     """
 
     wish: Wish
@@ -34,6 +34,7 @@ class UpOptions:
     index: str | None = None
     torch_only: bool = False
     source: Path | None = None
+    wheel: Path | None = None
     level: Level = "smoke"
     memory: str | None = None
     jobs: int | None = None

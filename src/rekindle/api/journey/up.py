@@ -16,19 +16,20 @@ from pathlib import Path
 import msgspec
 from packaging.utils import canonicalize_name
 
-from rekindle.api.build import build_checks
+from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
 from rekindle.api.journey.after import next_steps, write_keeps
 from rekindle.api.journey.beside import add_beside
 from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless
-from rekindle.api.journey.companions import build_companions
+from rekindle.api.journey.companions import build_companions, wanted_beside
 from rekindle.api.journey.from_source import build_from_source
 from rekindle.api.journey.installed import look_into
 from rekindle.api.journey.installer import Installer, choose_installer
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.report import reported
+from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
 from rekindle.api.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
@@ -45,7 +46,8 @@ from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.document import encode
-from rekindle.model.journey import Installation, Journey, Package
+from rekindle.model.facts import DiskPhase
+from rekindle.model.journey import Beside, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
@@ -80,10 +82,15 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     machine = with_hardware(examined.machine, gpu=options.gpu, cpu=options.cpu)
     asked = wanted_python(LiveHost(), options)
     wish = options.wish if asked is None else msgspec.structs.replace(options.wish, python=options.wish.python or asked)
-    plan = walk.leg(
-        "plan", "which torch runs here",
-        lambda: without_absent_cudnn(make_plan(machine, wish), examined.machine), summarise_plan,
-    )  # fmt: skip
+
+    def make() -> Plan:
+        if options.wheel is None:
+            return without_absent_cudnn(make_plan(machine, wish), examined.machine)
+        refuse_two_ways(options)
+        taken = read_taken(options.wheel)
+        return plan_with(make_plan(machine, wish_for(wish, taken, options.wheel, machine)), taken, options.wheel)
+
+    plan = walk.leg("plan", "which torch runs here", make, summarise_plan)
     if not options.dry_run:
         write_atomically(workspace.machine, encode(examined.machine))
         write_atomically(workspace.plan, encode(plan))
@@ -124,6 +131,7 @@ class _Story:
     plan: Plan
     card: Card | None = None
     keeps: tuple[str, ...] = ()
+    beside: tuple[Beside, ...] = ()
     _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
 
     @property
@@ -191,6 +199,7 @@ class _Story:
         return make_card(
             self.plan, requests, packages, self.target,
             places=places or self.options.find_links, network=network, installer=self.installer.name,
+            beside=[f"{one.project} {one.version}" for one in wanted_beside(self.plan, self.options) if not one.why],
         )  # fmt: skip
 
     def _places(self) -> tuple[str, ...]:
@@ -198,13 +207,21 @@ class _Story:
         if self.options.offline:
             return self.options.find_links
         if self.plan.answer == "build":
-            if self.options.source or self.plan.build is None or self.plan.build.origin not in ("git", "tarball"):
-                return ()
-            tree = self.workspace.source / f"torch-{(self.plan.torch or '').split('+')[0]}"
-            return () if tree.exists() else (upstream("torch").git,)
+            return self._upstream()
         places = dict.fromkeys(one.links or one.index for one in self.requests if not one.url and one.version)
         own = read_pip_settings(LiveHost()).index if None in places else None
         return tuple(place or own or "" for place in places if place or own)
+
+    def _upstream(self) -> tuple[str, ...]:
+        """The repositories that the build cannot do without and has not fetched yet."""
+        if self.options.source or self.plan.build is None or self.plan.build.origin not in ("git", "tarball"):
+            return ()
+        trees = [("torch", (self.plan.torch or "").split("+")[0])]
+        if self.options.wheel:
+            trees = [(one.project, one.version or "") for one in wanted_beside(self.plan, self.options) if not one.why]
+        return tuple(
+            upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
+        )
 
     def _foresee(self, requests: tuple[Request, ...]) -> tuple[tuple[Package, ...] | None, ...]:
         """Asked once. Before the environment is there its base answers for an empty one."""
@@ -231,33 +248,57 @@ class _Story:
         place = self.workspace.root
         # Whatever was installed for a build before is kept; a first one asks before sources are fetched.
         fresh = not (place / "python").is_dir()
-        return build_checks(
-            self.plan, python=self.build_python, place=place, source=self.options.source, installs=fresh
-        )
+        found: tuple[Check, ...] = ()
+        if self.options.wheel is None:
+            found = build_checks(
+                self.plan, python=self.build_python, place=place, source=self.options.source, installs=fresh,
+                places=self._later_places(),
+            )  # fmt: skip
+        for one in wanted_beside(self.plan, self.options):
+            if one.version and not one.why:
+                whole = self.options.wheel is not None
+                found += companion_checks(
+                    self.plan, one.project, one.version, python=self.build_python, place=place, whole=whole
+                )
+        return tuple(dict.fromkeys(found))
+
+    def _later_places(self) -> dict[DiskPhase, Path]:
+        """Where the phases after the build write; a build of a single target has none."""
+        if self.options.target:
+            return {}
+        verify: dict[DiskPhase, Path] = {"verify": self.target.folder or Path(self.target.python)}
+        return {"bundle": self.workspace.wheels, **verify} if self.options.bundle else verify
 
     @property
     def build_python(self) -> str:
-        """The interpreter that gets the wheel."""
-        if self.target.exists:
+        """The interpreter that gets the wheel. An environment of ours stands for the one it was made with: what was
+        built before it was there is kept afterwards."""
+        folder = self.target.folder
+        if self.target.exists and not (folder is not None and (folder / MARK).is_file()):
             return self.python
         return self.base if self.plan.python or self.options.python else sys.executable
 
     def build(self) -> Journey:
-        wheel = build_from_source(
-            self.walk, self.workspace, self.plan, self.build_python, self.options, Within(self.progress)
-        )
+        wheel = self._torch()
         if wheel is None:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        wheels = [(self.plan.project, wheel)]
-        if not self.options.torch_only:
-            wheels += build_companions(
-                self.walk, self.workspace, self.plan, self.build_python, wheel, self.options, Within(self.progress)
-            )
+        self.beside = build_companions(
+            self.walk, self.workspace, self.plan, self.build_python, wheel, self.options, Within(self.progress)
+        )
+        wheels = [(self.plan.project, wheel), *((one.name, Path(one.wheel)) for one in self.beside if one.wheel)]
         ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
         inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
         return self._proved(self._installed(ours, inputs), wheel)
+
+    def _torch(self) -> Path | BuildFailure | None:
+        """The wheel that was given, or one built here."""
+        if self.options.wheel is not None:
+            return self.options.wheel.absolute()
+        return build_from_source(
+            self.walk, self.workspace, self.plan, self.build_python, self.options, Within(self.progress)
+        )
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:
         """Kept only while the environment is exactly as the install left it."""
@@ -309,17 +350,25 @@ class _Story:
             lambda: self._verify(installed), summarise_proof, still_good=lambda kept: kept.good,
         )  # fmt: skip
         self._unchanged(installed, wheel)
-        verdict = f"torch {self.plan.torch} runs on this machine: {proof.passed} checks passed"
+        several = [one for one in self.beside if one.wheel]
+        names = " and ".join([f"torch {self.plan.torch}", *(f"{one.name} {one.version}" for one in several)])
+        verdict = f"{names} run{'' if several else 's'} on this machine: {proof.passed} checks passed"
         if not proof.good:
-            verdict = f"torch {self.plan.torch} is installed, but not proven to work: {summarise_proof(proof)}"
+            are = "are" if several else "is"
+            verdict = f"{names} {are} installed, but not proven to work: {summarise_proof(proof)}"
         else:
             write_atomically(self._arrived, self.inputs)
+        for one in self.beside:
+            verdict += f"; {one.name} {one.version or ''}".rstrip() + f" was not built: {one.why}" if one.why else ""
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
         there = [one.name for one in self.plan.companions if one.requests and _has(one, installed)]
+        there += [one.name for one in self.beside if one.wheel and one.name not in there]
+        # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
+        apart = self.options.wheel is not None and not (self.plan.cuda or self.plan.rocm)
         proof = verify(
-            python=self.python, level=self.options.level, plan=self.workspace.plan,
+            python=self.python, level=self.options.level, plan=self.workspace.plan, gpu=False if apart else None,
             beside=tuple(provable(there)), progress=Within(self.progress),
         )  # fmt: skip
         return msgspec.structs.replace(
@@ -362,6 +411,7 @@ class _Story:
             failure=failure,
             wheel=str(wheel) if wheel else None,
             wheel_sha256=sha256,
+            beside=self.beside,
             python=self.python if proof else None,
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,

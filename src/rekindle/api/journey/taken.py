@@ -1,0 +1,94 @@
+"""A torch that is built already: its wheel is taken as it is, and only what goes beside it is built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rekindle.api.inspect import inspect
+from rekindle.api.journey.options import UpOptions
+from rekindle.build.extension import torch_in
+from rekindle.errors import BadInput
+from rekindle.host.files import sha256_of
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.version import same_prefix
+from rekindle.model.wheel import WheelReport
+
+
+def refuse_two_ways(options: UpOptions) -> None:
+    """A wheel, and something that only a build of torch itself could use."""
+    for given, name in ((options.source, "--source"), (options.target, "--target"), (options.clean, "--clean")):
+        if given:
+            raise BadInput(
+                f"--wheel takes a torch that is built already, and {name} is about building one",
+                remedy="give one of the two",
+            )
+
+
+def read_taken(path: Path) -> WheelReport:
+    """What the wheel says of itself; nothing of it runs."""
+    if not path.is_file():
+        raise BadInput(f"there is no wheel {path}", remedy="--wheel takes the file of a torch that was built")
+    report = inspect(str(path), quick=True, cpu=False)
+    if report.kind != "wheel" or report.name != "torch" or not report.version:
+        raise BadInput(
+            f"{path.name} is {report.name or 'no wheel'}, and --wheel takes a torch that was built",
+            remedy="its torchvision and torchaudio are built against it; others: rekindle build PACKAGE --against FILE",
+        )
+    return report
+
+
+def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wish:
+    """The wish that leads to this torch, as far as the user left it open."""
+    changes: dict[str, object] = {"build": True}
+    if wish.torch is None:
+        changes["torch"] = _release(taken)
+    python = torch_in(path.name).python
+    if wish.python is None and python:
+        changes["python"] = python
+    elif wish.python is not None and python and _minor(wish.python) != python:
+        raise BadInput(
+            f"{path.name} is for Python {python}, and Python {wish.python} is to get it",
+            remedy=f"--python {python}, or a wheel for Python {wish.python}",
+        )
+    if not (wish.variant or wish.cuda or wish.rocm):
+        if not taken.cuda and not taken.rocm:
+            changes["variant"] = "cpu"
+        elif machine.gpus:
+            # Without a card nothing is compiled for one; libraries without GPU code load beside any torch.
+            changes["cuda" if taken.cuda else "rocm"] = _minor(taken.cuda or taken.rocm or "")
+    return msgspec.structs.replace(wish, **changes)
+
+
+def plan_with(plan: Plan, taken: WheelReport, path: Path) -> Plan:
+    """The plan with torch's own part done: nothing of it is patched, set, asserted or waited for."""
+    if plan.build is None:
+        return plan
+    if (plan.torch or "").split("+")[0] != _release(taken):
+        raise BadInput(
+            f"torch {plan.torch} was asked for, and {path.name} is {taken.version}",
+            remedy=f"leave --torch out, or say --torch {_release(taken)}",
+        )
+    for kind, planned, there in (("CUDA", plan.cuda, taken.cuda), ("ROCm", plan.rocm, taken.rocm)):
+        if planned and not (there and same_prefix(_minor(there), _minor(planned))):
+            instead = f"--{kind.lower()} {_minor(there)}" if there else "--variant cpu"
+            with_what = f"{kind} {there}" if there else f"no {kind}"
+            raise BadInput(
+                f"the plan is for {kind} {planned}, and {path.name} was built with {with_what}",
+                remedy=f"the same command with {instead}",
+            )
+    name = f"{path.name} sha256:{sha256_of(path)}"
+    recipe = msgspec.structs.replace(
+        plan.build, taken=name, patches=(), asserts={}, losses=(), disk_gib=None, minutes=None
+    )
+    return msgspec.structs.replace(plan, build=recipe)
+
+
+def _release(taken: WheelReport) -> str:
+    return (taken.version or "").split("+")[0]
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])

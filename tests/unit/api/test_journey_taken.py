@@ -1,0 +1,103 @@
+"""``up --wheel``: which wheels are taken, what they make of the wish and the plan, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rekindle.api.journey.options import UpOptions
+from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.errors import BadInput
+from rekindle.model.machine import Gpu, Machine, Os
+from rekindle.model.plan import BuildRecipe, Plan, Wish
+from rekindle.model.wheel import WheelReport
+from rekindle.render.summary import summarise_plan
+from rekindle.verify.promise import promises
+from tiny_wheels import make_wheel
+
+NAME = Path("torch-2.6.0+cu124-cp311-cp311-linux_x86_64.whl")
+BARE = Machine(os=Os(system="linux"))
+CARD = Machine(os=Os(system="linux"), gpus=(Gpu(vendor="nvidia"),))
+
+
+def report(version: str = "2.6.0+cu124", **more: Any) -> WheelReport:
+    return WheelReport(name="torch", version=version, **more)
+
+
+def plan(**more: Any) -> Plan:
+    recipe = BuildRecipe(
+        source="x", asserts={"USE_CUDA": "OFF"}, patches=("a",), losses=("slow",), disk_gib=12.0, minutes=(60, 90)
+    )
+    return Plan(**{"answer": "build", "torch": "2.6.0", "python": "3.11", "build": recipe, **more})
+
+
+def test_it_is_read_without_running(tmp_path: Path) -> None:
+    version = b"raise SystemExit\n__version__ = '2.6.0+cu124'\ncuda = '12.4'\n"
+    wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="cp311-cp311-linux_x86_64", files={"torch/version.py": version})
+    read = read_taken(wheel)
+    assert (read.version, read.cuda) == ("2.6.0+cu124", "12.4")
+    with pytest.raises(BadInput, match=r"tiny-1.0-py3-none-any.whl is tiny, and --wheel takes a torch"):
+        read_taken(make_wheel(tmp_path))
+    with pytest.raises(BadInput, match="there is no wheel"):
+        read_taken(tmp_path / "torch.whl")
+
+
+def test_what_the_wish_leaves_open_comes_from_the_wheel() -> None:
+    made = wish_for(Wish(), report(cuda="12.4.131"), NAME, CARD)
+    assert (made.torch, made.python, made.cuda, made.variant, made.build) == ("2.6.0", "3.11", "12.4", None, True)
+    made = wish_for(Wish(), report(cuda="12.4"), NAME, BARE)
+    assert (made.cuda, made.variant) == (None, None), "without a card nothing is compiled for one"
+    assert wish_for(Wish(), report("2.6.0"), NAME, CARD).variant == "cpu"
+    asked = Wish(torch=">=2.5", variant="cu126", python="3.11.7")
+    made = wish_for(asked, report(cuda="12.4"), NAME, CARD)
+    assert (made.torch, made.variant, made.cuda, made.python) == (">=2.5", "cu126", None, "3.11.7"), "said is said"
+
+
+@pytest.mark.parametrize("python", ["3.12", "3.1"])
+def test_a_wheel_for_another_python_is_refused(python: str) -> None:
+    with pytest.raises(BadInput, match=rf"is for Python 3.11, and Python {python} is to get it") as refused:
+        wish_for(Wish(python=python), report(), NAME, CARD)
+    assert (refused.value.remedy or "").startswith("--python 3.11")
+
+
+def test_nothing_of_torch_itself_is_left_in_the_plan(tmp_path: Path) -> None:
+    wheel = tmp_path / NAME.name
+    wheel.write_bytes(b"torch")
+    made = plan_with(plan(arch_list=("7.5",), cuda="12.4"), report(cuda="12.4.131"), wheel)
+    assert made.build is not None and (made.build.taken or "").startswith(f"{NAME.name} sha256:")
+    build = made.build
+    assert (build.asserts, build.patches, build.losses, build.disk_gib, build.minutes) == ({}, (), (), None, None)
+    assert promises(made) == {"version": "2.6.0", "cuda": "12.4"}, "its code was not planned here"
+    assert summarise_plan(made) == f"take {NAME.name} for Python 3.11, and build what goes beside it"
+    wheel.write_bytes(b"another torch")
+    assert plan_with(plan(), report(), wheel).build != build, "another file is another plan"
+    none = plan(build=None, answer="none")
+    assert plan_with(none, report(), wheel) == none
+
+
+@pytest.mark.parametrize(
+    ("planned", "found", "words", "remedy"),
+    [
+        ({"torch": "2.7.1"}, {}, "torch 2.7.1 was asked for", "--torch 2.6.0"),
+        ({"cuda": "12.6"}, {"cuda": "12.4.131"}, r"for CUDA 12.6, and .* was built with CUDA 12.4.131", "--cuda 12.4"),
+        ({"cuda": "12.4"}, {"version": "2.6.0"}, "was built with no CUDA", "--variant cpu"),
+        ({"rocm": "6.2"}, {"cuda": "12.4"}, "was built with no ROCm", "--variant cpu"),
+    ],
+)
+def test_a_wheel_that_the_plan_does_not_mean_is_refused(
+    tmp_path: Path, planned: dict[str, Any], found: dict[str, Any], words: str, remedy: str
+) -> None:
+    wheel = tmp_path / NAME.name
+    wheel.touch()
+    with pytest.raises(BadInput, match=words) as refused:
+        plan_with(plan(**planned), report(**found), wheel)
+    assert (refused.value.remedy or "").endswith(remedy)
+
+
+@pytest.mark.parametrize("other", [{"source": Path("tree")}, {"target": "c10"}, {"clean": True}])
+def test_two_ways_at_once_are_refused(other: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="is about building one"):
+        refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME, **other))
+    refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME))
