@@ -6,12 +6,25 @@ Specialised kernels (for one chip beside general ones) are left out: nobody miss
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 
 from rekindle.compat.images import Code, covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelReport
+
+# What people call a card by, best first: one of a desktop, of a server, of a board; then whatever a table has.
+_KNOWN = tuple(
+    map(
+        re.compile,
+        (
+            r"GeForce (?:GTX?|RTX) \d+(?: Ti| SUPER)*$|GeForce \d+ GTX?$|Radeon RX (?:Vega|\d+)",
+            r"(?:Tesla|TITAN|Instinct|[ABH]\d{2,3}\b)",
+            r"GeForce (?!.*Engineering)|Radeon|Jetson|Quadro",
+        ),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,13 @@ def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover
 def families() -> dict[str, tuple[str, str]]:
     """Architecture -> (family, a product people know), from the facts."""
     facts = load_facts()
-    out: dict[str, tuple[str, str]] = {}
+    best: dict[str, tuple[int, str, str]] = {}
     for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):
-        names = sorted(chip.products, key=lambda name: ("Laptop" in name or "Mobile" in name or "Max-Q" in name, name))
-        known = next((name for name in names if "GeForce" in name or "RX" in name), names[0] if names else "")
-        if chip.arch not in out or not out[chip.arch][1]:
-            out[chip.arch] = (chip.family, known)
-    return out
+        rank, product = min(((_rank(name), name) for name in chip.products), default=(len(_KNOWN) + 1, ""))
+        if chip.arch not in best or rank < best[chip.arch][0]:
+            best[chip.arch] = (rank, chip.family, product)
+    return {arch: (family, product) for arch, (_, family, product) in best.items()}
+
+
+def _rank(product: str) -> int:
+    return next((rank for rank, pattern in enumerate(_KNOWN) if pattern.match(product)), len(_KNOWN))

@@ -103,10 +103,9 @@ def find_arch_list(data: Any) -> tuple[Target, ...]:
 
 
 def longest_list(found: set[tuple[Target, ...]]) -> tuple[Target, ...]:
-    longest = max(map(len, found), default=0)
-    if longest == 1 and len(found) > 1:
-        return ()
-    return next((one for one in found if len(one) == longest), ())
+    """Of several that are equally long the one with the newer cards: the same answer each time."""
+    best = max(found, key=lambda one: (len(one), [target.order for target in one]), default=())
+    return () if len(best) == 1 and len(found) > 1 else best
 
 
 def arch_lists_in(piece: bytes) -> set[tuple[Target, ...]]:

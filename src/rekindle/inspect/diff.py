@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -19,11 +19,13 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
         if old != new:
             rows.append(Difference(what=what, before=_text(old), after=_text(new)))
 
-    def listed(what: str, get: Callable[[WheelReport], Iterable[str]]) -> None:
-        old, new = list(get(before)), list(get(after))
-        gone, come = [one for one in old if one not in new], [one for one in new if one not in old]
+    def changed(what: str, old: Sequence[str], new: Sequence[str]) -> None:
+        gone, come = tuple(one for one in old if one not in new), tuple(one for one in new if one not in old)
         if gone or come:
-            rows.append(Difference(what=what, gone=tuple(gone), come=tuple(come)))
+            rows.append(Difference(what=what, gone=gone, come=come))
+
+    def listed(what: str, get: Callable[[WheelReport], Iterable[str]]) -> None:
+        changed(what, list(get(before)), list(get(after)))
 
     # First what decides where it runs, then what it asks for, then the rest.
     listed("own kernels", lambda r: (*r.gpu.torch_kernels.sass, *r.gpu.torch_kernels.ptx, *r.gpu.torch_kernels.gfx))
@@ -43,16 +45,13 @@ def compare(before: WheelReport, after: WheelReport) -> WheelDiff:
     listed("static libraries", lambda r: (*r.gpu.static_libraries.sass, *r.gpu.static_libraries.ptx))
     listed("libraries with GPU code", lambda r: (library.file for library in r.gpu.libraries))
     files = {library.file: library for library in before.gpu.libraries}
-    for library in after.gpu.libraries:
-        if library.file in files:
-            old, new = files[library.file], library
-            mine, yours = [*old.sass, *old.ptx, *old.gfx], [*new.sass, *new.ptx, *new.gfx]
-            gone, come = [a for a in mine if a not in yours], [a for a in yours if a not in mine]
-            if gone or come:
-                name = library.file.rsplit("/", 1)[-1]
-                rows.append(Difference(what=f"{name} architectures", gone=tuple(gone), come=tuple(come)))
-    for data in {d.library for r in (before, after) for d in r.gpu.data_files}:
-        listed(f"{data} files", lambda r, d=data: (g for one in r.gpu.data_files if one.library == d for g in one.gfx))  # type: ignore[misc]
+    for new in after.gpu.libraries:
+        if old := files.get(new.file):
+            name = new.file.rsplit("/", 1)[-1]
+            changed(f"{name} architectures", [*old.sass, *old.ptx, *old.gfx], [*new.sass, *new.ptx, *new.gfx])
+    data_of = [{one.library: one.gfx for one in report.gpu.data_files} for report in (before, after)]
+    for name in sorted(data_of[0] | data_of[1]):
+        changed(f"{name} files", data_of[0].get(name, ()), data_of[1].get(name, ()))
     listed("tags", lambda r: r.tags)
     scalar("version", lambda r: r.version)
     scalar("size", lambda r: f"{r.bytes / 1e6:.1f} MB")

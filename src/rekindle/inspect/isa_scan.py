@@ -12,7 +12,7 @@ from rekindle.formats import arm64_scan, x86_scan, x86_tables
 from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Variables
 from rekindle.formats.elf import SHF_WRITE, Elf
 from rekindle.formats.functions import Code, Functions, code_of, find_functions
-from rekindle.formats.pe import WRITE, Pe
+from rekindle.formats.pe import Pe
 from rekindle.formats.references import References, read_pe_references, read_references
 from rekindle.formats.view import release
 
@@ -56,7 +56,8 @@ def scan_code(
     watched = np.unique(np.concatenate([slots, state]))
     code = code_of(binary)
     marked = any(map(copies, functions.all_files()))
-    variables = NOWHERE if marked or isinstance(binary, Pe) else _variables(binary)
+    # Of a Windows library nobody tells which pointers it holds, so its variables say nothing.
+    variables = _variables(binary) if isinstance(binary, Elf) and not marked else NOWHERE
     scanner = _SCANNERS[binary.machine]
     pieces = _pieces(code, functions)
     total, done = sum(size for _, _, _, size, _ in pieces), 0
@@ -108,14 +109,11 @@ def _join(parts: list[Scan]) -> Scan:
     )
 
 
-def _variables(binary: Elf | Pe) -> Variables:
+def _variables(elf: Elf) -> Variables:
     """The span of what the library may write, or the loader writes into; at most 4 GB of it."""
-    if isinstance(binary, Pe):
-        spans = [(s.address, s.address + s.virtual_size) for s in binary.sections if s.flags & WRITE]
-    else:
-        spans = [(s.address, s.address + s.size) for s in binary.sections if s.flags & SHF_WRITE and not s.flags & TLS]
+    spans = [(s.address, s.address + s.size) for s in elf.sections if s.flags & SHF_WRITE and not s.flags & TLS]
     if not spans:
-        return Variables(0, 0)
+        return NOWHERE
     low = min(low for low, _ in spans)
     return Variables(low, min(max(high for _, high in spans), low + (1 << 32)))
 

@@ -38,14 +38,11 @@ def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
                 count[library] += 1
                 targets[library].update(_GFX.findall(lower.rsplit("/", 1)[-1]))
     return tuple(
-        DataFiles(library=library, gfx=tuple(sorted(targets[library], key=_order)), files=count[library])
+        DataFiles(
+            library=library,
+            gfx=tuple(sorted(targets[library], key=lambda name: parse_gfx_code(name).order)),
+            files=count[library],
+        )
         for library in sorted(count)
         if targets[library]
     )
-
-
-def _order(name: str) -> tuple[int, str]:
-    try:
-        return parse_gfx_code(name).order
-    except ValueError:
-        return 0, name

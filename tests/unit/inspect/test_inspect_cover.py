@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rekindle.inspect.cover import Cover, cards_of, cover, families
 from rekindle.model.arch import parse_gfx, parse_sm
 from rekindle.model.wheel import ArchSet, LibraryGpu, WheelGpu, WheelReport
@@ -36,3 +38,28 @@ def test_cover_is_counted_by_the_real_rule() -> None:
 
 def test_architectures_have_the_names_people_know() -> None:
     assert families()["sm_75"][0] == "Turing"
+
+
+@pytest.mark.parametrize(
+    ("arch", "family", "product"),
+    [
+        ("sm_30", "Kepler", "GeForce GTX 660"),
+        ("sm_37", "Kepler", "Tesla K80"),
+        ("sm_50", "Maxwell", "GeForce GTX 745"),
+        ("sm_60", "Pascal", "Tesla P100"),
+        ("sm_70", "Volta", "TITAN V"),
+        ("sm_75", "Turing", "GeForce RTX 2080 Ti"),
+        ("sm_86", "Ampere", "GeForce RTX 30"),
+        ("sm_90", "Hopper", "H100"),
+        ("sm_110", "Blackwell", "Jetson AGX Thor"),
+        ("gfx906", "GCN5.1", "Instinct MI"),
+        ("gfx1030", "RDNA2", "Radeon RX 6800"),
+        ("gfx900", "GCN5", "Radeon RX Vega"),
+    ],
+)
+def test_a_card_is_named_by_a_product_people_know(arch: str, family: str, product: str) -> None:
+    """Not by a sample for engineers, a card for miners or the number of a chip, where there is anything better."""
+    assert families()[arch][0] == family
+    assert families()[arch][1].startswith(product)
+    assert len({name for _, name in families().values()}) > 60
+    assert families()["sm_32"] == ("Kepler", ""), "a board of which no name is known"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from binaries import make_elf, make_pe
 from rekindle.formats import x86
+from rekindle.formats.elf import Elf
+from rekindle.formats.pe import Pe
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
-from rekindle.inspect.cpu import join_cpu
+from rekindle.inspect.cpu import join_cpu, survey_cpu
 from rekindle.inspect.cpu_survey import CpuSurvey
 from rekindle.inspect.cpus import beyond, runs_from
 from rekindle.inspect.isa_exposure import Exposed, Exposure
@@ -220,3 +223,61 @@ def test_what_nothing_in_the_wheel_calls() -> None:
         library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=[one]), soname="libs.so")
         user = CpuSurvey("u.so", "x86_64", Exposure(), needed=(soname,), taken=frozenset(taken))
         assert join_cpu([library, user], ["x86_64"]).runs_from == level
+
+
+def test_where_a_function_was_written() -> None:
+    one = Exposed(1, "f", "kernel.cpp", 0x10, ("avx",), (), "called")
+    two = Exposed(2, "g", "", 0x20, ("avx",), (), "called")
+    cpu = join_cpu([survey(unconditional=[one, two])], ["x86_64"])
+    assert [row.file for row in cpu.evidence] == ["a.so (kernel.cpp)", "a.so"]
+
+
+def test_only_a_doubt_that_counts_is_told() -> None:
+    """Beyond what is needed anyway: with the functions behind it, and how to settle it."""
+    cpu = join_cpu([survey(unconditional=[exposed("sse4.1")], untold=[exposed("popcnt")])], ["x86_64"])
+    assert not any("verify --cpu" in note for note in cpu.notes)
+    assert [row.isa for row in cpu.evidence] == [("sse4.1",)]
+    cpu = join_cpu([survey(unconditional=[exposed("sse4.1")], untold=[exposed("avx2")])], ["x86_64"])
+    assert any("verify --cpu" in note for note in cpu.notes)
+    assert [row.isa for row in cpu.evidence] == [("sse4.1",), ("avx2",)]
+
+
+def test_guards_and_dispatched_functions_that_are_left() -> None:
+    """Calls from other libraries take functions away again: none left is not told."""
+    audited = Exposure(functions=9)
+    audited.guards.update({"FBGEMM": 1, "oneDNN": 0, "MKL": 2})
+    audited.dispatched.update({"avx": 1, "avx2": 0})
+    cpu = join_cpu([CpuSurvey("a.so", "x86_64", audited)], ["x86_64"])
+    assert [(row.guard, row.functions) for row in cpu.guards] == [("MKL", 2), ("FBGEMM", 1)]
+    assert [(row.isa, row.functions) for row in cpu.dispatched] == [("avx", 1)]
+
+
+def test_the_oldest_processors_that_have_it_all() -> None:
+    assert join_cpu([survey(unconditional=[exposed("avx2")])], ["x86_64"]).oldest
+    assert join_cpu([survey(unconditional=[exposed("avx2")])], ["x86_64", "aarch64"]).oldest == ()
+
+
+def test_a_copy_and_what_is_not_called_are_counted_once_each() -> None:
+    copy = CpuSurvey("a/fuzz_avx2.so", "x86_64", Exposure(unconditional=[exposed("avx2")], untold=[exposed("avx")]))
+    cpu = join_cpu([copy, CpuSurvey("a/fuzz.so", "x86_64", Exposure())], ["x86_64"])
+    assert [row.functions for row in cpu.guards] == [2]
+    rows = [Exposed(n, f"f{n}", "", 0x10 * n, ("avx",), (), "exported", entries=frozenset({"aes"})) for n in (1, 2)]
+    library = CpuSurvey("l/libs.so", "x86_64", Exposure(unconditional=rows), soname="libs.so")
+    user = CpuSurvey("u.so", "x86_64", Exposure(), needed=("libs.so",), taken=frozenset({"sum"}))
+    cpu = join_cpu([library, user], ["x86_64"])
+    assert [(row.guard, row.functions) for row in cpu.guards] == [("exported, but nothing in the wheel calls it", 2)]
+
+
+def test_the_audit_of_one_library_keeps_who_it_is() -> None:
+    """Windows names nothing that others could need it by; of other machines nothing is said."""
+    code = bytes.fromhex("c5fc58c0c3")
+    heard: list[tuple[int, int]] = []
+
+    def step(done: int, total: int) -> None:
+        heard.append((done, total))
+
+    dll = survey_cpu(Pe(make_pe({".text": code}), "a.dll"), "a.dll", step)
+    assert dll is not None and (dll.file, dll.machine, dll.soname, dll.needed) == ("a.dll", "x86_64", None, ())
+    elf = survey_cpu(Elf(make_elf({".text": code}, soname="liba.so", needed=("libc.so.6",))), "a.so", step)
+    assert elf is not None and (elf.file, elf.soname, elf.needed) == ("a.so", "liba.so", ("libc.so.6",))
+    assert survey_cpu(Elf(make_elf({".text": code}, machine=243)), "a.so", step) is None

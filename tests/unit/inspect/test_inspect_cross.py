@@ -76,3 +76,21 @@ def test_microsofts_names() -> None:
     assert readable("?prepack@?$PackedConvWeight@$01@@SA?AV") == "PackedConvWeight<…>::prepack"
     assert readable("?x@@YAXXZ") == "x"
     assert readable("??_7Type@@6B@") == "??_7Type@@6B@"
+
+
+def test_a_library_that_calls_itself_is_no_other_one() -> None:
+    surveys = wheel()
+    surveys[0].exposure.takings.append(Taking(MIN_MAX, ("inside",), True))
+    follow_calls(surveys)
+    assert not surveys[0].exposure.unconditional + surveys[0].exposure.suspects
+
+
+def test_the_first_of_equally_good_callers_is_told() -> None:
+    for sure in (True, False):
+        surveys = wheel(Taking(MIN_MAX, ("first",), sure), Taking(MIN_MAX, ("second",), sure))
+        follow_calls(surveys)
+        (found,) = surveys[0].exposure.unconditional + surveys[0].exposure.suspects
+        assert found.chain == ("first",)
+    surveys = wheel(Taking(MIN_MAX, ("sure",), True), Taking(MIN_MAX, ("maybe",), False))
+    follow_calls(surveys)
+    assert [one.chain for one in surveys[0].exposure.unconditional] == [("sure",)]

@@ -65,6 +65,10 @@ def test_the_owners_seen_most_often() -> None:
         ("10 61 0200 10 62", b"a"),  # before the beginning
         ("10 61 01", b"a"),
         ("10 61 0001 10 62", b"a"),  # the second byte of a distance counts
+        ("10 61 1f01 10 62", b"a"),  # before the beginning, and the first byte alone would not be
+        ("f0 ff" + "ff" + "f0" + "61" * 765 + "0001 10 62", b"a" * 765 + b"a" * 4 + b"b"),  # 256 back
+        ("f0", b""),  # ends where the length goes on
+        ("1f 61 0100", b"a" * 20),
         ("", b""),
     ],
 )

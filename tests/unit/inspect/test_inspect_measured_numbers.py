@@ -105,3 +105,18 @@ def test_functions_of_one_name_are_one_row() -> None:
     found = join_cpu([CpuSurvey("a.so", "x86_64", Exposure(functions=3, unconditional=rows))], ["x86_64"])
     assert [one.isa for one in found.evidence] == [("avx",), ("avx2",)]
     assert [(one.isa, one.functions) for one in found.unconditional] == [("avx", 2), ("avx2", 1)]
+
+
+def test_the_same_limits_beside_the_older_encoding() -> None:
+    """Of 20 windows: 8 are 0.4; AVX in 3 (0.15) is no more than a corner, so bit instructions are copies."""
+    every, none = sizes(20 * 32), np.zeros(0, np.int64)
+
+    def at(windows: int, *isa: str) -> dict[int, list[str]]:
+        return {window * 32 + 2: list(isa) for window in range(windows)}
+
+    assert [("sse4.1" in spread_of(at(count, "sse4.1"), every, none).everywhere) for count in (8, 7)] == [True, False]
+    legacy = np.array([window * 32 + 5 for window in range(20)], np.int64)
+    bits = {window * 32 + 3: ["bmi2"] for window in range(10)}
+    for windows, copies in ((3, True), (4, False)):
+        found = spread_of(at(windows, "avx") | bits, every, legacy)
+        assert ("bmi2" in found.few) is copies

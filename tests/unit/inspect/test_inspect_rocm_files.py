@@ -43,3 +43,12 @@ def test_hipblaslt() -> None:
 def test_generic_targets() -> None:
     [found] = find_data_files(["torch/lib/rocblas/library/TensileLibrary_lazy_gfx11-generic.dat"])
     assert found.gfx == ("gfx11-generic",)
+
+
+def test_every_name_that_is_read_as_a_chip_has_its_place() -> None:
+    """Whatever a file is called: what the pattern takes for a chip can be sorted."""
+    chips = ["gfx600", "gfx9f0", "gfx1000", "gfx19ff", "gfx9-generic", "gfx9-4-generic", "gfx12-generic"]
+    [found] = find_data_files(f"rocblas/library/K_{chip}.co" for chip in reversed(chips))
+    assert found.gfx == ("gfx600", "gfx9f0", "gfx9-4-generic", "gfx9-generic", "gfx1000", "gfx12-generic", "gfx19ff")
+    # Only the file's own name counts, not the folder it lies in.
+    assert find_data_files(["rocblas/library/gfx906_x/Kernels.co"]) == ()

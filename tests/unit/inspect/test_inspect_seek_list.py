@@ -92,3 +92,27 @@ def test_code_and_text_are_told_apart() -> None:
     arm = bytes.fromhex("21200091200040f90100009401000014") * 2000
     assert looks_like_code(b"\0" + arm)
     assert not looks_like_code(Path(__file__).read_bytes() * 4)
+
+
+@pytest.mark.parametrize(("pairs", "is_code"), [(2, False), (3, True)])
+def test_so_many_instructions_of_x86_are_code(pairs: int, is_code: bool) -> None:
+    """More than one in two hundred bytes; single ones occur in any data."""
+    assert looks_like_code((b"\x48\x8b" * pairs).ljust(400, b"a")) is is_code
+    assert looks_like_code(b"\x48\x8b".ljust(40_000, b"a")) is False
+
+
+@pytest.mark.parametrize(("words", "is_code"), [(64, False), (65, True)])
+def test_so_many_words_of_arm_are_code(words: int, is_code: bool) -> None:
+    assert looks_like_code(bytes.fromhex("21200091") * words) is is_code
+
+
+@pytest.mark.parametrize("shift", [0, 1000])
+def test_whole_blocks_are_asked_for_from_the_very_beginning(shift: int) -> None:
+    """No code at all: then the constants are sought from the first byte on."""
+    draw = random.Random(3)
+    data = b"\0" + LIST + b"\0" + bytes(draw.choices(range(97, 123), k=2_000_000))
+    stored = packed(data)
+    asked: list[tuple[int, int]] = []
+    assert find_list(reader(stored, asked), len(stored), shift) == find_arch_list(data)
+    assert all(at == 0 or (at + shift) % 65_536 == 0 for at, size in asked if size == 65_536)
+    assert (0, 65_536) in asked

@@ -17,7 +17,7 @@ from rekindle.inspect.diff import compare
 from rekindle.inspect.gpu import GpuSurvey, Target
 from rekindle.inspect.names import readable
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, origin_of, reference_set
-from rekindle.inspect.packages import find_provider, is_vendor, promised_glibc
+from rekindle.inspect.packages import comes_along, find_provider, is_vendor, promised_glibc
 from rekindle.inspect.reader import DirectorySource, WheelSource
 from rekindle.inspect.record import check_record
 from rekindle.inspect.rocm_files import find_data_files
@@ -94,10 +94,10 @@ def survey(file: str, vendor: bool = False, **sets: int) -> GpuSurvey:
         ("sm_70 sm_80 compute_90", "sm_70 sm_80", "own"),
         ("sm_70 sm_80", "sm_70 sm_80 compute_90", "own"),
         ("sm_70", "sm_70 sm_80 sm_90", "specialised"),
-        ("sm_70 sm_80", "sm_70 sm_80 sm_90", "specialised"),
         ("sm_90a", "sm_70 sm_80", "specialised"),
         ("sm_60", "sm_70 sm_80", "static"),
         ("sm_60 sm_70", "sm_70 sm_80", "static"),
+        ("sm_70 sm_80", "sm_70 sm_80 sm_90", "specialised"),
         ("sm_70 sm_80 sm_90", "sm_70 sm_80 sm_90 sm_100", "static"),
         ("compute_90", "compute_90", "own"),
         ("compute_80", "compute_90", "static"),
@@ -317,3 +317,67 @@ def test_entries_of_one_container_are_counted_by_target() -> None:
     assert (found.found, found.odd.total(), found.newest_ptx) == (True, 1, (1, 7))
     assert {target.name: size for target, size in found.bytes.items()} == {"sm_80": 3 * 16, "compute_90": 16}
     assert not GpuSurvey("a").found
+
+
+def test_what_no_package_of_the_system_has_to_bring() -> None:
+    """The driver brings libcuda, a requirement of the wheel its libraries; the rest is the system's."""
+    assert comes_along("libcuda.so.1", ())
+    assert not comes_along("libcudart.so.12", ())
+    assert comes_along("libcudart.so.12", ("numpy", "nvidia-cuda-runtime-cu12==12.4.127"))
+    assert not comes_along("libcudart.so.12", ("nvidia-cublas-cu12",))
+    assert not comes_along("libsomething.so.3", ("numpy",))
+    assert not comes_along("libz.so.1", ("numpy",))
+
+
+def test_architectures_library_by_library() -> None:
+    """A library that only one of the wheels has is told as such, not as one that lost everything."""
+
+    def report(*libraries: LibraryGpu, **data: tuple[str, ...]) -> WheelReport:
+        files = tuple(DataFiles(library=name, gfx=gfx, files=1) for name, gfx in data.items())
+        return WheelReport(gpu=WheelGpu(libraries=libraries, data_files=files))
+
+    old = LibraryGpu(file="t/lib/a.so", sass=("sm_50", "sm_80"), ptx=("compute_80",))
+    new = LibraryGpu(file="t/lib/a.so", sass=("sm_80", "sm_90"), ptx=("compute_80",))
+    rows = {row.what: (row.gone, row.come) for row in compare(report(old), report(new)).differences}
+    assert rows == {"a.so architectures": (("sm_50",), ("sm_90",))}
+    more = LibraryGpu(file="t/lib/a.so", sass=("sm_50", "sm_80", "sm_90"), ptx=("compute_80",))
+    assert [(row.gone, row.come) for row in compare(report(old), report(more)).differences] == [((), ("sm_90",))]
+    assert [(row.gone, row.come) for row in compare(report(more), report(old)).differences] == [(("sm_90",), ())]
+    other = LibraryGpu(file="t/lib/b.so", sass=("sm_80",))
+    assert [row.what for row in compare(report(old), report(old, other)).differences] == ["libraries with GPU code"]
+    found = compare(
+        report(rocBLAS=("gfx906", "gfx1030"), MIOpen=("gfx906",)), report(rocBLAS=("gfx1030",), hipBLASLt=("gfx942",))
+    )
+    assert [(row.what, row.gone, row.come) for row in found.differences] == [
+        ("MIOpen files", ("gfx906",), ()),
+        ("hipBLASLt files", (), ("gfx942",)),
+        ("rocBLAS files", ("gfx906",), ()),
+    ]
+
+
+def test_requirements_are_compared_by_their_meaning() -> None:
+    def told(*requires: str) -> WheelReport:
+        return WheelReport(requires=requires)
+
+    assert compare(told("Typing_Extensions (>=4)"), told("typing-extensions>=4")).differences == ()
+    (row,) = compare(told("what is this"), told("numpy")).differences
+    assert (row.gone, row.come) == (("what is this",), ("numpy",))
+
+
+def test_what_was_summed_while_it_was_read_is_not_read_again() -> None:
+    source = WheelSource(lambda: io.BytesIO(WHOLE), "demo-1.0-py3-none-any.whl", len(WHOLE))
+    assert check_record(source) == []
+    source.digests["demo/a.py"] = "0" * 64
+    assert [(one.code, "demo/a.py" in one.text) for one in check_record(source)] == [("record-wrong", True)]
+
+
+WHOLE = make_wheel({"demo/a.py": b"a = 1", "demo/b.py": b""}, name="demo", version="1.0")
+
+
+def test_folders_of_an_archive_are_no_files() -> None:
+    held = io.BytesIO(WHOLE)
+    with zipfile.ZipFile(held, "a") as archive:
+        archive.writestr("demo/data/", b"")
+    source = WheelSource(lambda: io.BytesIO(held.getvalue()), "demo-1.0-py3-none-any.whl", len(held.getvalue()))
+    assert "demo/data/" not in source.files
+    assert {"demo/a.py", "demo/b.py"} <= source.files.keys()

@@ -245,3 +245,31 @@ def test_what_a_version_file_says(tmp_path: Path) -> None:
     (tmp_path / "torch" / "version.py").write_text("rocm = '7.0'\n__version__ = 3\n", encoding="utf-8")
     found = read_declared(DirectorySource(tmp_path))
     assert (found.version, found.rocm) == (None, "7.0")
+
+
+def test_the_same_list_each_time_of_several_that_are_equally_long() -> None:
+    data = b"\0sm_50 sm_60\0 x \0sm_80 sm_90\0 x \0sm_70 sm_75\0"
+    assert [one.name for one in find_arch_list(data)] == ["sm_80", "sm_90"]
+    assert longest_list(set()) == ()
+    assert [one.name for one in find_arch_list(b"\0sm_80\0")] == ["sm_80"]
+    assert find_arch_list(b"\0sm_80\0 x \0sm_90\0") == ()
+
+
+def test_a_list_at_the_very_beginning() -> None:
+    assert [one.name for found in arch_lists_in(b"sm_80\0") for one in found] == ["sm_80"]
+    assert not arch_lists_in(b"asm_80\0")
+
+
+def test_only_a_version_file_of_the_package_itself_counts(tmp_path: Path) -> None:
+    """``torch/version.py``, not one of a package inside it."""
+    for place in ("demo/inner", "demo-1.0.dist-info"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "demo-1.0.dist-info" / "METADATA").write_text("Name: demo\nVersion: 1.0\n\n", encoding="utf-8")
+    (tmp_path / "demo" / "inner" / "version.py").write_text("__version__ = '9.0+cu118'\n", encoding="utf-8")
+    assert read_declared(DirectorySource(tmp_path)).version == "1.0"
+    (tmp_path / "demo" / "version.py").write_text("__version__ = '1.0+cu121'\n", encoding="utf-8")
+    assert read_declared(DirectorySource(tmp_path)).version == "1.0+cu121"
+
+
+def test_a_guard_says_no_plainly() -> None:
+    assert guard("x", "fast", None, ("fast",)).covers("slow", "") is False

@@ -141,3 +141,14 @@ def test_a_folder_and_a_file_read_alike(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(BadInput, match="cannot read"):
         open_local(tmp_path / "nowhere")
     assert open_binary(b"#!/bin/sh", "x") is None
+
+
+def test_the_kind_of_c_plus_plus_is_asked_of_those_that_tell() -> None:
+    rows = [library("a.so"), library("b.so"), library("c.so", cxx_abi="cxx11")]
+    assert join_links(rows).cxx_abi == "cxx11"
+
+
+def test_the_library_that_breaks_the_promise_is_named() -> None:
+    fine, bad = LibraryLinks(file="p/fine.so", glibc="2.5"), LibraryLinks(file="p/bad.so", glibc="2.28")
+    (found,) = link_findings(Links(glibc="2.28", libraries=(fine, bad)), "manylinux_2_17_x86_64")
+    assert "but bad.so needs 2.28" in found.text

@@ -1,0 +1,116 @@
+"""The GPU code of one library: containers, bundles and modules counted, and whose kernels they are."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from binaries import LZ4, make_elf, make_entry, make_fatbin
+from rekindle.formats.elf import Elf
+from rekindle.formats.offload import SPIRV_MAGIC, SYCL
+from rekindle.inspect import gpu
+from rekindle.inspect.gpu import SAMPLES, GpuSurvey, survey_gpu
+
+CUBIN = b"\x7fELF" + bytes(12) + b"\0.text.magma_zgemm\0"
+
+
+def surveyed(sections: dict[str, bytes], *, names: bool = True) -> GpuSurvey:
+    return survey_gpu(Elf(make_elf(sections)), "lib.so", names=names)
+
+
+def ptx(version: tuple[int, int], arch: int = 90) -> bytes:
+    major, minor = version
+    whole = bytearray(make_entry(1, arch))
+    whole[24:28] = struct.pack("<HH", minor, major)
+    return bytes(whole)
+
+
+def sass(version: tuple[int, int], arch: int = 80) -> bytes:
+    major, minor = version
+    whole = bytearray(make_entry(2, arch))
+    whole[24:28] = struct.pack("<HH", minor, major)
+    return bytes(whole)
+
+
+def test_how_often_and_how_much() -> None:
+    small, large = make_entry(2, 80, payload=bytes(16)), make_entry(2, 80, payload=bytes(48))
+    found = surveyed({".nv_fatbin": make_fatbin([small, make_entry(2, 90, LZ4)], [large], [make_entry(5, 80)])})
+    assert {target.name: count for target, count in found.entries.items()} == {"sm_80": 2, "sm_90": 1}
+    assert {target.name: size for target, size in found.bytes.items()} == {"sm_80": 64, "sm_90": 16}
+    assert found.compression == {"none": 2, "lz4": 1}
+    assert found.odd == {"kind 5": 1}
+    assert sorted(found.sets.values()) == [1, 1], "a container of which nothing is known makes no set"
+    assert found.found
+    assert not surveyed({}).found
+
+
+@pytest.mark.parametrize(
+    ("versions", "newest"), [([(7, 8), (8, 0)], (8, 0)), ([(8, 0), (7, 8)], (8, 0)), ([(8, 2), (8, 10)], (8, 10))]
+)
+def test_the_newest_ptx(versions: list[tuple[int, int]], newest: tuple[int, int]) -> None:
+    found = surveyed({".nv_fatbin": make_fatbin([*map(ptx, versions), sass((9, 9))])})
+    assert found.newest_ptx == newest
+    assert surveyed({".nv_fatbin": make_fatbin([sass((9, 9))])}).newest_ptx is None
+
+
+def test_a_few_containers_of_each_set_are_looked_into() -> None:
+    """Whatever their sizes: what counts is which cards they are for."""
+    many = [[make_entry(2, 80, payload=CUBIN + bytes(8 * n))] for n in range(SAMPLES + 2)]
+    others = [[make_entry(2, 90, payload=CUBIN)]]
+    found = surveyed({".nv_fatbin": make_fatbin(*many, *others)})
+    assert sorted(map(len, found.owners.values())) == [1, SAMPLES]
+    assert {owner for rows in found.owners.values() for row in rows for owner in row} == {"MAGMA"}
+    assert sorted(found.sets.values()) == [1, SAMPLES + 2]
+    quiet = surveyed({".nv_fatbin": make_fatbin(*many, *others)}, names=False)
+    assert not any(quiet.owners.values())
+    assert quiet.sets == found.sets
+
+
+def test_pages_are_given_back_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After so many bytes, and exactly those that were read."""
+    given: list[tuple[int, int]] = []
+    monkeypatch.setattr(gpu, "release", lambda data, offset, size: given.append((offset, size)))
+    one = make_fatbin([make_entry(2, 80)])
+    # The fourth begins three containers after the section does: that is where the limit is.
+    for limit, times in ((3 * len(one), 0), (3 * len(one) - 1, 1)):
+        given.clear()
+        monkeypatch.setattr(gpu, "RELEASE_EVERY", limit)
+        elf = Elf(make_elf({".nv_fatbin": one * 4}))
+        begin = next(elf.content(part)[0] for part in elf.sections if part.name == ".nv_fatbin")
+        survey_gpu(elf, "lib.so")
+        assert given == [(begin, 3 * len(one))] * times
+
+
+def bundle(*targets: str) -> bytes:
+    ids = ["host-x86_64-unknown-linux--", *(f"hipv4-amdgcn-amd-amdhsa--{name}" for name in targets)]
+    table = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(ids))
+    for number, name in enumerate(ids):
+        at = 4096 + 64 * max(number - 1, 0)
+        table += struct.pack("<QQQ", at, 64 if number else 0, len(name)) + name.encode()
+    return table.ljust(4096, b"\0") + bytes(range(64)) * len(targets)
+
+
+def test_bundles_for_amd() -> None:
+    both = bundle("gfx906", "gfx90a:xnack+") + bundle("gfx906")
+    found = surveyed({".hip_fatbin": both})
+    assert {target.name: count for target, count in found.entries.items()} == {"gfx906": 2, "gfx90a:xnack+": 1}
+    assert {target.name: size for target, size in found.bytes.items()} == {"gfx906": 128, "gfx90a:xnack+": 64}
+    sets = {tuple(sorted(target.name for target in key)): count for key, count in found.sets.items()}
+    assert sets == {("gfx906", "gfx90a:xnack+"): 1, ("gfx906",): 1}
+    assert sum(found.compression.values()) == 2
+    assert [target.name for target in found.targets("gfx")] == ["gfx906", "gfx90a:xnack+"]
+
+
+def test_a_target_that_is_not_understood_is_told() -> None:
+    found = surveyed({".hip_fatbin": bundle("gfx906", "gfxnew") + bundle("gfxnew") + bundle()})
+    assert found.odd == {"gfxnew": 2}
+    assert [target.name for target in found.entries] == ["gfx906"]
+    assert list(found.sets.values()) == [1], "a bundle with nothing for a card makes no set"
+
+
+def test_modules_of_sycl() -> None:
+    module = SPIRV_MAGIC + bytes(28)
+    found = surveyed({SYCL + "spir64": module * 3, SYCL: module})
+    assert found.sycl == {"spir64": 3, "unknown": 1}
+    assert found.found
