@@ -43,9 +43,9 @@ def settings_of(rows: Iterable[Need], *, gpu: bool) -> dict[str, str]:
     return told
 
 
-def losses_of(rows: Iterable[ThirdParty]) -> tuple[str, ...]:
-    """What is lost where these parts are left out."""
-    return tuple(row.loss for row in rows if row.loss)
+def losses_of(rows: Iterable[ThirdParty], *, gpu: bool) -> tuple[str, ...]:
+    """What is lost where these parts are left out; a part that only a GPU build would have is no loss to another."""
+    return tuple(row.loss for row in rows if row.loss and (gpu or row.settings or not row.gpu))
 
 
 def manager_of(distro: str | None, facts: Facts | None = None) -> Manager | None:

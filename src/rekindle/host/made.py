@@ -11,16 +11,38 @@ import hashlib
 import json
 from pathlib import Path
 
-from rekindle.model.document import encode
+import msgspec
+
 from rekindle.model.plan import Plan
 
 _KEPT = 5000
 
 
 def plan_digest(plan: Plan) -> str:
-    """The same for the same plan in whatever order its settings stand: a provenance statement sorts them."""
-    told = json.dumps(json.loads(encode(plan)), sort_keys=True, ensure_ascii=False)
+    """The same for the same plan in whatever order its settings stand (a provenance statement sorts them), and by
+    whatever release of Rekindle: what a plan leaves at its default is not counted, so a field it did not know yet
+    changes nothing."""
+    told = json.dumps(_said(plan), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _said(value: object) -> object:
+    """What differs from the defaults, as plain values."""
+    if isinstance(value, msgspec.Struct):
+        return {
+            field.encode_name: _said(held)
+            for field in msgspec.structs.fields(value)
+            if (held := getattr(value, field.name)) != _default(field)
+        }
+    if isinstance(value, dict):
+        return {name: _said(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_said(one) for one in value]
+    return msgspec.to_builtins(value)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def mark_made(plan: Plan) -> None:

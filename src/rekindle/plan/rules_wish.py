@@ -53,8 +53,18 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
     """The flavour (cu128, rocm6.4, cpu) is the one asked for."""
     asked = question.flavour
     got = candidate.flavour.name if candidate.flavour else None
+    # With a build asked for as well, the variant names what to build for, and no wheel.
+    if question.wish.build and candidate.answer == "build" and asked == _built_as(candidate):
+        return
     if asked is not None and got != asked:
         yield _departure("R002", "variant", asked, got or "built from source", f"the {asked} wheel was asked for.")
+
+
+def _built_as(candidate: Candidate) -> str:
+    """What the wheels of such a build are called elsewhere: cpu, cu118, rocm6.4."""
+    if candidate.cuda:
+        return "cu" + "".join(candidate.cuda.split(".")[:2])
+    return f"rocm{'.'.join(candidate.rocm.split('.')[:2])}" if candidate.rocm else "cpu"
 
 
 def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> bool:

@@ -27,10 +27,11 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
     system = machine.os.system == "linux"
     manager = manager_of(machine.os.distro) if system else None
     recipe = plan.build
-    told = settings_of((*needs, *rows), gpu=bool(plan.cuda or plan.rocm)) if rows else {}
+    gpu = bool(plan.cuda or plan.rocm)
+    told = settings_of((*needs, *rows), gpu=gpu) if rows else {}
     pins = {name: pin for row in rows for name, pin in row.pins.items()}
     packages = packages_of((*needs, *rows), manager) if system else ()
-    losses = tuple(dict.fromkeys((*recipe.losses, *losses_of(rows))))
+    losses = tuple(dict.fromkeys((*recipe.losses, *losses_of(rows, gpu=gpu))))
     recipe = msgspec.structs.replace(
         recipe,
         origin=origin,

@@ -96,7 +96,10 @@ def test_settings_for_a_gpu_only_with_one() -> None:
 
 
 def test_losses_are_those_that_are_said() -> None:
-    assert losses_of([part("a", loss="no a"), part("b"), part("c", loss="no c")]) == ("no a", "no c")
+    assert losses_of([part("a", loss="no a"), part("b"), part("c", loss="no c")], gpu=False) == ("no a", "no c")
+    cards = [part("d", loss="no d", gpu={"D": "0"}), part("e", loss="no e", gpu={"E": "0"}, settings={"F": "0"})]
+    assert losses_of(cards, gpu=False) == ("no e",), "nobody misses on a CPU what only cards have"
+    assert losses_of(cards, gpu=True) == ("no d", "no e")
 
 
 @pytest.mark.parametrize(

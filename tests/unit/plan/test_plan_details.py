@@ -279,3 +279,19 @@ def test_why_not_tells_each_way_once_and_what_stands_instead() -> None:
     assert {each.answer for each in only.considered} == {"install"}, "a flavour is a wheel's"
     for hopeless in (ask("sm_20"), ask("RTX 3060", distro="alpine 3.20")):
         assert why_not(hopeless.machine, hopeless.wish, "torch=2.6.0", FACTS).way == "none"
+
+
+def test_a_variant_beside_build_names_what_to_build_for() -> None:
+    """``--build --variant cpu`` is no wish for a wheel that is then not kept."""
+    cpu = ask(variant="cpu", build=True)
+    assert said("R002", build("2.6.0"), cpu) == []
+    assert said("R002", build("2.6.0"), ask(variant="cpu")) != [], "without --build the wheel was meant"
+    assert said("R002", build("2.6.0", cuda="12.4"), cpu) != []
+    card = ask("sm_61", variant="cu124", build=True)
+    assert said("R002", build("2.6.0", cuda="12.4.1"), card) == []
+    assert said("R002", build("2.6.0", cuda="12.6"), card) != []
+    assert said("R002", build("2.6.0"), card) != []
+    amd = ask("gfx906", variant="rocm6.2", build=True)
+    assert said("R002", build("2.6.0", rocm="6.2.4"), amd) == []
+    assert said("R002", build("2.6.0", rocm="6.3"), amd) != []
+    assert plan(torch="2.6.0", variant="cpu", build=True).changes == ()

@@ -1,0 +1,45 @@
+"""Which plans count as made here: the same ones after settings were sorted and after Rekindle learnt more."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rekindle.host.made import plan_digest
+from rekindle.model.document import decode, encode
+from rekindle.model.plan import BuildRecipe, Plan, Reason
+
+PLAN = Plan(
+    answer="build",
+    torch="1.13.1",
+    arch_list=("3.5", "9.0"),
+    because=(Reason(code="a", text="ü"),),
+    build=BuildRecipe(source="x", env={"B": "1", "A": "2"}),
+)
+
+
+def test_a_plan_of_an_earlier_release_is_still_known() -> None:
+    """The literal is the digest of this plan when the test was written: a new field with a default leaves it alone."""
+    assert plan_digest(PLAN) == "5147e7b8a30e41f6af957bdf3c84fa6a69de4a2b2ffb5a11a2828e4db71216ed"
+
+
+def test_order_of_settings_and_a_way_through_a_file_do_not_count() -> None:
+    assert PLAN.build is not None
+    turned = msgspec.structs.replace(PLAN.build, env={"A": "2", "B": "1"})
+    assert plan_digest(msgspec.structs.replace(PLAN, build=turned)) == plan_digest(PLAN)
+    assert plan_digest(decode(encode(PLAN), Plan, origin="a file")) == plan_digest(PLAN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"torch": "1.13.0"}, {"arch_list": ("9.0", "3.5")}, {"project": "torchvision"}, {"because": ()}, {"build": None}],
+)
+def test_what_a_plan_says_counts(change: dict[str, object]) -> None:
+    assert plan_digest(msgspec.structs.replace(PLAN, **change)) != plan_digest(PLAN)
+
+
+def test_what_would_be_run_counts_to_its_depths() -> None:
+    assert PLAN.build is not None
+    for change in ({"env": {"A": "2"}}, {"env": {"A": "2", "B": "3"}}, {"patches": ("p",)}, {"source": "y"}):
+        other = msgspec.structs.replace(PLAN.build, **change)
+        assert plan_digest(msgspec.structs.replace(PLAN, build=other)) != plan_digest(PLAN), change
