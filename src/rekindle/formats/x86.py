@@ -16,7 +16,6 @@ Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]
 
 PAD = 32
-_CALL_AND_JUMP = (0xE8, 0xE9)
 # With fewer walkers than this a plain Python loop is as fast as NumPy's call overhead.
 FEW = 120
 

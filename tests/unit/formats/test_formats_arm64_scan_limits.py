@@ -196,3 +196,18 @@ def test_words_stand_on_the_grid(shift: int) -> None:
     base = 0x10000 + shift
     found = arm64_scan.scan(code, base, np.array([base]), np.array([base + len(code)]), none, none)
     assert [row[2:] for row in found.uses.tolist()] == [[base + lead, 1]]
+
+
+def test_each_function_of_many_keeps_its_own() -> None:
+    """Sixteen alike, ten words each: the twelfth's branch, address, load and predicate are the twelfth's alone."""
+    quiet = [NOP] * 10
+    busy = [adrp(1, 16), ADD, adrp(2, 17), LDR + 0x20, 0x94000000, PTRUE, SVE, NOP, NOP, NOP]
+    starts = [10 * number for number in range(16)]
+    for busy_one in (0, 1, 3, 7, 11, 15):
+        words = [word for number in range(16) for word in (busy if number == busy_one else quiet)]
+        own = BASE + 4 * (10 * busy_one + 4)
+        found = scan(words, starts, aims=sorted([own, 0x20000, 0x21000]))
+        assert found.takes.tolist() == [[busy_one, 0x20000]]
+        assert found.reads.tolist() == [[busy_one, 0x21000]]
+        assert found.calls.tolist() == [[busy_one, own]], "a branch to itself"
+        assert {row[0] for row in found.uses.tolist()} == {busy_one}

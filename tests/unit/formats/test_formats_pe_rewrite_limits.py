@@ -139,17 +139,18 @@ def test_no_signature_at_all(tmp_path: Path) -> None:
 
 
 def test_debug_rows_follow_what_they_point_to(tmp_path: Path) -> None:
-    """Two rows and a half: the third is none. What lies behind the image moves, what lies in it stays."""
-    rows = b"".join(bytes(24) + struct.pack("<I", place) for place in (0x700, 0x600, 0x700)) + b"e" * 40
-    plain = make_pe({".data": rows}, imports=["kindling.dll"], more={DEBUG: (0x2000, 28 * 2 + 27)})
+    """Three rows and a half: the fourth is none. What lies behind the image moves, what lies in it stays."""
+    rows = bytes(28 * 4) + b"e" * 40
+    plain = make_pe({".data": rows}, imports=["kindling.dll"], more={DEBUG: (0x2000, 28 * 3 + 27)})
     data = bytearray(plain + b"T" * 32)
     at = Pe(bytes(data)).directory(DEBUG)
     assert at is not None
-    for row, place in enumerate((len(plain) + 4, at[0], len(plain) + 8)):
+    behind = len(plain)
+    for row, place in enumerate((behind + 4, behind + 8, at[0], behind + 12)):
         struct.pack_into("<I", data, at[0] + 28 * row + 24, place)
     made = renamed(tmp_path, bytes(data))
-    places = [number(made, at[0] + 28 * row + 24) for row in range(3)]
-    assert places == [len(plain) + 4 + 512, at[0], len(plain) + 8]
+    places = [number(made, at[0] + 28 * row + 24) for row in range(4)]
+    assert places == [behind + 4 + 512, behind + 8 + 512, at[0], behind + 12]
 
 
 def test_tables_of_a_section_move_with_the_headers(tmp_path: Path) -> None:
