@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rekindle.cli.plan import add_settings, read_settings
+from rekindle.cli.plan import add_compiling, add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace
 from rekindle.errors import Exit, Untrusted
 
@@ -52,9 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="build only this CMake target or file of the build tree (several: with commas), make no wheel",
     )
-    parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
-    parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N at once (default: all cores)")
-    parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+    add_compiling(parser)
     parser.add_argument("--cmake", metavar="PATH", help="use this CMake")
     add_settings(parser)
     parser.add_argument(

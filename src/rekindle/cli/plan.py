@@ -95,6 +95,15 @@ def add_settings(group: argparse._ActionsContainer) -> None:
     )
 
 
+def add_compiling(parser: argparse.ArgumentParser) -> None:
+    """How much of the machine the compilers get: the same for every verb that builds."""
+    parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
+    parser.add_argument(
+        "--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once (default: all cores)"
+    )
+    parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+
+
 def read_settings(given: list[str]) -> tuple[tuple[str, str], ...]:
     """``NAME=VALUE`` words; a name is what a shell takes for one."""
     found = {}

@@ -11,7 +11,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from rekindle.cli.plan import add_beside, add_origin, add_settings, read_beside, read_settings
+from rekindle.cli.plan import add_beside, add_compiling, add_origin, add_settings, read_beside, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
 
@@ -77,9 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAMES",
         help="build only this CMake target of the tree (several: with commas), then stop",
     )
-    parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use")
-    parser.add_argument("--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once")
-    parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
+    add_compiling(parser)
     parser.add_argument("--clean", action="store_true", help="remove what another plan compiled in the build tree")
     parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")

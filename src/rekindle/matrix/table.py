@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.model.document import read_bounded
 from rekindle.model.matrix import AXES, Defaults, Table
 
 MAX_TABLE_BYTES = 1 << 20
@@ -27,16 +28,8 @@ _SETTING = re.compile(r"(USE|BUILD|CMAKE|SPARK|TORCH|TORCHVISION)_[A-Z0-9_]{1,60
 
 def read_table(path: Path) -> Table:
     """The table, checked: known names, at least one value per axis, no contradictions that can be seen by eye."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_TABLE_BYTES + 1)
-    except OSError as error:
-        raise BadInput(
-            f"cannot read {path}: {error.strerror or error}",
-            remedy="write one (rekindle matrix --help has an example), or name it: rekindle matrix plan FILE",
-        ) from error
-    if len(raw) > MAX_TABLE_BYTES:
-        raise BadInput(f"{path} is larger than 1 MiB, so it is no table of ours")
+    write_one = "write one (rekindle matrix --help has an example), or name it: rekindle matrix plan FILE"
+    raw = read_bounded(path, MAX_TABLE_BYTES, "table", remedy=write_one)
     try:
         table = msgspec.convert(tomllib.loads(raw.decode("utf-8")), Table)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:

@@ -96,11 +96,16 @@ def _utf8(raw: bytes) -> bytes:
 
 def load(path: Path, kind: type[D]) -> D:
     """Read a document from a file of bounded size."""
+    return decode(read_bounded(path, MAX_DOCUMENT_BYTES, "document"), kind, origin=str(path))
+
+
+def read_bounded(path: Path, limit: int, what: str, *, remedy: str | None = None) -> bytes:
+    """A file that a user names, read whole: more bytes than a ``what`` of ours can have are an error, not memory."""
     try:
         with path.open("rb") as file:
-            raw = file.read(MAX_DOCUMENT_BYTES + 1)
+            raw = file.read(limit + 1)
     except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
-    if len(raw) > MAX_DOCUMENT_BYTES:
-        raise BadInput(f"{path} is larger than {MAX_DOCUMENT_BYTES >> 20} MiB, so it is no document of ours")
-    return decode(raw, kind, origin=str(path))
+        raise BadInput(f"cannot read {path}: {error.strerror or error}", remedy=remedy) from error
+    if len(raw) > limit:
+        raise BadInput(f"{path} is larger than {limit >> 20} MiB, so it is no {what} of ours")
+    return raw

@@ -80,6 +80,11 @@ def toolkit_would_do(candidate: Candidate, question: Question, cuda: str) -> boo
     return not any(True for check in checks for _ in check(built, question))
 
 
+def _is_asked(got: str | None, asked: str) -> bool:
+    """12.4.1 for an asked 12.4, and 12.4 for an asked 12.4.1: who names more numbers means the same toolkit."""
+    return got is not None and (same_prefix(got, asked) or same_prefix(asked, got))
+
+
 @rule("R003")
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
@@ -90,7 +95,7 @@ def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
         yield _wrong_vendor("R003", "cuda", asked, question)
         return
     got = candidate.cuda
-    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
+    if _is_asked(got, asked):
         return
     beside = (
         candidate.answer == "install"
@@ -151,7 +156,7 @@ def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
         yield _wrong_vendor("R005", "rocm", asked, question)
         return
     got = candidate.rocm
-    if got is not None and (same_prefix(got, asked) or same_prefix(asked, got)):
+    if _is_asked(got, asked):
         return
     asked_build = replace(candidate, answer="build", flavour=None, rocm=asked)
     knows = not any(True for _ in rocm_knows_target(asked_build, question))

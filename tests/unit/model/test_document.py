@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.model.arch import Sm
-from rekindle.model.document import decode, encode, load
+from rekindle.model.document import decode, encode, load, read_bounded
 from rekindle.model.machine import Gpu, Machine, Os
 from rekindle.model.plan import Change, Plan
 
@@ -50,3 +50,17 @@ def test_wrong_architecture_is_bad_input() -> None:
 def test_missing_file_is_bad_input(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
         load(tmp_path / "nothing.json", Machine)
+
+
+def test_a_file_of_the_user_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "given"
+    for size, fits in ((1 << 20, True), ((1 << 20) + 1, False)):
+        path.write_bytes(bytes(size))
+        if fits:
+            assert len(read_bounded(path, 1 << 20, "table")) == size
+        else:
+            with pytest.raises(BadInput, match="larger than 1 MiB, so it is no table of ours"):
+                read_bounded(path, 1 << 20, "table")
+    with pytest.raises(BadInput, match=r"cannot read .*nowhere: No such file") as caught:
+        read_bounded(tmp_path / "nowhere", 9, "table", remedy="write one")
+    assert caught.value.remedy == "write one"

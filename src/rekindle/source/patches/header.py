@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.model.document import read_bounded
 from rekindle.source.patches.conditions import KEYS, Condition, read_condition
 from rekindle.source.patches.diff import FileDiff, read_diff
 from rekindle.source.paths import check_relative
@@ -63,13 +64,7 @@ def load_patches(project: str, folder: Path | None = None) -> tuple[Patch, ...]:
 
 
 def read_patch(path: Path, project: str) -> Patch:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_PATCH_BYTES + 1)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
-    if len(raw) > MAX_PATCH_BYTES:
-        raise BadInput(f"{path} is larger than {MAX_PATCH_BYTES >> 20} MiB, so it is no patch of ours")
+    raw = read_bounded(path, MAX_PATCH_BYTES, "patch")
     return parse_patch(raw, project, id=path.stem, origin=path.name)
 
 
