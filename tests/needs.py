@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -11,3 +14,19 @@ def tool(*names: str) -> pytest.MarkDecorator:
     """Skip unless every program is on PATH."""
     missing = [name for name in names if shutil.which(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)} on PATH")
+
+
+def links() -> pytest.MarkDecorator:
+    """Skip where a symbolic link cannot be made: Windows wants a right for it, and wine only says that it did."""
+    return pytest.mark.skipif(not _can_link(), reason="no symbolic links here")
+
+
+@functools.cache
+def _can_link() -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / "link"
+        try:
+            made.symlink_to(folder, target_is_directory=True)
+            return made.is_symlink() and made.is_dir()
+        except (OSError, NotImplementedError):
+            return False

@@ -94,8 +94,8 @@ def main(argv: Sequence[str]) -> int:
         _complain("interrupted; the same command continues where this one stopped")
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (``| head``). Python would complain again while closing stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader went away (``| head``).
+        _forget_output()
         return Exit.YES
     except RekindleError as error:
         _complain(error.message, error.remedy or _cause_of(error))
@@ -122,6 +122,12 @@ def _crashed(error: Exception, argv: Sequence[str]) -> int:
     return Exit.BUG
 
 
+def _forget_output() -> None:
+    """What could not be written goes nowhere: else Python tries again while closing stdout and exits with 120."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _of_the_system(error: OSError) -> int | None:
     """The exit code of a fault that is the machine's, not ours: a full or closed output, a full disk, no permission."""
     import errno
@@ -133,12 +139,14 @@ def _of_the_system(error: OSError) -> int | None:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC and not error.filename:
         _complain(f"the output cannot be written: {words}", "make room where it goes, or send it elsewhere")
+        _forget_output()
         return Exit.NO
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         _complain(f"the disk is full{where}: {words}", "make room; the same command continues")
         return Exit.NO
     if error.errno in (errno.EBADF, errno.EIO) and not error.filename:
         _complain(f"the output cannot be written: {words}", "give the command an open standard output")
+        _forget_output()
         return Exit.USAGE
     if error.errno in (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN):
         _complain(f"the system gave no more: {words}{where}", "free memory or raise the limit (ulimit), then try again")

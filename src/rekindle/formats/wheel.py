@@ -95,11 +95,11 @@ class WheelZip:
         if len(self.members) != len(infos):
             seen: set[str] = set()
             double = ""
-            for info in infos:
-                if info.filename in seen:
-                    double = info.filename
+            for name in map(_stored_name, infos):
+                if name in seen:
+                    double = name
                     break
-                seen.add(info.filename)
+                seen.add(name)
             raise BadInput(f"{what} holds two members called {double[:200]!r}; which one counts is anyone's guess")
         total = sum(member.size for member in self.members.values())
         if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
@@ -117,7 +117,7 @@ class WheelZip:
             raise BadInput(f"{self.what} is cut off inside {last[:200]!r}", remedy="download it again")
 
     def _member(self, info: zipfile.ZipInfo) -> Member:
-        name, what = info.filename, self.what
+        name, what = _stored_name(info), self.what
         parts = name.replace("\\", "/").split("/")
         if ".." in parts or name[:1] in ("/", "\\") or ":" in parts[0]:
             raise BadInput(f"{what} has a member {name[:200]!r} that would be written outside the installation")
@@ -342,6 +342,12 @@ def _row(line: list[str]) -> RecordRow:
     # Sizes beyond 18 digits are no sizes, and Python refuses to read numbers of thousands of digits.
     plain = size.isascii() and size.isdecimal() and len(size) < 19
     return RecordRow(algorithm or None, digest, int(size) if plain else None)
+
+
+def _stored_name(info: zipfile.ZipInfo) -> str:
+    """The name as the archive has it: on Windows zipfile makes a backslash a slash, and the answer would differ."""
+    stored = info.orig_filename.split("\0")[0]
+    return stored if info.filename == stored.replace("\\", "/") else info.filename
 
 
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:

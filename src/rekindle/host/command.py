@@ -76,8 +76,12 @@ def run_command(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] |
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     """End a process and everything it started."""
     if sys.platform == "win32":
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, timeout=2)
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
     else:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)

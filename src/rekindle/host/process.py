@@ -19,9 +19,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from rekindle.host import guard
+
+if TYPE_CHECKING:
+    from rekindle.host.windows_job import Job
 
 MAX_LINE_BYTES = 64 * 1024
 GRACE_SECONDS = 8.0
@@ -44,7 +47,7 @@ class Running:
 
     process: subprocess.Popen[bytes]
     lifeline: int | None = None
-    job: object | None = None
+    job: Job | None = None
 
     @property
     def pid(self) -> int:
@@ -74,9 +77,7 @@ class Running:
             os.close(self.lifeline)
             self.lifeline = None
         if self.job is not None:
-            from rekindle.host.windows_job import terminate
-
-            terminate(self.job)
+            self.job.terminate()
         try:
             self.process.wait(timeout=GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -129,7 +130,14 @@ def run_long(
     ``tick`` may return the seconds until it wants to be called again.
     """
     begun = time.monotonic()
-    running = _start(argv, cwd, env)
+    try:
+        running = _start(argv, cwd, env)
+    except FileNotFoundError as error:
+        if os.name != "nt" or not cwd.is_dir():
+            raise
+        # Windows looks for the program before it starts anything; elsewhere the guard says the same.
+        on_line(f"{argv[0]}: {error.strerror}")
+        return Ended(argv=tuple(argv), code=127, seconds=time.monotonic() - begun)
     lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     assert running.process.stdout is not None
     pump = threading.Thread(target=_pump, args=(running.process.stdout, lines), daemon=True)

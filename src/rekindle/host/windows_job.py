@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import subprocess
-import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,33 +48,55 @@ def _kernel32() -> Any:
     return library
 
 
-def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], object]:
+def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Job]:
     """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
     kernel = _kernel32()
     job = kernel.CreateJobObjectW(None, None)
     limits = _ExtendedLimits()
     limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
-    kernel.SetInformationJobObject(
+    if not job or not kernel.SetInformationJobObject(
         ctypes.c_void_p(job), JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)
-    )
+    ):
+        raise OSError("Windows gave no job object, so nothing would end what a build leaves behind")
     group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
-    process = subprocess.Popen(
-        list(argv),
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        creationflags=CREATE_SUSPENDED | group,
-    )
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            creationflags=CREATE_SUSPENDED | group,
+        )
+    except BaseException:
+        kernel.CloseHandle(ctypes.c_void_p(job))
+        raise
     handle = ctypes.c_void_p(int(process._handle))  # type: ignore[attr-defined]
     if not kernel.AssignProcessToJobObject(ctypes.c_void_p(job), handle):
         process.kill()
         raise OSError("the build's process could not be put into a job object")
     getattr(ctypes, "WinDLL")("ntdll").NtResumeProcess(handle)  # noqa: B009
-    return process, job
+    return process, Job(job, process, kernel)
 
 
-def terminate(job: object) -> None:
-    if sys.platform == "win32" or job is not None:
-        _kernel32().TerminateJobObject(ctypes.c_void_p(int(str(job))), 1)
+class Job:
+    """What the command leaves behind ends with it: it may hold the other side of the pipe that is read to its end."""
+
+    def __init__(self, handle: int, process: subprocess.Popen[bytes], kernel: Any) -> None:
+        self._handle: ctypes.c_void_p | None = ctypes.c_void_p(handle)
+        self._kernel = kernel
+        self._lock = threading.Lock()
+        threading.Thread(target=self._watch, args=(process,), daemon=True).start()
+
+    def _watch(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self.terminate()
+
+    def terminate(self) -> None:
+        """Everything in it ends now; the first call counts."""
+        with self._lock:
+            if self._handle is not None:
+                self._kernel.TerminateJobObject(self._handle, 1)
+                self._kernel.CloseHandle(self._handle)
+                self._handle = None

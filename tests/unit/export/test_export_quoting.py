@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from needs import tool
 from rekindle.errors import BadInput
 from rekindle.export import quoting
 
@@ -22,6 +23,7 @@ def test_a_shell_word_is_one_word_that_means_the_text(text: str) -> None:
     assert shlex.split(quoting.sh_word(text)) == [text]
 
 
+@tool("sh")
 def test_a_real_shell_agrees() -> None:
     nasty = "a b'c\"d$e`f\\g!h*i?j[k]l{m}n~o#p&q|r;s<t>u(v)w=x%y^z ü"
     done = subprocess.run(["sh", "-c", f"printf %s {quoting.sh_word(nasty)}"], capture_output=True, text=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import venv
 from pathlib import Path
+
+import pytest
 
 from rekindle.host.venv import bin_of, python_of
 
@@ -17,6 +18,7 @@ def test_both_systems() -> None:
 
 
 def test_this_system_as_venv_makes_it(tmp_path: Path) -> None:
+    venv = pytest.importorskip("venv", reason="an embedded Python has no venv")
     venv.create(tmp_path / "e", with_pip=False, symlinks=os.name != "nt")
     assert python_of(tmp_path / "e").exists() and python_of(tmp_path / "e").parent == bin_of(tmp_path / "e")
     assert Path(sys.executable).name.startswith("python")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import struct
-import termios
 import threading
 import time
 from collections.abc import Callable
@@ -16,11 +14,14 @@ import pytest
 
 from rekindle.host.jobserver import Jobserver, Semaphore, open_jobserver
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="a fifo")
+POSIX = pytest.mark.skipif(os.name != "posix", reason="a fifo")
 
 
 def lying(path: str) -> int:
     """How many tokens nobody holds."""
+    import fcntl
+    import termios
+
     fd = os.open(path, os.O_RDWR)
     try:
         return int(struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4))[0])
@@ -43,6 +44,7 @@ def server(tmp_path: Path) -> Any:
     server.close()
 
 
+@POSIX
 def test_raise_and_lower(server: Jobserver) -> None:
     path = server.makeflags.split("fifo:")[1]
     server.set_level(3)
@@ -52,6 +54,7 @@ def test_raise_and_lower(server: Jobserver) -> None:
     assert lying(path) == 1
 
 
+@POSIX
 def test_a_held_token_is_taken_when_it_comes_back(server: Jobserver) -> None:
     path = server.makeflags.split("fifo:")[1]
     server.set_level(2)
@@ -66,6 +69,7 @@ def test_a_held_token_is_taken_when_it_comes_back(server: Jobserver) -> None:
     os.close(client)
 
 
+@POSIX
 def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
     path = server.makeflags.split("fifo:")[1]
     server.set_level(1)
@@ -79,6 +83,7 @@ def test_raising_feeds_those_that_wait(server: Jobserver) -> None:
     os.close(client)
 
 
+@POSIX
 def test_what_a_killed_run_left_is_replaced(tmp_path: Path) -> None:
     first = open_jobserver(str(tmp_path))
     first.set_level(5)
@@ -128,3 +133,26 @@ def test_the_same_on_windows_calls() -> None:
     assert kernel.semaphore._value == 1
     assert "--jobserver-auth=rekindle-jobs-" in server.makeflags
     server.close()
+
+
+@pytest.mark.skipif(os.name != "nt", reason="kernel32")
+def test_a_real_semaphore_of_windows(server: Jobserver) -> None:
+    import ctypes
+
+    kernel = getattr(ctypes, "WinDLL")("kernel32", use_last_error=True)
+    kernel.OpenSemaphoreW.restype = ctypes.c_void_p
+    name = server.makeflags.split("--jobserver-auth=")[1]
+    client = ctypes.c_void_p(kernel.OpenSemaphoreW(0x1F0003, False, name))
+    assert client.value
+
+    def taken() -> bool:
+        return bool(kernel.WaitForSingleObject(client, 0) == 0)
+
+    assert not taken()
+    server.set_level(2)
+    assert taken() and taken() and not taken()
+    server.set_level(1)
+    assert (server.level, server.circulating) == (1, 2)
+    kernel.ReleaseSemaphore(client, 1, None)
+    until(lambda: server.circulating == 1)
+    assert not taken()

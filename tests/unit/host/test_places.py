@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from rekindle.host import places
 from rekindle.host.workspace import Workspace
 
@@ -41,6 +42,7 @@ def test_our_own_directories_are_ours_but_not_the_root_itself(home: Path, tmp_pa
     assert not places.is_ours(tmp_path / "data") and not places.is_ours(tmp_path / "data/rekindle-2/x")
 
 
+@needs.links()
 def test_a_link_out_of_our_directories_is_not_ours(home: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -40,7 +40,8 @@ def test_what_fails_comes_with_its_fix() -> None:
 
 
 def test_nobody_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", "/data/kimberly")
+    for name in ("HOME", "USERPROFILE"):  # of both systems
+        monkeypatch.setenv(name, "/data/kimberly")
     monkeypatch.setenv("USER", "kimberly")
     monkeypatch.setattr("platform.node", lambda: "kims-box")
     view._redactor.cache_clear()
