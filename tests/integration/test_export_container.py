@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 import container_builder as builder
 import needs
 from rekindle import api
-from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.plan import BuildRecipe, Plan, PlannedFor
 from rekindle.spark.unpack import tree_version, unpack
 
 pytestmark = [
@@ -24,14 +26,17 @@ pytestmark = [
 ]
 
 
-def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["one-file", "with-a-folder"])
+def test_the_image_is_built_and_runs(apart: bool, tmp_path: Path) -> None:
     builder.make_root()
     recipe = BuildRecipe(source="spark", env={"USE_CUDA": "0"}, asserts={"USE_CUDA": "OFF"}, disk_gib=1, memory_gib=1,
                          patches=("cmake-4-policies", "setuptools-74-msvccompiler"))  # fmt: skip
-    plan = Plan(answer="build", project="spark", torch=tree_version(), variant="cpu", python="3.13", build=recipe)
+    plan = Plan(answer="build", project="spark", torch=tree_version(), variant="cpu", python="3.13", build=recipe,
+                os=PlannedFor(system="linux", arch=cpu_arch(platform.machine())))  # fmt: skip
     context = tmp_path / "context"
     unpack(context / "tree")
-    written = api.export(plan, "dockerfile", system="linux").text
+    written = api.export(plan, "dockerfile", out=context if apart else None).text
+    assert (context / f"rekindle-spark-{tree_version()}-cpu/build.sh").exists() == apart
     lines = []
     for line in written.splitlines():
         # What no registry and no clone can give here: uv's image, and the tree of sources.

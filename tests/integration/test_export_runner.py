@@ -47,7 +47,7 @@ def test_spark_is_built_uploaded_and_attested(tmp_path: Path) -> None:
         patches=("cmake-4-policies", "setuptools-74-msvccompiler"),
     )  # fmt: skip
     plan = Plan(answer="build", project="spark", torch=tree_version(), variant="cpu", python=HERE, build=recipe)
-    text = api.export(plan, "github", out=tmp_path / "build.yml", system="linux").path
+    text = api.export(plan, "github", out=tmp_path / "build.yml", system="linux", arch="x86_64").path
     tools = tmp_path / "tools"
     _tool(tools, "apt-get", f'echo "apt-get $*" >>"{tmp_path}/apt"')
     runner = Runner(tmp_path / "store", _environment(tools, SOURCE=str(tmp_path / "tree")))

@@ -17,12 +17,13 @@ def export(
     system: str | None = None,
     out: Path | None = None,
     image: str | None = None,
-    arch: str = "x86_64",
+    arch: str | None = None,
 ) -> Exported:
     """The plan as ``sh``, ``bat``, ``ps1``, ``dockerfile``, ``github``, ``slurm``, ``devcontainer`` or ``pixi``.
 
-    Written to ``out`` if given. ``system`` and ``arch`` are of the machine the plan is for; a format that does not run
-    there is refused.
+    Written to ``out`` if given; a Dockerfile in a folder gets another beside it with what it needs. ``system`` and
+    ``arch`` are of the machine the plan is for, where the plan (of an older rekindle) does not say so itself; a format
+    that does not run there is refused.
 
     >>> from rekindle.api import machine_from_flags, plan
     >>> made = plan(machine_from_flags(gpu=["RTX 3060"], os="linux", glibc="2.35", python="3.12", driver="570.86"))
@@ -30,8 +31,9 @@ def export(
     >>> script.text.splitlines()[0], (folder / script.path).exists()
     ('#!/bin/sh', True)
     """
+    from rekindle.export.images import docker_platform
     from rekindle.export.recipe import make_recipe
-    from rekindle.export.scripts import NAMES, encode, render
+    from rekindle.export.scripts import NAMES, beside, encode, render
     from rekindle.host.files import write_for_user
     from rekindle.model.export import Exported
     from rekindle.source.patches import load_patches
@@ -39,11 +41,15 @@ def export(
     wanted = set(plan.build.patches) if plan.build else set()
     patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
     recipe = make_recipe(plan, patches)
-    text = render(recipe, format, system=system or _system_of(plan), image=image, arch=arch)
+    system, arch = _machine_of(plan, format, system, arch)
+    others = beside(recipe, format) if out is not None and out.is_dir() else {}
+    text = render(recipe, format, system=system, image=image, arch=arch, apart=bool(others))
     raw = encode(text, format)
     path = None
     if out is not None:
         path = out / NAMES[format].format(recipe.folder) if out.is_dir() else out
+        for name, content in others.items():
+            write_for_user(out / name, content)
         write_for_user(path, raw)
         if format in ("sh", "slurm"):
             path.chmod(path.stat().st_mode | 0o111)
@@ -52,15 +58,47 @@ def export(
         "sh": f"sh {shown}",
         "bat": shown,
         "ps1": f"powershell -ExecutionPolicy Bypass -File {shown}",
-        "dockerfile": f"docker build -t {recipe.folder.lower()} -f {shown} .",
+        "dockerfile": f"docker build --platform {docker_platform(arch)} -t {recipe.folder.lower()} -f {shown} "
+        + (str(path.parent) if path else "."),
         "github": f"commit it as .github/workflows/{Path(shown).name} and start it by hand",
         "slurm": f"sbatch {shown}",
         "devcontainer": "keep it as .devcontainer/devcontainer.json and reopen the folder in its container",
         "pixi": "pixi run python   (in the folder of pixi.toml)",
     }[format]
     return Exported(
-        format=format, title=recipe.title, path=str(path) if path else None, text=raw.decode("utf-8"), run=run
+        format=format,
+        title=recipe.title,
+        path=str(path) if path else None,
+        text=raw.decode("utf-8"),
+        run=run,
+        beside=tuple(str(out / name) for name in others) if out is not None else (),
     )
+
+
+# What of them differs from CPU to CPU: a runner, a package, an image.
+_BY_ARCH = ("github", "pixi", "dockerfile", "devcontainer")
+
+
+def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -> tuple[str | None, str]:
+    """System and CPU the plan was made for. It says so itself; what is given beside it must not contradict."""
+    from rekindle.errors import BadInput
+    from rekindle.model.cpu_arch import cpu_arch
+
+    arch = cpu_arch(arch) if arch else None
+    if plan.os is not None:
+        for flag, given, made in (("--os", system, plan.os.system), ("--arch", arch, plan.os.arch)):
+            if given not in (None, made):
+                raise BadInput(
+                    f"this plan was made for {made}, and {flag} says {given}",
+                    remedy=f"make the plan with {flag} {given}",
+                )
+        return plan.os.system, plan.os.arch
+    if arch is None and format in _BY_ARCH:
+        raise BadInput(
+            f"this plan does not say for which CPU it was made, and {format} differs from one to the other",
+            remedy="add --arch x86_64 or --arch aarch64, or make the plan again",
+        )
+    return system or _system_of(plan), arch or "x86_64"
 
 
 def _system_of(plan: Plan) -> str | None:

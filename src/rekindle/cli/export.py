@@ -10,7 +10,8 @@ from rekindle.cli.verb import Answer, Session
 
 EXAMPLES = """examples:
   rekindle export bat --gpu "Tesla K40c" --build --out .
-  rekindle export dockerfile --machine xeon-e5v2-rtx3060 --build > Dockerfile
+  rekindle export dockerfile --machine xeon-e5v2-rtx3060 --build > Dockerfile   one file, long
+  rekindle export dockerfile --gpu "Tesla K40c" --build --out k40/              a short one and its folder
   rekindle export slurm --gpu "Tesla V100" --build --out build.sbatch
   rekindle plan --gpu gfx1031 --json > plan.json;  rekindle export github --plan plan.json
 
@@ -45,12 +46,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.plan import Plan
     from rekindle.render.export import render_exported
 
-    system, arch = args.os, args.arch or "x86_64"
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
             args.os = "windows" if args.format in _WINDOWS else "linux" if args.format in _LINUX else None
         machine, wish = machine_and_wish(args)
-        system, arch = machine.os.system, machine.os.arch or arch
         plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     elif args.plan == "-":
         plan = decode(sys.stdin.buffer.read(MAX_DOCUMENT_BYTES), Plan, origin="stdin")
@@ -59,5 +58,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     out = Path(args.out) if args.out else None
     if out is not None and args.out.endswith(("/", "\\")):
         out.mkdir(parents=True, exist_ok=True)
-    exported = api.export(plan, args.format, system=system, out=out, image=args.image, arch=arch)
+    given = {"system": args.os, "arch": args.arch} if args.plan else {}
+    exported = api.export(plan, args.format, out=out, image=args.image, **given)
     return Answer(document=exported, view=render_exported)

@@ -15,9 +15,18 @@ FILES = (
 PROGRAM = "rekindle.inspect.debian"
 
 
+INSPECT = "inspect"
+SCRIPT = "build.sh"
+
+
 def inspector() -> tuple[tuple[Quoted, Quoted], ...]:
     """(path, text) of each file; a here-document carries them as they are."""
     root = resources.files("rekindle")
     return tuple(
         (Quoted(f"rekindle/{name}"), Quoted(root.joinpath(name).read_text(encoding="utf-8"))) for name in FILES
     )
+
+
+def files_beside(script: str) -> dict[str, str]:
+    """What a Dockerfile copies from a folder beside it instead of carrying it along: path in the folder, text."""
+    return {SCRIPT: script, **{f"{INSPECT}/{path}": text for path, text in inspector()}}

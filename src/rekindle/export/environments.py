@@ -14,13 +14,13 @@ from rekindle.export.recipe import Recipe
 from rekindle.facts import load_facts
 
 
-def devcontainer(recipe: Recipe, image: str | None, script: str, packages: tuple[str, ...]) -> str:
+def devcontainer(recipe: Recipe, image: str | None, script: str, packages: tuple[str, ...], arch: str) -> str:
     """``.devcontainer/devcontainer.json``: the toolkit's own image for a build, a plain Python for a wheel."""
     plan = recipe.plan
     made: dict[str, Any] = {"name": plain_text(recipe.title)}
     flags = ["--gpus", "all"] if plan.cuda else ["--device=/dev/kfd", "--device=/dev/dri"] if plan.rocm else []
     if recipe.builds:
-        made["image"] = plain_text(choose_images(plan, image).build)
+        made["image"] = plain_text(choose_images(plan, image, arch).build)
         # The script travels inside the file: whoever opens the folder needs nothing else.
         packed = base64.b64encode(script.encode()).decode("ascii")
         path = f"/usr/local/bin/build-{plain_word(recipe.package)}"

@@ -12,9 +12,9 @@ from rekindle import __version__
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.export import quoting
-from rekindle.export.carried import PROGRAM, inspector
+from rekindle.export.carried import PROGRAM, files_beside, inspector
 from rekindle.export.environments import devcontainer, pixi
-from rekindle.export.images import choose_images, pinned
+from rekindle.export.images import choose_images, docker_platform, pinned
 from rekindle.export.quoting import Quoted, plain_word
 from rekindle.export.recipe import Recipe
 from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
@@ -41,11 +41,18 @@ _LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "li
 
 
 def render(
-    recipe: Recipe, kind: str, *, system: str | None = None, image: str | None = None, arch: str = "x86_64"
+    recipe: Recipe,
+    kind: str,
+    *,
+    system: str | None = None,
+    image: str | None = None,
+    arch: str = "x86_64",
+    apart: bool = False,
 ) -> str:
     """The script's text, with LF; a batch file is written with CRLF by :func:`encode`.
 
-    ``system`` is the one the plan is for, where that is known: a format that runs on another is refused.
+    ``system`` is the one the plan is for, where that is known: a format that runs on another is refused. ``apart``: a
+    Dockerfile finds what it needs in a folder beside it (:func:`beside`) instead of carrying it along.
     """
     runs = SYSTEMS.get(kind)
     if runs and system and runs != system:
@@ -58,7 +65,7 @@ def render(
     shared: dict[str, Any] = {
         "r": recipe,
         "version": Quoted(__version__),
-        "uv_image": Quoted(pinned(_UV_IMAGE)),
+        "uv_image": Quoted(pinned(_UV_IMAGE, arch)),
         "name": plain_word(NAMES[kind].format(recipe.folder)),
         "compiler": cxx_command(compiler),
         "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
@@ -68,16 +75,24 @@ def render(
     if kind in ("bat", "ps1"):
         return _windows_script(recipe, kind, shared)
     if kind == "dockerfile":
-        return _dockerfile(recipe, image, shared)
+        return _dockerfile(recipe, image, shared, arch=arch, apart=apart)
     if kind == "github":
         return _workflow(recipe, image, shared, system=system or "linux", arch=arch)
     if kind == "slurm":
         return _slurm(recipe, shared)
     if kind == "devcontainer":
-        return devcontainer(recipe, image, render(recipe, "sh") if recipe.builds else "", _packages(recipe))
+        script = render(recipe, "sh") if recipe.builds else ""
+        return devcontainer(recipe, image, script, _packages(recipe), arch)
     if kind == "pixi":
         return pixi(recipe, system or "linux", arch)
     raise BadInput(f"{kind!r} is no format", remedy=f"one of {', '.join(FORMATS)}")
+
+
+def beside(recipe: Recipe, kind: str) -> dict[str, str]:
+    """The files that a format rendered ``apart`` needs beside it, by their path from it."""
+    if kind != "dockerfile" or not recipe.builds:
+        return {}
+    return {f"{plain_word(recipe.folder)}/{name}": text for name, text in files_beside(render(recipe, "sh")).items()}
 
 
 def encode(text: str, kind: str) -> bytes:
@@ -132,24 +147,24 @@ def _slurm(recipe: Recipe, shared: dict[str, Any]) -> str:
     )
 
 
-def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any]) -> str:
+def _dockerfile(recipe: Recipe, image: str | None, shared: dict[str, Any], *, arch: str, apart: bool) -> str:
     plan = recipe.plan
     package = plain_word(recipe.package)
     question = Quoted(
         f", {package}.cuda.is_available()" if recipe.package == "torch" and (plan.cuda or plan.rocm) else ""
     )
     flags = Quoted(" --gpus all" if plan.cuda else " --device /dev/kfd --device /dev/dri" if plan.rocm else "")
+    shared = {**shared, "platform": docker_platform(arch), "cuda_question": question, "gpu_flags": flags}
     if not recipe.builds:
-        return _template("install.Dockerfile.j2").render(shared, cuda_question=question, gpu_flags=flags)
+        return _template("install.Dockerfile.j2").render(shared)
     return _template("Dockerfile.j2").render(
         shared,
-        images=choose_images(plan, image),
+        images=choose_images(plan, image, arch),
+        apart=apart,
         packages=_packages(recipe),
         script=Quoted(render(recipe, "sh")),
         inspector=inspector(),
         inspect_program=PROGRAM,
-        cuda_question=question,
-        gpu_flags=flags,
         numpy=f"numpy{plan.numpy}" if plan.numpy and not plan.numpy[:1].isdigit() else "numpy",
     )
 
@@ -174,7 +189,7 @@ def _workflow(recipe: Recipe, image: str | None, shared: dict[str, Any], *, syst
         cudnn_release=recipe.plan.cudnn or "-",
         script=Quoted(script),
         script_name=plain_word("build.bat" if windows else "build.sh"),
-        images=choose_images(recipe.plan, image) if recipe.builds and not windows else None,
+        images=choose_images(recipe.plan, image, arch) if recipe.builds and not windows else None,
         packages=_packages(recipe),
     )
 
@@ -200,7 +215,6 @@ def _environment() -> Environment:
     )
     environment.filters.update(
         plain=plain_word,
-        pinned=pinned,
         sh=quoting.sh_word,
         sh_words=quoting.sh_words,
         bat_words=quoting.batch_words,

@@ -54,12 +54,14 @@ class Running:
         return self.process.pid
 
     def descendants(self) -> list[int]:
+        """Every process of the command. Windows has no guard: there the root is the command itself."""
         if sys.platform == "linux":
             return guard.descendants(self.pid)
         import psutil
 
+        own = [self.pid] if os.name == "nt" else []
         try:
-            return [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
+            return own + [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
         except psutil.Error:
             return []
 

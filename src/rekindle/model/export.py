@@ -6,10 +6,13 @@ from rekindle.model.document import Document
 
 
 class Exported(Document, frozen=True, kw_only=True):
-    """``path`` is None where the script was only printed; ``text`` is the script itself."""
+    """``path`` is None where the script was only printed; ``text`` is the script itself; ``beside`` are the files it
+    needs in a folder beside it, which were written, too.
+    """
 
     format: str
     title: str
     path: str | None = None
     text: str
     run: str
+    beside: tuple[str, ...] = ()

@@ -10,10 +10,14 @@ from rekindle.model.facts import Row
 
 
 class ContainerImage(Row, frozen=True, kw_only=True):
-    """Where a toolkit's container lies: ``build`` has its compilers, ``run`` only its libraries (None: the same)."""
+    """Where a toolkit's container lies: ``build`` has its compilers, ``run`` only its libraries (None: the same).
+
+    ``only`` names the CPU architectures it exists for, where that is known to be few.
+    """
 
     build: str
     run: str | None = None
+    only: tuple[str, ...] = ()
 
 
 class ImageDigest(Row, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from rekindle.model.document import Document, Part
+from rekindle.model.machine import System
 from rekindle.model.text import Address, CMakeName, EnvName, Line, Name, Place, Specifier, Tag, VersionText
 
 Answer = Literal["install", "build", "none"]
@@ -210,10 +211,17 @@ class TorchChoice(Part, frozen=True, kw_only=True):
     taken: bool = False
 
 
+class PlannedFor(Part, frozen=True, kw_only=True):
+    """The machine's system and CPU, spelt as in machine.json: what other programs need to know of it."""
+
+    system: System
+    arch: Tag
+
+
 class Plan(Document, frozen=True, kw_only=True):
     """The finished plan. ``requests`` is what gets installed, ``env`` what must be set whenever torch is used,
     ``steps`` the way by hand; ``commands`` is only their spelling for people (bash, or cmd on Windows, where
-    ``powershell`` has the other). ``asked`` names what the wish asked for.
+    ``powershell`` has the other). ``asked`` names what the wish asked for; ``os`` is the system it was made for.
     """
 
     answer: Answer
@@ -241,6 +249,7 @@ class Plan(Document, frozen=True, kw_only=True):
     powershell: tuple[Line, ...] = ()
     companions: tuple[Companion, ...] = ()
     choices: tuple[TorchChoice, ...] = ()
+    os: PlannedFor | None = None
 
 
 class Considered(Part, frozen=True, kw_only=True):

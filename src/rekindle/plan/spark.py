@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine, Toolkit
-from rekindle.model.plan import BuildRecipe, Plan, Reason
+from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
 
 MINUTES = (1, 2)
 DISK_GIB = 0.2
@@ -55,6 +55,7 @@ def plan_spark(
             memory_gib=MEMORY_GIB,
             minutes=MINUTES,
         ),
+        os=PlannedFor(system=machine.os.system, arch=machine.os.arch) if machine.os.arch else None,
     )
 
 

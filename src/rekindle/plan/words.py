@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from rekindle.compat import BACKENDS, flavour_backend
-from rekindle.model.plan import Alternative, Change, Plan, Reason, Refusal
+from rekindle.model.plan import Alternative, Change, Plan, PlannedFor, Reason, Refusal
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.assess import assessed_builds
 from rekindle.plan.candidate import Candidate
@@ -72,6 +72,7 @@ def compose(outcome: Outcome) -> Plan:
         evidence=best.evidence.grade if recipe and best.evidence else None,
         asked=question.asked,
         powershell=spell(steps, "powershell") if system == "windows" else (),
+        os=PlannedFor(system=system, arch=question.arch),
     )
 
 
@@ -207,6 +208,7 @@ def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
         because=tuple(because) or (nothing,),
         alternatives=(*_xpu(question), *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest)),
         asked=question.asked,
+        os=PlannedFor(system=question.machine.os.system, arch=question.arch),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rekindle.model.export import Exported
 from rekindle.render.screen import Screen
 
@@ -18,5 +20,7 @@ def render_exported(document: Exported, screen: Screen) -> None:
         raw.flush()
         return
     screen.verdict("ok", f"{document.title} is written to {document.path}")
+    if document.beside:
+        screen.line(f"  It needs {len(document.beside)} files beside it: {Path(document.beside[0]).parent}")
     screen.section("Run it")
     screen.command(document.run)

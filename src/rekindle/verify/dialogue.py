@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.errors import BadInput
+from rekindle.host.command import kill_group
 
 MAX_LINE = 1 << 20
 
@@ -76,8 +77,7 @@ class Dialogue:
     def stop(self) -> int:
         """End it with everything it started; its exit code."""
         if self._process.poll() is None and sys.platform == "win32":
-            argv = ["taskkill", "/F", "/T", "/PID", str(self._process.pid)]
-            subprocess.run(argv, capture_output=True, check=False)
+            kill_group(self._process)
         elif self._process.poll() is None:
             # First a request, so that the agent ends the check it runs, which is a group of its own.
             for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):

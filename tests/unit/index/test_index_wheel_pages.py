@@ -169,8 +169,8 @@ def test_the_house_has_a_page_for_each_and_rewrites_only_what_changed(tmp_path: 
         api.index_build(str(house))
     api.index_build(str(house))
     first = house / "wheel" / "torch" / "torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl.html"
-    assert "2.1.0" in (house / "wheel" / "torch" / "index.html").read_text()
-    assert 'href="torch/"' in (house / "wheel" / "index.html").read_text()
+    assert "2.1.0" in (house / "wheel" / "torch" / "index.html").read_text(encoding="utf-8")
+    assert 'href="torch/"' in (house / "wheel" / "index.html").read_text(encoding="utf-8")
     assert (house / "wheel" / "style.css").is_file()
     stamps = [
         (path, path.stat().st_mtime_ns, path.stat().st_ino)
@@ -187,7 +187,7 @@ def test_the_house_has_a_page_for_each_and_rewrites_only_what_changed(tmp_path: 
     ]
     changed = {path.name for (path, *old), (_, *new) in zip(stamps, after, strict=True) if old != new}
     assert changed == {f"{second}.html"}
-    assert "made by mistake" in (house / "wheel" / "torch" / f"{second}.html").read_text()
+    assert "made by mistake" in (house / "wheel" / "torch" / f"{second}.html").read_text(encoding="utf-8")
     assert first.is_file()
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from matrix_mini import cell
 
@@ -22,6 +23,9 @@ from rekindle.matrix.slurm import slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
 
 HERE = Worker(name="here", system="linux-x86_64", slots=2)
+
+
+KILLED = pytest.mark.skipif(os.name == "nt", reason="Windows has no exit code for what was killed")
 
 
 def task(tmp_path: Path, code: str, **more: object) -> Task:
@@ -51,10 +55,10 @@ def test_a_cancelled_command_stops_with_its_children(tmp_path: Path) -> None:
     assert ending.why == "cancelled"
     assert time.monotonic() - begun < 30
     child = int((tmp_path / "log").read_text().split()[0])
-    with pytest.raises(ProcessLookupError):
-        os.kill(child, 0)
+    assert not psutil.pid_exists(child)
 
 
+@KILLED
 def test_a_killed_command_was_lost(tmp_path: Path) -> None:
     ending = carry_out(task(tmp_path, "import os,signal; os.kill(os.getpid(), signal.SIGKILL)"))
     assert ending.why == "lost"
@@ -149,6 +153,7 @@ def test_every_cell_is_built_once(tmp_path: Path) -> None:
     assert (tally.started, tally.retried, tally.adopted) == (4, 0, 0)
 
 
+@KILLED
 def test_what_failed_is_tried_again_as_the_ledger_says(tmp_path: Path) -> None:
     cells = [cell(1), cell(2)]
     book = Book(tmp_path, {"cell-1": [BAD, DIE, GOOD], "cell-2": [BAD]})
