@@ -165,7 +165,7 @@ def test_a_development_container() -> None:
         return json.loads(re.sub("(?m)^//.*$", "", text))  # type: ignore[no-any-return]
 
     built = read(render(make_recipe(plans.IVYBRIDGE_LINUX, {}), "devcontainer"))
-    assert built["image"].startswith("nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04@sha256:")
+    assert str(built["image"]).startswith("nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04@sha256:")
     assert built["runArgs"] == ["--gpus", "all"]
     installed = read(render(make_recipe(plans.BLACKWELL, {}), "devcontainer"))
     assert str(installed["image"]).endswith(":3.11")
