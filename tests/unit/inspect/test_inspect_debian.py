@@ -104,7 +104,7 @@ def test_packages_copies_and_what_they_need(place: Path, monkeypatch: pytest.Mon
     found = ask([wheel(place, "libowned.so", "libloose.so", "libcuda.so.1", "inside.so", inside=make_elf())])
     assert found.packages == ("libowned1",)
     assert found.libraries == {"libdeep.so": deep, "libloose.so": loose, "libowned.so": owned}
-    assert found.loose == {"libloose.so": loose, "libdeep.so": deep}, "what a copy needs comes along; a package's own not"
+    assert found.loose == {"libloose.so": loose, "libdeep.so": deep}, "what a copy needs comes along"
 
 
 def test_a_librarys_own_places_count(place: Path) -> None:
