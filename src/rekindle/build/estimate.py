@@ -25,9 +25,10 @@ class Estimate:
 
     def __init__(self, edges: Iterable[BuildEdge], learnt: Learnt, done: Mapping[str, float]) -> None:
         self._made_by: dict[str, BuildEdge] = {}
-        self._known: dict[str, list[float]] = {}
+        # By kind: how many were timed, and their seconds together. Asked for each open object every few seconds.
+        self._known: dict[str, tuple[int, float]] = {}
         for output, seconds in done.items():
-            self._known.setdefault(kind_of(output), []).append(seconds)
+            self._timed(output, seconds)
         for edge in edges:
             if edge.rule == "phony":
                 for output in edge.outputs:
@@ -52,15 +53,20 @@ class Estimate:
         if learnt is not None:
             return learnt
         kind = kind_of(output)
-        known = self._known.get(kind, [])
-        return statistics.fmean(known) if len(known) >= 3 else _GUESS[kind]
+        count, total = self._known.get(kind, (0, 0.0))
+        return total / count if count >= 3 else _GUESS[kind]
+
+    def _timed(self, output: str, seconds: float) -> None:
+        kind = kind_of(output)
+        count, total = self._known.get(kind, (0, 0.0))
+        self._known[kind] = (count + 1, total + seconds)
 
     def finished(self, output: str, seconds: float | None = None) -> None:
         edge = self._made_by.get(output)
         if edge is not None and self._open.pop(edge.outputs[0], None) is not None:
             self._finished_work += self._usual[edge.outputs[0]]
         if seconds:
-            self._known.setdefault(kind_of(output), []).append(seconds)
+            self._timed(output, seconds)
 
     def work_left(self, steps_left: int) -> float:
         """Ninja may need only part of the graph: its own count of steps left bounds ours."""

@@ -6,11 +6,14 @@ not followed, and ``$var`` in values is not evaluated, since CMake writes edges 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_BYTES = 512 << 20
+_WORD = re.compile(r"(?:[^$ :]|\$.)+|:", re.DOTALL)
+_ESCAPED = re.compile(r"\$(.)", re.DOTALL)
 
 
 @dataclass(kw_only=True)
@@ -89,27 +92,7 @@ def _words(text: str) -> list[str]:
     if "$" not in text:
         head, colon, tail = text.partition(": ")
         return [*head.split(), *([":"] if colon else []), *tail.split()]
-    words: list[str] = []
-    word: list[str] = []
-    at = 0
-    while at < len(text):
-        char = text[at]
-        if char == "$":  # never the last: there it continues the line
-            word.append(text[at + 1])
-            at += 2
-            continue
-        if char in " :":
-            if word:
-                words.append("".join(word))
-                word = []
-            if char == ":":
-                words.append(":")
-        else:
-            word.append(char)
-        at += 1
-    if word:
-        words.append("".join(word))
-    return words
+    return [_ESCAPED.sub(r"\1", word) for word in _WORD.findall(text)]
 
 
 def _plain(value: str) -> str:

@@ -44,6 +44,8 @@ def read_ninja_log(path: Path) -> list[Edge]:
 
 def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
     edges: list[Edge] = []
+    outputs: list[str] = []  # of the edge that is being read; a code generator has thousands
+    before: tuple[int, int, str] | None = None
     run = 0
     last_end = 0
     for line in lines:
@@ -54,14 +56,17 @@ def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
         if not (_TIME.fullmatch(fields[0]) and _TIME.fullmatch(fields[1])):
             continue
         start, end, output, digest = int(fields[0]), int(fields[1]), fields[3], fields[4]
-        if edges and (edges[-1].start, edges[-1].end, edges[-1].hash) == (start, end, digest):
-            edges[-1] = Edge(start=start, end=end, outputs=(*edges[-1].outputs, output), hash=digest, run=run)
+        if before == (start, end, digest):
+            outputs.append(output)
             continue
+        if before is not None:
+            edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
         # Within a run lines come in the order of their ends; going back means Ninja was started anew.
         if end < last_end:
             run += 1
-        last_end = end
-        edges.append(Edge(start=start, end=end, outputs=(output,), hash=digest, run=run))
+        last_end, before, outputs = end, (start, end, digest), [output]
+    if before is not None:
+        edges.append(Edge(start=before[0], end=before[1], outputs=tuple(outputs), hash=before[2], run=run))
     return edges
 
 
