@@ -70,10 +70,13 @@ def plan_build(machine: Machine, wish: Wish) -> Plan:
 
 
 def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
-    """What the planner leaves open of a build: where third parties come from, settings by hand, patches."""
+    """What the planner leaves open of a build: where third parties come from, settings by hand, patches, and what this
+    machine can do without."""
+    from rekindle.plan.absent import without_absent_cudnn
+
     made = _with_supply(made, machine, wish.origin if wish else None)
     made = _with_settings(made, dict(wish.settings) if wish else {}, wish.python if wish else None)
-    return _with_patches(made, machine)
+    return without_absent_cudnn(_with_patches(made, machine), machine)
 
 
 def remember_plan(plan: Plan) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from rekindle.build.extension import SWITCHES, own_settings
 from rekindle.build.target import Interpreter, TargetPython
+from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
@@ -54,8 +55,6 @@ _OWN = {
         "USE_FFMPEG", "FFMPEG_ROOT", "USE_OPENMP",
     ),
 }  # fmt: skip
-# What their builds would download in the middle of compiling, if nobody says otherwise.
-_FETCHED_WHILE_BUILDING = {"torchaudio": {"BUILD_SOX": "0", "USE_FFMPEG": "0"}}
 # The flavours in the names of pytorch.org's wheels.
 _PUBLISHED = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
 _PROBE = (
@@ -79,7 +78,9 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
     switches = _SWITCHES.get(tree.project, SWITCHES)[kind]
     known = own_settings(tree.project, tree.version, plan, _platform())
-    env = {**_FETCHED_WHILE_BUILDING.get(tree.project, {}), **env, **switches, **known.env}
+    release = (plan.torch or load_facts().releases[0]).split("+")[0]
+    unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
+    env = {**unfetched, **env, **switches, **known.env}
     if plan.cuda and plan.arch_list:
         env.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(plan.arch_list))
     if plan.torch:

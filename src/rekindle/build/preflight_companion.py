@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from rekindle.build.extension import finds_torch
 from rekindle.build.preflight_cuda import LIBRARY_FOLDERS
 from rekindle.build.toolkits import cuda_home
-from rekindle.compat.supply import companion_needs, how_to_install, managers
+from rekindle.compat.supply import companion_downloads, companion_needs, how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
@@ -25,8 +25,6 @@ from rekindle.model.version import same_prefix
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
 _OFF = ("0", "off", "no", "false")
-# In the words of third_party/sox and third_party/ffmpeg of pytorch/audio: CMake fetches these in the middle of a build.
-_DOWNLOADS = {"BUILD_SOX": "SoX's headers", "USE_FFMPEG": "FFmpeg's headers"}
 
 
 def check_companion(host: Host, plan: Plan) -> Iterator[Check]:
@@ -101,17 +99,15 @@ def _places(env: dict[str, str]) -> dict[str, str]:
 
 
 def _downloads(plan: Plan) -> Iterator[Check]:
-    assert plan.build is not None
-    if plan.project != "torchaudio":
-        return
+    assert plan.build is not None and plan.torch is not None
     env = plan.build.env
-    for switch, what in _DOWNLOADS.items():
-        on = env.get(switch, "1").lower() not in _OFF and not (switch == "USE_FFMPEG" and env.get("FFMPEG_ROOT"))
-        if on:
-            yield Check(
-                id=f"download-{switch.lower()}",
-                status="warn",
-                needed_for=("build",),
-                found=f"{switch}=1: {what} are downloaded in the middle of the build",
-                fix=f"the same command with --set {switch}=0 needs no network",
-            )
+    for row in companion_downloads(plan.project, plan.torch.split("+")[0]):
+        if env.get(row.switch, "1").lower() in _OFF or (row.instead and env.get(row.instead)):
+            continue
+        yield Check(
+            id=f"download-{row.switch.lower()}",
+            status="warn",
+            needed_for=("build",),
+            found=f"{row.switch}=1: {row.what} are downloaded in the middle of the build",
+            fix=f"the same command with --set {row.switch}=0 needs no network",
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rekindle.build.resume import START_FREE_BYTES, has_objects
-from rekindle.compat.disk import Demand, Room, first_shortage, measured
+from rekindle.compat.disk import Demand, first_shortage, measured, room_of
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
@@ -41,11 +41,7 @@ def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: S
     """Fails where a phase would not fit by what was measured; a warning where the plan expects more than is free."""
     assert plan.build is not None
     demands = demands_of(plan, places, tree)
-
-    def room(place: str) -> Room | None:
-        disk = host.disk(place)
-        return (disk.device, disk.free) if disk else None
-
+    room = room_of(host)
     here = room(str(places["compile"]))
     if here is not None and here[1] < START_FREE_BYTES:
         raise BadInput(f"only {here[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_fix("compile"))

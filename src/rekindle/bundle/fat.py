@@ -32,13 +32,16 @@ from rekindle.bundle.notes import (
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
+from rekindle.compat.disk import Demand, first_shortage, room_of
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
+from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
+from rekindle.model.spoken import spoken_bytes
 
 _NATIVE = re.compile(r"(\.so(\.\d+)*|\.pyd|\.dll)$", re.IGNORECASE)
 _NAME = re.compile(r"(?P<head>[^-]+-[^-]+)(-(?P<build>\d[^-]*))?(?P<tags>-[^-]+-[^-]+-[^-]+)\.whl")
@@ -112,6 +115,7 @@ class _Bundling:
             report = msgspec.structs.replace(report, notes=(*report.notes, *placing.notes))
             if order.dry_run:
                 return _planned(report, found, placing, order.rules)
+            self._refuse_small_disk(found)
             return self._write(shop, own, found, where, placing, report)
 
     def _placing(self, own: dict[str, Native], found: Collection, where: str, system: str) -> Placing:
@@ -122,6 +126,20 @@ class _Bundling:
             own, found, self.order.rules, home=where, version=self.folder.removesuffix(".dist-info").rpartition("-")[2],
             salt=",".join(map(str, self.order.archs)), members=self.source.namelist(), read=self.source.read,
         )  # fmt: skip
+
+    def _refuse_small_disk(self, found: Collection) -> None:
+        """The least it takes: the wheel once more, and one library at a time in passing. How small the brought ones are
+        packed is seen only afterwards."""
+        sizes = [lib.path.stat().st_size for lib in found.brought.values()]
+        sizes += [info.file_size for info in self.source.infolist() if _NATIVE.search(info.filename)]
+        need = self.order.wheel.stat().st_size + max(sizes, default=0)
+        short = first_shortage([Demand("bundle", str(self.order.out), need)], room_of(LiveHost()))
+        if short is not None:
+            raise BadInput(
+                f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(short.free)} are"
+                " free there",
+                remedy="nothing was written; make room there, or write to another disk with --out DIR",
+            )
 
     @contextlib.contextmanager
     def _workshop(self) -> Iterator[Path]:

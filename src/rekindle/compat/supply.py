@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import CompanionNeed, Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import CompanionDownload, CompanionNeed, Lack, Manager, Need, ThirdParty
 from rekindle.model.version import matches
 
 
@@ -32,6 +32,12 @@ def needs_for(release: str, facts: Facts | None = None, *, backend: str | None =
 def companion_needs(project: str, release: str, facts: Facts | None = None) -> tuple[CompanionNeed, ...]:
     """What the companion of a torch release looks for on the system."""
     rows = (facts or load_facts()).supply.companion
+    return tuple(row for row in rows if row.project == project and matches(release, row.torch))
+
+
+def companion_downloads(project: str, release: str, facts: Facts | None = None) -> tuple[CompanionDownload, ...]:
+    """What the companion of a torch release would fetch while it is compiled."""
+    rows = (facts or load_facts()).supply.download
     return tuple(row for row in rows if row.project == project and matches(release, row.torch))
 
 

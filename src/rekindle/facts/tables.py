@@ -43,7 +43,7 @@ from rekindle.model.facts import (
     UseCost,
 )
 from rekindle.model.images import ContainerImage, HostedRunner, ImageDigest
-from rekindle.model.supply import CompanionNeed, Manager, Need, RocmPackages, ThirdParty
+from rekindle.model.supply import CompanionDownload, CompanionNeed, Manager, Need, RocmPackages, ThirdParty
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
@@ -144,6 +144,7 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     rocm: tuple[RocmPackages, ...]
     need: tuple[Need, ...]
     companion: tuple[CompanionNeed, ...] = ()
+    download: tuple[CompanionDownload, ...] = ()
     part: tuple[ThirdParty, ...]
 
 

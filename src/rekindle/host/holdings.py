@@ -11,12 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rekindle.errors import WorkspaceBusy
-from rekindle.host import places
+from rekindle.host import made, places
 from rekindle.host.workspace import Workspace
 from rekindle.model.holdings import Holding, HoldingKind
 
-# Folders of the data directory that are our own books, not workspaces.
-_BOOKS = ("plans", "places")
 _PARTS: tuple[tuple[str, HoldingKind, bool], ...] = (
     # folder, kind, one holding for each thing in it
     ("source", "source", True),
@@ -35,7 +33,8 @@ def find_holdings(now: float | None = None) -> Iterator[Holding]:
     """Everything of ours, each byte counted once."""
     when = time.time() if now is None else now
     data, cache = places.own_directories()
-    workspaces = [one for one in _folders(data) if one.name not in _BOOKS]
+    books = (*made.BOOKS, places.list_folder().name)
+    workspaces = [one for one in _folders(data) if one.name not in books]
     noted = [one for one in places.noted() if one.path.is_dir() and places.is_ours(one.path)]
     workspaces += [one.path for one in noted if one.kind == "workspace" and one.path not in workspaces]
     for root in workspaces:

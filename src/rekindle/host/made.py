@@ -15,6 +15,8 @@ import msgspec
 
 from rekindle.model.plan import Plan
 
+# Folders of the user's data that hold nothing but these marks.
+BOOKS = ("plans", "wheels")
 _KEPT = 5000
 
 

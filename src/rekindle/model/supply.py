@@ -85,6 +85,17 @@ class CompanionNeed(Need, frozen=True, kw_only=True):
     asked: bool = False
 
 
+class CompanionDownload(Row, frozen=True, kw_only=True):
+    """What a companion's build fetches in the middle of compiling unless ``switch`` is off, which it is here by
+    default; a setting ``instead`` names a copy that is there."""
+
+    project: str
+    torch: str
+    switch: str
+    what: str
+    instead: str | None = None
+
+
 class ThirdParty(Need, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 

@@ -7,7 +7,11 @@ import errno
 import tempfile
 from collections.abc import Iterator
 
+from rekindle.compat.disk import Demand, first_shortage, room_of
 from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
+from rekindle.model.spoken import spoken_bytes
+from rekindle.verify.subject import Subject
 
 _OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
 
@@ -24,3 +28,14 @@ def disk_errors() -> Iterator[None]:
         raise BadInput(
             f"cannot write to {place}: {error.strerror}", remedy="free some space there, or set TMPDIR to another disk"
         ) from error
+
+
+def refuse_small_disk(host: Host, subject: Subject, folder: str) -> None:
+    """The environment holds the wheel unpacked; what it requires comes on top, and nobody knows how much that is."""
+    short = first_shortage([Demand("environment", folder, subject.unpacked)], room_of(host))
+    if short is not None:
+        raise BadInput(
+            f"the environment to try {subject.path.name} in needs {spoken_bytes(subject.unpacked)} for that wheel"
+            f" alone, and {spoken_bytes(short.free)} are free at {tempfile.gettempdir()}",
+            remedy="free some space there, or set TMPDIR to another disk",
+        )

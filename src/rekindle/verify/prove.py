@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from rekindle.errors import BadInput, RekindleError, StageFailed
@@ -20,7 +21,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.verify.apart import judge_wheel
 from rekindle.verify.beside import provable
 from rekindle.verify.bytecode import compile_ahead
-from rekindle.verify.disk_errors import disk_errors
+from rekindle.verify.disk_errors import disk_errors, refuse_small_disk
 from rekindle.verify.emulated_python import find_emulated_python
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
@@ -52,6 +53,7 @@ def prove_wheel(
     apart = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
     interpreter = probe_interpreter(host, trial.python) if trial.python else find_interpreter(host, subject.pythons)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
+        refuse_small_disk(host, subject, folder)
         try:
             exe = make_environment(
                 host,
@@ -149,11 +151,27 @@ def refuse_changed(wheel: Path, sha256: str) -> None:
 
 
 def extras(subject: Subject) -> list[str]:
-    """NumPy beside torch, of a version it was built for: torch does not require it, its users do."""
-    if subject.package != "torch" or any(one.lower().startswith("numpy") for one in subject.requires):
+    """NumPy beside torch, of a version it was built for: torch does not require it, its users do. A companion that was
+    built for one torch asks for any NumPy, and pip would bring the newest."""
+    release = subject.version if subject.package == "torch" else _torch_of(subject)
+    wants = any(one.lower().startswith("numpy") for one in subject.requires)
+    if release is None or (wants and subject.package == "torch"):
         return []
-    limit = load_facts().era(Version(subject.version).base_version).numpy_linux
-    return [f"numpy{limit}"]
+    limit = load_facts().era(Version(release).base_version).numpy_linux
+    return [f"numpy{limit}"] if limit or not wants else []
+
+
+def _torch_of(subject: Subject) -> str | None:
+    """The one torch that a wheel requires; None where it leaves a choice."""
+    for text in subject.requires:
+        try:
+            wanted = Requirement(text)
+        except InvalidRequirement:
+            continue
+        exact = [one.version for one in wanted.specifier if one.operator == "==" and "*" not in one.version]
+        if wanted.name == "torch" and wanted.marker is None and exact:
+            return exact[0]
+    return None
 
 
 def _known(package: str) -> None:

@@ -28,6 +28,7 @@ class Subject:
     version: str
     tags: frozenset[Tag]
     requires: tuple[str, ...]
+    unpacked: int = 0
 
     @property
     def package(self) -> str:
@@ -83,18 +84,21 @@ def read_subject(path: Path) -> Subject:
         raise BadInput(
             f"{path.name} is not a wheel's file name", remedy="name-version-python-abi-platform.whl"
         ) from error
+    requires, unpacked = _inside(path)
     return Subject(
         path=path.resolve(),
         distribution=str(canonicalize_name(name)),
         version=str(version),
         tags=tags,
-        requires=_requirements(path),
+        requires=requires,
+        unpacked=unpacked,
     )
 
 
-def _requirements(path: Path) -> tuple[str, ...]:
+def _inside(path: Path) -> tuple[tuple[str, ...], int]:
+    """What it requires, and how many bytes it unpacks to."""
     try:
-        check_wheel(path, listed=False)
+        members = check_wheel(path, listed=False).members
         with zipfile.ZipFile(path) as archive:
             inside = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
             if not inside:
@@ -104,4 +108,4 @@ def _requirements(path: Path) -> tuple[str, ...]:
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise BadInput(f"cannot read {path}: {error}", remedy="is the download complete?") from error
     message = email.parser.HeaderParser().parsestr(text)
-    return tuple(message.get_all("Requires-Dist") or ())
+    return tuple(message.get_all("Requires-Dist") or ()), sum(member.size for member in members.values())

@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from rekindle.api.journey import up
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
 from rekindle.errors import BadInput
-from rekindle.model.machine import Gpu, Machine, Os
-from rekindle.model.plan import BuildRecipe, Plan, Wish
+from rekindle.host.workspace import Workspace
+from rekindle.model.journey import Beside
+from rekindle.model.machine import Examination, Gpu, Machine, Os
+from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
+from rekindle.model.progress import Silent
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import summarise_plan
 from rekindle.verify.promise import promises
@@ -101,3 +105,39 @@ def test_two_ways_at_once_are_refused(other: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="is about building one"):
         refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME, **other))
     refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME))
+
+
+@pytest.mark.parametrize(
+    ("numpy", "companion", "asked"),
+    [
+        ("<2", True, ["torch", "torchvision", "numpy"]),
+        (">=1.26", True, ["torch", "torchvision"]),
+        ("<2", False, ["torch"]),
+    ],
+)
+def test_a_companion_brings_no_numpy_that_the_torch_cannot_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, numpy: str, companion: bool, asked: list[str]
+) -> None:
+    class Reached(Exception):
+        pass
+
+    def installed(_story: object, requests: tuple[Request, ...], _inputs: str) -> None:
+        assert [one.name for one in requests] == asked
+        assert [one.specifier for one in requests if one.name == "numpy"] == ["<2"] * ("numpy" in asked)
+        raise Reached
+
+    torch, vision = (make_wheel(tmp_path, name, "1.0") for name in ("torch", "torchvision"))
+    beside = (
+        Beside(name="torchvision", version="1.0", wheel=str(vision) if companion else None, why=None),
+        Beside(name="torchaudio", why="Debian has none"),
+    )
+    machine = Examination(os=Os(system="linux"))
+    monkeypatch.setattr(up, "doctor", lambda **_: machine)
+    monkeypatch.setattr(up, "make_plan", lambda *_: plan(torch="1.13.1", numpy=numpy))
+    monkeypatch.setattr(up._Story, "check", lambda _: ())
+    monkeypatch.setattr(up, "build_from_source", lambda *_: torch)
+    monkeypatch.setattr(up, "build_companions", lambda *_: beside)
+    monkeypatch.setattr(up._Story, "_installed", installed)
+    options = UpOptions(wish=Wish(), offline=True)
+    with pytest.raises(Reached):
+        up.run_up(Workspace(tmp_path / "ws"), options, Silent(), lambda *_: True)

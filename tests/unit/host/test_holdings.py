@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.host import places
+from rekindle.host import made, places
 from rekindle.host.holdings import disk_bytes, find_holdings, remove
 from rekindle.host.workspace import Workspace
 from rekindle.model.holdings import Holding
@@ -52,6 +54,17 @@ def test_every_part_is_found_and_every_byte_counted_once(workspace: Workspace, h
     ]  # fmt: skip
     inside = [one for one in find_holdings() if one.path.startswith(str(workspace.root))]
     assert sum(one.bytes for one in inside) == disk_bytes(workspace.root) > 700_000
+
+
+def test_our_own_books_are_no_workspaces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which wheels were made here is needed after every clean: without it they count as strangers'."""
+    monkeypatch.setattr(platformdirs, "user_data_dir", lambda *_, **__: str(home))
+    made.mark_wheel_made("ab" * 32)
+    places.note_made("environment", home.parent / "gone")
+    shutil.rmtree(home.parent / "gone")
+    assert list(find_holdings()) == []
+    assert not api.clean(everything=True).removed
+    assert made.wheel_was_made_here("ab" * 32)
 
 
 def test_a_file_with_two_names_counts_once_and_a_link_leads_nowhere(tmp_path: Path) -> None:

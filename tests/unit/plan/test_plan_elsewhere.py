@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from rekindle import api
+from rekindle.api.journey import up
 from rekindle.errors import BadInput
-from rekindle.model.machine import Cpu, Drivers, Gpu, Machine, Os, Toolkit
+from rekindle.model.document import encode
+from rekindle.model.machine import Cpu, Drivers, Examination, Gpu, Machine, Os, Toolkit
 from rekindle.model.plan import Plan, Wish
-from rekindle.plan.absent import without_absent_cudnn
 
 HERE = Machine(
     os=Os(system="linux", distro="debian 12", glibc="2.36", arch="x86_64"),
@@ -20,8 +23,15 @@ HERE = Machine(
 )
 
 
-def kepler_plan(**more: str) -> Plan:
-    other = api.with_hardware(HERE, gpu=["sm_35", "sm_90"], cpu="ivybridge")
+TOOLKIT = Toolkit(kind="cuda", version="11.8.89", path="/usr/local/cuda-11.8")
+
+
+def having(*kits: Toolkit) -> Machine:
+    return msgspec.structs.replace(HERE, toolkits=kits)
+
+
+def kepler_plan(*kits: Toolkit, **more: str) -> Plan:
+    other = api.with_hardware(having(*kits), gpu=["sm_35", "sm_90"], cpu="ivybridge")
     return api.plan(other, Wish(torch="1.13.1", build=True, cuda="11.8", origin="debian", settings=tuple(more.items())))
 
 
@@ -66,7 +76,7 @@ def test_without_a_cudnn_here_the_build_goes_without_and_says_so() -> None:
     made = kepler_plan()
     assert made.build
     assert made.build.asserts["USE_CUDNN"] == "ON"
-    bare = without_absent_cudnn(made, HERE)
+    bare = kepler_plan(TOOLKIT)
     assert bare.build
     assert bare.build.env["USE_CUDNN"] == "0"
     assert "USE_CUDNN" not in bare.build.asserts
@@ -78,21 +88,47 @@ def test_without_a_cudnn_here_the_build_goes_without_and_says_so() -> None:
     assert "CUDNN_ROOT" in warning.text
 
 
-def test_a_cudnn_here_is_used() -> None:
-    made = kepler_plan()
-    there = msgspec.structs.replace(HERE, toolkits=(Toolkit(kind="cudnn", version="8.5.0"),))
-    assert without_absent_cudnn(made, there) == made
-    other = msgspec.structs.replace(HERE, toolkits=(Toolkit(kind="cuda", version="11.8"),))
-    assert without_absent_cudnn(made, other) != made
+@pytest.mark.parametrize(
+    ("kits", "goes_without"),
+    [
+        ((TOOLKIT,), True),
+        ((TOOLKIT, Toolkit(kind="nccl", version="2.15")), True),
+        ((TOOLKIT, Toolkit(kind="cudnn", version="8.5.0")), False),
+        ((Toolkit(kind="cuda", version="11.8"),), False),
+        ((Toolkit(kind="cuda", version="11.80", path="/x"),), False),
+        ((Toolkit(kind="cuda", version="12.4.1", path="/x"),), False),
+        ((Toolkit(kind="cuda", path="/x"),), False),
+        ((), False),
+    ],
+)
+def test_cudnn_is_left_out_only_where_somebody_looked(kits: tuple[Toolkit, ...], goes_without: bool) -> None:
+    """A toolkit that is still to be had, or that was only spoken of, says nothing about cuDNN."""
+    made = kepler_plan(*kits)
+    assert made.build
+    assert (made.cudnn is None, made.build.env.get("USE_CUDNN") == "0") == (goes_without, goes_without)
 
 
 def test_what_was_said_about_cudnn_by_hand_stays() -> None:
     for name, value in (("USE_CUDNN", "1"), ("CUDNN_ROOT", "/opt/cudnn")):
-        made = kepler_plan(**{name: value})
-        assert without_absent_cudnn(made, HERE) == made
+        made = kepler_plan(TOOLKIT, **{name: value})
+        assert made.build and made.build.env[name] == value and made.cudnn
 
 
 def test_a_build_for_the_cpu_has_no_cudnn_to_lose() -> None:
-    made = api.plan(HERE, Wish(torch="2.6.0", build=True, variant="cpu"))
-    assert made.build
-    assert without_absent_cudnn(made, HERE) == made
+    made = api.plan(having(TOOLKIT), Wish(torch="2.6.0", build=True, variant="cpu"))
+    assert made.build and "USE_CUDNN" not in made.build.env
+    assert not any(one.code == "no-cudnn-here" for one in made.warnings)
+
+
+def test_plan_and_up_say_the_same_of_the_same_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = having(TOOLKIT, Toolkit(kind="cuda", version="12.4", path="/usr/local/cuda-12.4"))
+    (tmp_path / "machine.json").write_bytes(encode(machine))
+    wish = Wish(torch="1.13.1", build=True, cuda="11.8", origin="debian")
+    planned = api.plan(api.find_machine(str(tmp_path / "machine.json"))[0], wish)
+    examined = Examination(**{name: getattr(machine, name) for name in Machine.__struct_fields__})
+    monkeypatch.setattr(up, "doctor", lambda **_: examined)
+    monkeypatch.setattr(up._Story, "check", lambda _: ())
+    journey = api.up(wish, workspace=tmp_path / "ws", offline=True, dry_run=True)
+    assert journey.plan is not None and journey.plan.build is not None and planned.build is not None
+    assert journey.plan == planned, "one answer, with its losses and its warnings"
+    assert planned.cudnn is None and planned.build.env["USE_CUDNN"] == "0"

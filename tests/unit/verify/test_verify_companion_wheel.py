@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Disk
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.beside import load_table
+from rekindle.verify.disk_errors import refuse_small_disk
+from rekindle.verify.subject import read_subject
 from rekindle.verify.target import Target
 from rekindle.verify.trial import Trial
 from tiny_wheels import make_wheel
@@ -47,6 +52,44 @@ def test_torch_itself_is_held_to_its_version_and_to_nothing_beside(
     target, more = asked(make_wheel(tmp_path, "torch", "2.6.0"), monkeypatch, cuda="12.4")
     assert target.package == "torch" and not more["beside"]
     assert more["expect"] == {"version": "2.6.0", "cuda": "12.4"}
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "requires", "extra"),
+    [
+        ("torch", "1.13.1+cpu", (), ["numpy<2"]),
+        ("torch", "2.6.0", (), ["numpy"]),
+        ("torch", "1.13.1", ("numpy",), []),
+        ("torchvision", "0.14.1", ("numpy", "torch==1.13.1", "scipy; extra == 'scipy'"), ["numpy<2"]),
+        ("torchaudio", "0.13.1", ("torch==1.13.1+debian",), ["numpy<2"]),
+        ("torchvision", "0.21.0", ("numpy", "torch==2.6.0"), []),
+        ("torchvision", "0.14.1", ("numpy", "torch==1.13.*", "torch>=1.13", "(bad"), []),
+        ("torchvision", "0.14.1", ("numpy", "torch==1.13.1; extra == 'x'"), []),
+    ],
+)
+def test_numpy_is_one_that_the_torch_can_use(
+    name: str, version: str, requires: tuple[str, ...], extra: list[str]
+) -> None:
+    told = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    with tempfile.TemporaryDirectory() as folder:
+        subject = read_subject(make_wheel(Path(folder), name, version, metadata=told))
+    assert [one.replace(" ", "") for one in prove.extras(subject)] == extra
+
+
+def test_a_disk_that_cannot_hold_the_wheel_is_refused(tmp_path: Path) -> None:
+    class Small(BareHost):
+        def __init__(self, free: int) -> None:
+            self.free = free
+
+        def disk(self, path: str) -> Disk | None:
+            return Disk(total=1 << 40, free=self.free)
+
+    subject = read_subject(make_wheel(tmp_path, "torch", "2.6.0", files={"torch/big": bytes(3_000_000)}))
+    assert subject.unpacked > 3_000_000
+    refuse_small_disk(Small(subject.unpacked), subject, str(tmp_path))
+    with pytest.raises(BadInput, match=r"needs 3.0 MB for that wheel alone, and 3.0 MB are free") as refused:
+        refuse_small_disk(Small(subject.unpacked - 1), subject, str(tmp_path))
+    assert "TMPDIR" in (refused.value.remedy or "")
 
 
 def test_a_package_without_an_operation_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,6 @@ from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
-from rekindle.plan.absent import without_absent_cudnn
 from rekindle.render.summary import (
     summarise_checks,
     summarise_installation,
@@ -85,7 +84,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
 
     def make() -> Plan:
         if options.wheel is None:
-            return without_absent_cudnn(make_plan(machine, wish), examined.machine)
+            return make_plan(machine, wish)
         refuse_two_ways(options)
         taken = read_taken(options.wheel)
         return plan_with(make_plan(machine, wish_for(wish, taken, options.wheel, machine)), taken, options.wheel)
@@ -289,6 +288,9 @@ class _Story:
         )
         wheels = [(self.plan.project, wheel), *((one.name, Path(one.wheel)) for one in self.beside if one.wheel)]
         ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
+        if len(wheels) > 1 and "<" in (self.plan.numpy or ""):
+            # A companion asks for any NumPy, and pip brings the newest, which this torch cannot use.
+            ours += (Request(name="numpy", specifier=self.plan.numpy, why=f"what torch {self.plan.torch} can use"),)
         inputs = digest(self.inputs, *(sha256_of(path) for _, path in wheels))
         return self._proved(self._installed(ours, inputs), wheel)
 
