@@ -167,3 +167,8 @@ def test_what_the_planner_sets_is_known() -> None:
     assert [line.partition("=")[0] for line in account.unknown] == ["CUDA_PATH"]
     named = BuildRecipe(source="v2.6.0", env={"CC": "gcc-12", "CXX": "g++-12"})
     assert account_of(Plan(answer="build", build=named), machine).unknown == ()
+    # Found by its plain name, since it is the same file: its numbered names are on this machine too, others are not.
+    plain = Machine(os=Os(system="linux"), compilers=(Compiler(kind="gcc", version="12.2.0", path="/usr/bin/gcc"),))
+    assert account_of(Plan(answer="build", build=named), plain).unknown == ()
+    other = BuildRecipe(source="v2.6.0", env={"CC": "gcc-11", "CXX": "clang++-12"})
+    assert account_of(Plan(answer="build", build=other), plain).unknown == ("CC=gcc-11", "CXX=clang++-12")

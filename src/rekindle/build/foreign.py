@@ -10,7 +10,7 @@ import fnmatch
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
@@ -18,7 +18,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.build import ForeignPlan
-from rekindle.model.machine import Machine
+from rekindle.model.machine import Compiler, Machine
 from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan
 
@@ -65,7 +65,8 @@ def account_of(plan: Plan, machine: Machine) -> ForeignPlan:
     pins = [pin_requirement(name, pin) for name, pin in (recipe.pins.items() if recipe else ())]
     places = ((name, place) for name, value in settings.items() for place in _places(value))
     strange = [f"{name}={place}" for name, place in places if not _in(place, known)]
-    strange += [line for line in runs if not _is_program(line.partition("=")[2], known)]
+    names = {one.name for one in known} | {name for one in machine.compilers for name in _versioned(one)}
+    strange += [line for line in runs if not _is_program(line.partition("=")[2], known, names)]
     return ForeignPlan(
         title=" ".join(word for word in (plan.project, plan.torch, plan.variant) if word),
         runs=tuple(runs + flags),
@@ -92,12 +93,19 @@ def _in(place: str, known: Iterable[Path]) -> bool:
     return any(place == str(one) or place.startswith((f"{one}/", f"{one}\\")) for one in known)
 
 
-def _is_program(value: str, known: Iterable[Path]) -> bool:
+def _versioned(compiler: Compiler) -> Iterator[str]:
+    """The names distributions give it beside the one it was found by: gcc 12.2.0 is gcc-12 too."""
+    parts = compiler.version.split(".")
+    if parts[0].isdigit():
+        yield f"{compiler.kind}-{parts[0]}"
+        yield f"{compiler.kind}-{'.'.join(parts[:2])}"
+
+
+def _is_program(value: str, known: Iterable[Path], names: Set[str]) -> bool:
     """A bare name of a compiler the doctor found (``g++-12``), or the word for a launcher we know."""
     first = value.split()[0] if value.split() else ""
     if "/" in first or "\\" in first:
         return _in(first, known)
-    names = {one.name for one in known}
     same = {name.replace("clang++", "clang").replace("g++", "gcc") for name in names}
     plain = first.replace("clang++", "clang").replace("g++", "gcc")
     return first in names or plain in same or first in _KNOWN_WORDS
