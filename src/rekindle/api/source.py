@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
     from rekindle.source.patches import Choice
@@ -25,10 +26,15 @@ def source_fetch(
     mirrors: Sequence[str] = (),
     reference: Path | None = None,
     submodules: bool = True,
+    find_links: Sequence[str] = (),
+    offline: bool = False,
     workspace: Path | None = None,
     progress: Progress | None = None,
 ) -> SourceTree:
-    """Get a tree. ``match`` is a torch tree whose pins, or our table of companions, say which vision or audio."""
+    """Get a tree. ``match`` is a torch tree whose pins, or our table of companions, say which vision or audio.
+
+    Headers that come from the package index are looked for in ``find_links`` first; ``offline`` asks no index.
+    """
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import Workspace, default_workspace
     from rekindle.model.document import load
@@ -60,6 +66,7 @@ def source_fetch(
         mirrors=tuple(checkout.parse_mirror(mirror) for mirror in mirrors),
         reference=reference,
         submodules=submodules,
+        filling=fetch.Filling(backend=_backend(wish), find_links=tuple(find_links), offline=offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
@@ -135,13 +142,30 @@ def source_status(
     return _with_requires(with_parts(status(root, choices)))
 
 
-def source_fill(root: Path, *, workspace: Path | None = None, progress: Progress | None = None) -> SourceTree:
+def source_fill(
+    root: Path,
+    *,
+    plan: Path | None = None,
+    find_links: Sequence[str] = (),
+    offline: bool = False,
+    workspace: Path | None = None,
+    progress: Progress | None = None,
+) -> SourceTree:
     """Put something in the place of every third party a tree lacks; a tree with its submodules stays as it is."""
     from rekindle.host.workspace import Workspace, default_workspace
-    from rekindle.source.fetch import fill_tree
+    from rekindle.model.document import load
+    from rekindle.model.plan import Plan
+    from rekindle.source.fetch import Filling, fill_tree
 
     home = Workspace(workspace) if workspace else default_workspace()
-    return fill_tree(root, cache=home.cache, progress=progress)
+    backend = _backend(load(plan, Plan) if plan else None)
+    filling = Filling(backend=backend, find_links=tuple(find_links), offline=offline)
+    return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
+
+
+def _backend(plan: Plan | None) -> str | None:
+    """What a plan builds for; without one nobody has said."""
+    return None if plan is None else "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
 
 
 def _with_requires(tree: SourceTree) -> SourceTree:

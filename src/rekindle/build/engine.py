@@ -42,7 +42,7 @@ from rekindle.build.target import (
     requirements,
     take_as_is,
 )
-from rekindle.build.toolkits import check_toolkit, cuda_home, headers_beside_torch, toolkit_places
+from rekindle.build.toolkits import check_toolkit, chosen_cuda, cuda_home, headers_beside_torch, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.host.live import LiveHost
@@ -161,7 +161,10 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
     env.full.update(toolkit_places(work.host, plan, settings))
-    if plan.cuda and compiles_against_torch(plan.project) and (home := cuda_home(work.host, settings)):
+    chosen = chosen_cuda(work.host, plan, settings)
+    env.full.update(chosen)
+    env.chosen.update(chosen)
+    if plan.cuda and compiles_against_torch(plan.project) and (home := cuda_home(work.host, settings, plan.cuda)):
         env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = home
         if found := headers_beside_torch(work.host, target.python, home):
             work.note(f"{home} lacks libraries' headers; they come from {', '.join(found)}")

@@ -5,6 +5,7 @@ Each question gives a :class:`Check`; the ones that fail carry one line that can
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,8 @@ from rekindle.build.preflight_index import check_index
 from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.preflight_rocm import check_rocm
 from rekindle.build.target import find_interpreter, requirements
-from rekindle.build.toolkits import check_toolkit
-from rekindle.compat.supply import how_to_install, managers, needs_for, parts_for
+from rekindle.build.toolkits import check_toolkit, every_nvcc
+from rekindle.compat.supply import from_index, how_to_install, managers, needs_for, parts_for
 from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
@@ -102,7 +103,10 @@ def _compilers(host: Host, asked: Asked) -> Iterator[Check]:
     _, cxx = tools.find_compilers(host, settings)
     yield _check("compiler", "ok", f"{cxx.path} {cxx.version}", want=plan.build.compiler)
     yield from check_compiler(host, plan)
-    check_toolkit(host, plan, settings, cxx.path)
+    if "nvcc" in (found := check_toolkit(host, plan, settings, cxx.path)):
+        others = len(every_nvcc(host)) - 1
+        which = f", the one that the plan names of {others + 1} toolkits here" if others > 0 else ""
+        yield _check("nvcc", "ok", found["nvcc"] + which, want=plan.cuda)
 
 
 def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
@@ -188,6 +192,19 @@ def _tree(host: Host, asked: Asked) -> Iterator[Check]:
     yield _check("submodules", "fail", words, fix=fix)
 
 
+def _headers(host: Host, asked: Asked) -> Iterator[Check]:
+    """A tree that was filled for another back end lacks what only this one takes from the package index."""
+    tree, plan = asked.tree, asked.plan
+    if tree is None or plan.torch is None or plan.project != "torch":
+        return
+    backend = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
+    empty = {part.path for part in tree.parts if part.way == "off"}
+    for row in from_index(parts_for(plan.torch.split("+")[0]), backend):
+        if row.folder in empty:
+            words = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
+            yield _check("headers", "fail", words, fix=f"rekindle source fill {shlex.quote(tree.root)}")
+
+
 def _index(host: Host, asked: Asked) -> Iterator[Check]:
     assert asked.plan.build is not None
     if asked.installs:
@@ -219,6 +236,7 @@ _QUESTIONS: tuple[tuple[str, Question], ...] = (
     ("python", _python),
     ("third-parties", _system),
     ("submodules", _tree),
+    ("headers", _headers),
     ("gpu", _gpu),
     ("index", _index),
     ("disk", _disk),

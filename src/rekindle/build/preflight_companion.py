@@ -40,7 +40,7 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     that it is named; None where none is wanted, or the plan's own is."""
     if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
         return None
-    home = cuda_home(host, {**plan.build.cmake, **plan.build.env})
+    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)
     if home and all(
         any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
         for name in _OF_A_WHOLE_TOOLKIT

@@ -69,7 +69,7 @@ def _surroundings(host: Host) -> Surroundings:
 def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
     assert plan.build is not None and plan.torch is not None
     settings = {**plan.build.cmake, **plan.build.env}
-    home = cuda_home(host, settings) if plan.cuda else None
+    home = cuda_home(host, settings, plan.cuda) if plan.cuda else None
     return Combination(
         torch=plan.torch.split("+")[0],
         backend="cuda" if plan.cuda else "rocm" if plan.rocm else "cpu",

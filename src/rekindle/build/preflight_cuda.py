@@ -24,7 +24,7 @@ def check_gpu(host: Host, plan: Plan) -> Iterator[Check]:
     if plan.cuda is None or plan.build is None or host.system != "linux":
         return
     settings = {**plan.build.cmake, **plan.build.env}
-    nvcc = find_nvcc(host, settings)
+    nvcc = find_nvcc(host, settings, plan.cuda)
     if nvcc is None:
         return  # the compiler check has said so
     yield from _targets(host, nvcc, plan.arch_list)

@@ -11,11 +11,13 @@ from rekindle.build.tools import bring_compiler
 from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
+from rekindle.host.cuda_places import CUDA_PLACES
 from rekindle.host.protocol import Host
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.plan import Plan
 
 _NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
+_CUDA_HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH")
 _NEWEST = 40  # no compiler has a number as high yet
 _MAJOR = re.compile(r"(\d+)\.\d+")
 _DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
@@ -47,10 +49,59 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
     return {}
 
 
-def find_nvcc(host: Host, settings: Mapping[str, str]) -> str | None:
-    """The nvcc that the settings name, else that of the usual places."""
+def find_nvcc(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
+    """The nvcc that the settings name; else, of all that are here, one of the release ``cuda``; else the first."""
     named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
-    return named or _find(host, "nvcc", settings, ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH"), "/usr/local/cuda")
+    if named or any(settings.get(name) for name in _CUDA_HOMES):
+        return named or _find(host, "nvcc", settings, _CUDA_HOMES, "/usr/local/cuda")
+    found = every_nvcc(host)
+    if cuda and len(found) > 1:
+        return next((nvcc for nvcc in found if is_release(nvcc_release(host, nvcc), cuda)), found[0])
+    return found[0] if found else None
+
+
+def every_nvcc(host: Host) -> tuple[str, ...]:
+    """Every nvcc on this machine, each once: what the shell names, the usual one, the first on PATH, all others."""
+    usual = _find(host, "nvcc", {}, _CUDA_HOMES, "/usr/local/cuda")
+    homes = [home for pattern in CUDA_PLACES for home in host.glob(pattern)]
+    # Numbers, not letters: 9.2 comes after 12.4.
+    homes.sort(key=lambda home: [int(number) for number in re.findall(r"\d+", PurePosixPath(home).name)], reverse=True)
+    packaged = host.glob("/usr/bin/nvcc")
+    # Debian's is a script there, which starts the one below /usr/lib: one toolkit in two places.
+    beside = [nvcc for home in homes if not (packaged and _of_system(home)) for nvcc in host.glob(f"{home}/bin/nvcc")]
+    found: dict[str, str] = {}
+    for nvcc in (usual, host.which("nvcc"), *beside, *packaged):
+        if nvcc:
+            found.setdefault(host.realpath(nvcc), nvcc)
+    return tuple(found.values())
+
+
+def _of_system(home: str) -> bool:
+    return PurePosixPath(home).is_relative_to("/usr/lib")
+
+
+def nvcc_release(host: Host, nvcc: str) -> str | None:
+    """As 12.4; None where it does not say."""
+    match = _NVCC_RELEASE.search(host.run([nvcc, "--version"], timeout=20.0).out)
+    return match[1] if match else None
+
+
+def is_release(release: str | None, wanted: str) -> bool:
+    """Is an nvcc of ``release`` (12.4) what a plan for ``wanted`` (12.4, 12.4.1) means?"""
+    return release is not None and f"{wanted}.".startswith(f"{release}.")
+
+
+def chosen_cuda(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
+    """What configure is told of the toolkit, where the plan names one or more than one is here: torch's FindCUDA asks
+    CUDA_PATH and not CUDA_HOME, CMake asks CUDACXX, and each would else take the first by an order of its own."""
+    named = ("CMAKE_CUDA_COMPILER", "CUDACXX", *_CUDA_HOMES)
+    if plan.cuda is None or (len(every_nvcc(host)) < 2 and not any(settings.get(name) for name in named)):
+        return {}
+    nvcc, home = find_nvcc(host, settings, plan.cuda), cuda_home(host, settings, plan.cuda)
+    told = dict.fromkeys(("CUDA_HOME", "CUDA_PATH", "CUDAToolkit_ROOT"), home) | {"CUDACXX": nvcc}
+    if settings.get("CMAKE_CUDA_COMPILER"):
+        del told["CUDACXX"]
+    return {name: place for name, place in told.items() if place and not settings.get(name)}
 
 
 def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
@@ -82,7 +133,7 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
     file is told, since the folder has stubs of libraries that are here whole."""
     if plan.cuda is None or host.system != "linux" or any(name in settings for name in _DRIVER_SETTINGS):
         return {}
-    home = cuda_home(host, settings)
+    home = cuda_home(host, settings, plan.cuda)
     if home is None or any(host.glob(f"{home}/{place}/libcuda.so") for place in _STUBS_FOUND):
         return {}
     if any(host.glob(f"{place}/libcuda.so") for place in ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib")):
@@ -104,10 +155,10 @@ def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
     return _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
 
 
-def cuda_home(host: Host, settings: Mapping[str, str]) -> str | None:
+def cuda_home(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
     """The toolkit of the nvcc that is used. Extensions look for it beside the first nvcc on PATH, which may be a
     script or a link far from its headers."""
-    nvcc = find_nvcc(host, settings)
+    nvcc = find_nvcc(host, settings, cuda)
     for path in (nvcc, host.realpath(nvcc)) if nvcc else ():
         home = Path(path).parent.parent
         if host.glob(str(home / "include" / "cuda_runtime.h")):
@@ -132,17 +183,17 @@ def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
 
 
 def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    nvcc = find_nvcc(host, settings)
+    nvcc = find_nvcc(host, settings, wanted)
     if nvcc is None:
         raise MissingTool(
             f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
             remedy=f"install CUDA {wanted}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
         )
-    said = host.run([nvcc, "--version"], timeout=20.0)
-    release = match[1] if (match := _NVCC_RELEASE.search(said.out)) else None
-    if release and not f"{wanted}.".startswith(f"{release}."):
+    release = nvcc_release(host, nvcc)
+    if release and not is_release(release, wanted):
+        others = [f"{other} is {nvcc_release(host, other) or 'unknown'}" for other in every_nvcc(host) if other != nvcc]
         raise BadInput(
-            f"the plan wants CUDA {wanted}, but {nvcc} is {release}",
+            f"the plan wants CUDA {wanted}, but {nvcc} is {release}{''.join(f', {one}' for one in others)}",
             remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
             f" toolkit {wanted}",
         )

@@ -34,6 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_fetch(step("fetch", "get a tree with all its submodules; the same command continues one that was cut short"))
     fill = step("fill", "put system libraries and stand-ins in the place of submodules that a tree lacks")
     _add_tree(fill)
+    fill.add_argument("--plan", metavar="FILE", help="what will be built: says which headers of the index it needs")
+    _add_index(fill)
     status = step("status", "what a tree is, which patches it needs and has, which submodules are missing")
     _add_tree(status)
     _add_context(status)
@@ -84,7 +86,21 @@ def _add_fetch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--reference", metavar="DIR", help="a checkout on this machine to borrow objects from")
     parser.add_argument("--no-submodules", action="store_true", help="leave the submodules out")
     parser.add_argument("--source", metavar="DIR", help="where the tree goes (default: in the workspace)")
+    _add_index(parser)
     add_workspace(parser)
+
+
+def _add_index(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--find-links",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="folder with files of the package index that fill a tree without its submodules; repeatable",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="ask no package index: only --find-links and what is here"
+    )
 
 
 def _add_tree(parser: argparse.ArgumentParser) -> None:
@@ -127,6 +143,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             mirrors=args.mirror,
             reference=_path(args.reference),
             submodules=not args.no_submodules,
+            find_links=args.find_links,
+            offline=args.offline,
             workspace=_path(args.workspace),
             progress=session.progress,
         )
@@ -140,7 +158,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         saved = api.save_patches(root, Path(args.output), base=args.base)
         return Answer(document=saved, view=views.view_saved)
     if args.step == "fill":
-        tree = api.source_fill(root, workspace=_path(args.workspace), progress=session.progress)
+        tree = api.source_fill(
+            root,
+            plan=_path(args.plan),
+            find_links=args.find_links,
+            offline=args.offline,
+            workspace=_path(args.workspace),
+            progress=session.progress,
+        )
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
     if args.step == "unpatch":
         return Answer(document=api.source_unpatch(root), view=views.view_tree)

@@ -41,17 +41,23 @@ def companion_downloads(project: str, release: str, facts: Facts | None = None) 
     return tuple(row for row in rows if row.project == project and matches(release, row.torch))
 
 
-def settings_of(rows: Iterable[Need], *, gpu: bool) -> dict[str, str]:
+def settings_of(rows: Iterable[Need], *, gpu: bool, rocm: bool = False) -> dict[str, str]:
     """What the tree is told about these rows."""
     told: dict[str, str] = {}
     for row in rows:
-        told |= row.settings | (row.gpu if gpu else {})
+        told |= row.settings | (row.gpu if gpu else {}) | (row.rocm if rocm else {})
     return told
 
 
-def losses_of(rows: Iterable[ThirdParty], *, gpu: bool) -> tuple[str, ...]:
-    """What is lost where these parts are left out; a part that only a GPU build would have is no loss to another."""
-    return tuple(row.loss for row in rows if row.loss and (gpu or row.settings or not row.gpu))
+def from_index(rows: Iterable[ThirdParty], backend: str) -> tuple[ThirdParty, ...]:
+    """Those that a build with ``backend`` (cpu, cuda, rocm) takes from the package index."""
+    return tuple(row for row in rows if row.index is not None and row.index.backend in (None, backend))
+
+
+def losses_of(rows: Iterable[ThirdParty], *, gpu: bool, rocm: bool = False) -> tuple[str, ...]:
+    """What is lost where these parts are left out; what is switched off for a GPU alone costs other builds nothing."""
+    told = ((row.loss, row.settings, (row.gpu if gpu else {}) | (row.rocm if rocm else {}), row) for row in rows)
+    return tuple(loss for loss, always, here, row in told if loss and (always or here or not (row.gpu or row.rocm)))
 
 
 def manager_of(distro: str | None, facts: Facts | None = None) -> Manager | None:

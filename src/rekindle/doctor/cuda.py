@@ -7,9 +7,9 @@ import re
 
 from rekindle.doctor.probing import Asking
 from rekindle.doctor.text import text_of, version_key
+from rekindle.host.cuda_places import CUDA_PLACES
 from rekindle.model.machine import Toolkit
 
-_UNIX = ("/usr/local/cuda*", "/opt/cuda*", "/usr/lib/cuda*", "/usr/lib/nvidia-cuda-toolkit")
 # The version stands in the first 20 KB of a header of one megabyte.
 _HEADER_BYTES = 64 << 10
 _WINDOWS = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v*"
@@ -41,7 +41,7 @@ def _roots(host: Asking) -> list[str]:
         marks = (f"include{slash}cuda.h", "version.json", f"targets{slash}*{slash}include{slash}cuda.h")
         if any(host.glob(f"{root}{slash}{mark}") for mark in marks):
             roots[root] = None
-    for pattern in (_WINDOWS,) if host.system == "windows" else _UNIX:
+    for pattern in (_WINDOWS,) if host.system == "windows" else CUDA_PLACES:
         roots.update(dict.fromkeys(host.glob(pattern)))
     # Debian's package is one toolkit spread over both.
     if "/usr" in roots:

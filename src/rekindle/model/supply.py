@@ -3,6 +3,7 @@
 ``submodule``  the folder as git brings it
 ``system``     a library of this machine, which settings name to the tree
 ``copy``       headers that a distribution keeps beside the tree
+``index``      headers that a package of the package index holds
 ``stand-in``   a few lines of ours
 ``off``        left out of the build by a setting, or used by nothing in it
 """
@@ -15,7 +16,7 @@ from typing import Literal
 from rekindle.model.document import Part
 from rekindle.model.facts import Row
 
-Way = Literal["submodule", "system", "copy", "stand-in", "off"]
+Way = Literal["submodule", "system", "copy", "index", "stand-in", "off"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
@@ -56,9 +57,26 @@ class VersionMacro(Part, frozen=True, kw_only=True):
     macro: str
 
 
+class FromIndex(Part, frozen=True, kw_only=True):
+    """One file of the package index, by its checksum: ``take`` is what of it goes where (place in the third party's
+    folder → place in the file). Only a build with ``backend`` needs it; others go without."""
+
+    package: str
+    version: str
+    file: str
+    sha256: str
+    take: dict[str, str]
+    backend: Literal["cuda", "rocm"] | None = None
+
+    @property
+    def pin(self) -> str:
+        """As pip takes it."""
+        return f"{self.package}=={self.version}"
+
+
 class Need(Row, frozen=True, kw_only=True):
-    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only; ``backend``
-    names the one that alone has this need."""
+    """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only, ``rocm`` for
+    those with ROCm; ``backend`` names the one that alone has this need."""
 
     name: str
     torch: str
@@ -70,6 +88,7 @@ class Need(Row, frozen=True, kw_only=True):
     packages: dict[str, tuple[str, ...]] = {}
     settings: dict[str, str] = {}
     gpu: dict[str, str] = {}
+    rocm: dict[str, str] = {}
     pins: dict[str, str] = {}
     why: str | None = None
 
@@ -100,7 +119,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 
     ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold.
+    looks into; ``needs`` what a copy must hold; ``index`` the package that has it.
     """
 
     way: Way
@@ -109,6 +128,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     inner: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     generate: Generate | None = None
+    index: FromIndex | None = None
     version: VersionMacro | None = None
     loss: str | None = None
 

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from rekindle.compat.supply import install_line, losses_of, manager_of, needs_for, packages_of, settings_of
+from rekindle.compat.supply import (
+    from_index,
+    install_line,
+    losses_of,
+    manager_of,
+    needs_for,
+    packages_of,
+    settings_of,
+)
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Reason, Step
 from rekindle.model.supply import Need, ThirdParty
@@ -27,11 +35,11 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
     system = machine.os.system == "linux"
     manager = manager_of(machine.os.distro) if system else None
     recipe = plan.build
-    gpu = bool(plan.cuda or plan.rocm)
-    told = settings_of((*needs, *rows), gpu=gpu) if rows else {}
+    gpu, rocm = bool(plan.cuda or plan.rocm), bool(plan.rocm)
+    told = settings_of((*needs, *rows), gpu=gpu, rocm=rocm) if rows else {}
     pins = {name: pin for row in rows for name, pin in row.pins.items()}
     packages = packages_of((*needs, *rows), manager) if system else ()
-    losses = tuple(dict.fromkeys((*recipe.losses, *losses_of(rows, gpu=gpu))))
+    losses = tuple(dict.fromkeys((*recipe.losses, *losses_of(rows, gpu=gpu, rocm=rocm))))
     recipe = msgspec.structs.replace(
         recipe,
         origin=origin,
@@ -48,10 +56,13 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
     )
     if not rows:
         return msgspec.structs.replace(plan, build=recipe)
+    fetched = from_index(rows, "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu")
+    left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
+    by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
     why = Reason(
         code="third-parties-from-system",
-        text=f"{sum(row.way == 'system' for row in rows)} third parties come from this system and"
-        f" {sum(row.way == 'off' for row in rows)} are left out: the tree from {origin} has no submodules.",
+        text=f"{sum(row.way == 'system' for row in rows)} third parties come from this system{by_pip} and"
+        f" {left} are left out: the tree from {origin} has no submodules.",
         source="facts: supply",
     )
     steps = [

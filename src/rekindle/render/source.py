@@ -126,12 +126,18 @@ def _parts(tree: SourceTree, screen: Screen) -> None:
     else:
         named = [part.name for part in ready if part.way == "system"]
         screen.paragraph(f"from this system: {', '.join(named)} (-v shows all)", indent=2)
+    for part in ready:
+        if part.detail:
+            screen.bullet(f"{part.name}: {part.origin}; {part.detail}", status="warn")
+            if part.fix:
+                screen.command(part.fix)
 
 
 _WAYS = {
     "submodule": "submodules",
     "system": "from this system",
     "copy": "copied",
+    "index": "from the package index",
     "stand-in": "stand-ins",
     "off": "not used",
 }

@@ -22,10 +22,12 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
+from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
 from rekindle.source.debian import fetch_tarball
+from rekindle.source.headers import Headers
 from rekindle.source.origins import debian_package, upstream
 from rekindle.source.packaging import Packaging
 from rekindle.source.patches import status
@@ -34,6 +36,16 @@ from rekindle.source.supply import fill, with_parts
 from rekindle.source.tree import recognise
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filling:
+    """How a tree without its submodules is filled: what will be built (cpu, cuda, rocm; None: not known), and where
+    files of the package index are looked for besides it, or instead of it."""
+
+    backend: str | None = None
+    find_links: tuple[str, ...] = ()
+    offline: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +60,7 @@ class Wanted:
     mirrors: tuple[Mirror, ...] = ()
     reference: Path | None = None
     submodules: bool = True
+    filling: Filling = Filling()
 
 
 def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress: Progress | None = None) -> SourceTree:
@@ -78,18 +91,19 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     room = target.with_name(f".{target.name}.fetching")
     shutil.rmtree(room, ignore_errors=True)
+    filled: tuple[TreePart, ...] = ()
     try:
         origin, notes = _bring(wanted, room, cache, listener)
         commit = Git(room).head() if Git(room).present else None
         _finish(wanted, room, origin, commit, notes)
         if wanted.submodules:
-            _fill(room, cache, listener)
+            filled = _fill(room, cache, listener, wanted.filling)
         if target.exists():
             target.rmdir()
         room.rename(target)
     finally:
         shutil.rmtree(room, ignore_errors=True)
-    return msgspec.structs.replace(with_parts(status(target)), notes=tuple(notes))
+    return msgspec.structs.replace(with_parts(status(target), filled), notes=tuple(notes))
 
 
 def default_place(project: str, release: str | None, revision: str | None, host: Host) -> str:
@@ -117,20 +131,39 @@ def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple
     return _copy(Path(wanted.place), room), ()
 
 
-def fill_tree(root: Path, *, cache: Path, progress: Progress | None = None, host: Host | None = None) -> SourceTree:
+def fill_tree(
+    root: Path,
+    *,
+    cache: Path,
+    filling: Filling | None = None,
+    progress: Progress | None = None,
+    host: Host | None = None,
+) -> SourceTree:
     """Fill in what a tree without its submodules lacks; again is harmless."""
     root = root.resolve()
     recognise(root)
-    _fill(root, cache.resolve(), progress or Silent(), host)
-    return with_parts(status(root))
+    filled = _fill(root, cache.resolve(), progress or Silent(), filling or Filling(), host)
+    return with_parts(status(root), filled)
 
 
-def _fill(root: Path, cache: Path, progress: Progress, host: Host | None = None) -> None:
+def _fill(
+    root: Path, cache: Path, progress: Progress, filling: Filling, host: Host | None = None
+) -> tuple[TreePart, ...]:
     project, release = tree_version(root)
     if project != "torch" or Git(root).present:
-        return
+        return ()
     progress.stage("third parties", "system libraries, stand-ins, what is switched off")
-    fill(root, release, host=host or LiveHost(), packaging=Packaging(release, cache, progress), progress=progress)
+    host = host or LiveHost()
+    headers = Headers(host=host, cache=cache, links=filling.find_links, offline=filling.offline, progress=progress)
+    return fill(
+        root,
+        release,
+        host=host,
+        packaging=Packaging(release, cache, progress),
+        progress=progress,
+        headers=headers,
+        backend=filling.backend,
+    )
 
 
 def _finish(wanted: Wanted, target: Path, origin: str, commit: str | None, notes: Sequence[str]) -> SourceTree:
@@ -153,9 +186,8 @@ def _kept(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> Sour
     if project != wanted.project:
         raise BadInput(f"{target} is a tree of {project}, and {wanted.project} was wanted")
     check_wanted(target, journal.read_record(target).version or version, wanted.version)
-    if wanted.submodules:
-        _fill(target, cache, progress)
-    tree = with_parts(status(target))
+    filled = _fill(target, cache, progress, wanted.filling) if wanted.submodules else ()
+    tree = with_parts(status(target), filled)
     return msgspec.structs.replace(tree, notes=("the tree was there already",))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.compat.supply import how_to_install, managers, parts_for
-from rekindle.errors import RekindleError
+from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
@@ -22,6 +22,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import ThirdParty, TreePart
 from rekindle.source import journal
+from rekindle.source.headers import Headers
 from rekindle.source.packaging import Packaging
 from rekindle.source.paths import inside
 from rekindle.source.submodules import is_empty, is_ours, listed_by_setup, missing_submodules, read_gitmodules
@@ -46,28 +47,42 @@ def survey(root: Path, release: str) -> tuple[TreePart, ...]:
         state = "ours" if is_ours(root, path) else "empty" if is_empty(root / path) else "real"
         if state == "empty":
             found.append(msgspec.structs.replace(bare, ready=False, detail="not there"))
-        elif path in kept and (state == "ours" or kept[path].way == "copy"):
+        elif path in kept and (state == "ours" or kept[path].way in ("copy", "index")):
             found.append(kept[path])
         elif state == "ours":
-            found.append(msgspec.structs.replace(bare, way=row.way if row else "off"))
+            found.append(msgspec.structs.replace(bare, way=row.way if row and row.index is None else "off"))
         else:
             found.append(msgspec.structs.replace(bare, origin=url))
     return tuple(found)
 
 
 def fill(
-    root: Path, release: str, *, host: Host, packaging: Packaging | None, progress: Progress
+    root: Path,
+    release: str,
+    *,
+    host: Host,
+    packaging: Packaging | None,
+    progress: Progress,
+    headers: Headers | None = None,
+    backend: str | None = None,
 ) -> tuple[TreePart, ...]:
-    """Fill what is empty by the rows of this release; parts that cannot be filled come back with the reason."""
+    """Fill what is empty by the rows of this release; parts that cannot be filled come back with the reason.
+
+    ``backend`` (cpu, cuda, rocm) is what will be built. Where that is not known, what only one of them needs is fetched
+    if it can be had, and otherwise left out with the reason.
+    """
     rows = {row.folder: row for row in parts_for(release)}
     filled: dict[str, TreePart] = {}
     for part in survey(root, release):
-        if part.ready:
-            continue
         row = rows.get(part.path)
+        if part.ready and not (row and _left_out(part, row, backend)):
+            continue
         progress.step(len(filled), None, part.name)
         with journal.writing(root):
-            filled[part.path] = _fill_one(root, part, row, host, packaging)
+            if row and row.index is not None:
+                filled[part.path] = _from_index(root, row, headers, backend)
+            else:
+                filled[part.path] = _fill_one(root, part, row, host, packaging)
     if filled:
         record = journal.read_record(root)
         old = tuple(part for part in record.supply if part.path not in filled)
@@ -76,13 +91,18 @@ def fill(
     return tuple(filled.get(part.path, part) for part in survey(root, release))
 
 
-def with_parts(tree: SourceTree) -> SourceTree:
-    """The tree with every third party named, and those that nothing fills listed as missing."""
+def with_parts(tree: SourceTree, tried: Sequence[TreePart] = ()) -> SourceTree:
+    """The tree with every third party named, and those that nothing fills listed as missing.
+
+    ``tried`` are parts as filling left them: why one is missing, and what helps, is known there alone.
+    """
     root = Path(tree.root)
     missing = missing_submodules(root)
     if tree.project != "torch":
         return msgspec.structs.replace(tree, missing_submodules=missing)
-    parts = survey(root, tree.version)
+    failed = {part.path: part for part in tried if not part.ready}
+    parts = tuple(failed.get(part.path, part) for part in survey(root, tree.version))
+    missing = tuple(_with_reason(name, failed) for name in missing)
     named = {name.rsplit(" (", 1)[0] for name in missing}
     also = tuple(f"{part.path} ({part.detail})" for part in parts if not part.ready and part.path not in named)
     return msgspec.structs.replace(tree, missing_submodules=(*missing, *also), parts=parts)
@@ -118,6 +138,67 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     return msgspec.structs.replace(done, origin=origin)
 
 
+def _with_reason(name: str, failed: Mapping[str, TreePart]) -> str:
+    path = name.rsplit(" (", 1)[0]
+    return f"{path} ({failed[path].detail})" if path in failed else name
+
+
+def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
+    """Does nothing stand yet for what this build would take from the index?"""
+    return row.index is not None and part.way == "off" and _is_for(row, backend)
+
+
+def _is_for(row: ThirdParty, backend: str | None) -> bool:
+    return row.index is not None and (backend is None or row.index.backend in (None, backend))
+
+
+def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
+    assert row.index is not None
+    origin = f"package index: {row.index.file} sha256:{row.index.sha256}"
+    done = TreePart(name=row.name, path=row.folder, way="index", origin=origin)
+    unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
+    if not _is_for(row, backend) or headers is None:
+        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, f"needed with {row.index.backend} alone"))
+        return unused
+    try:
+        taken = headers.folders(row.index)
+        lacks = [name for name in row.needs if not any(_holds(place, into, name) for into, place in taken.items())]
+        if lacks:
+            raise BadInput(f"{row.index.file} has no {lacks[0]}", remedy=_BY_GIT)
+    except RekindleError as error:
+        if backend is not None:
+            return _not_ready(done, error.message, error.remedy)
+        # Nobody said that it is for a GPU: a build for the CPU must not stop here.
+        _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, error.message))
+        return msgspec.structs.replace(unused, detail=error.message, fix=error.remedy)
+    _put(root, row, taken)
+    return done
+
+
+def _holds(place: Path, into: str, name: str) -> bool:
+    return name == into or (name.startswith(f"{into}/") and (place / name.removeprefix(f"{into}/")).is_file())
+
+
+def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path]) -> None:
+    """Folders and files into the third party's place, which is there whole or not at all."""
+    target = inside(root, row.folder, origin="the list of third parties")
+    room = target.with_name(f".{target.name}.filling")
+    shutil.rmtree(room, ignore_errors=True)
+    room.mkdir(parents=True)
+    for name, place in taken.items():
+        goal = room / name if name else room
+        goal.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir():
+            shutil.copytree(place, goal, symlinks=False, dirs_exist_ok=True)
+        else:
+            shutil.copyfile(place, goal)
+    if is_ours(root, row.folder):
+        shutil.rmtree(target)
+    elif target.is_dir():
+        target.rmdir()
+    room.rename(target)
+
+
 def _copied(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePart:
     done = TreePart(name=row.name, path=row.folder, way=row.way)
     if packaging is None:
@@ -129,14 +210,7 @@ def _copied(root: Path, row: ThirdParty, packaging: Packaging | None) -> TreePar
     lacks = [name for name in row.needs if not (folder / name).is_file()]
     if lacks:
         return _not_ready(done, f"{origin} has no {lacks[0]}", _BY_GIT)
-    target = inside(root, row.folder, origin="the list of third parties")
-    room = target.with_name(f".{target.name}.filling")
-    shutil.rmtree(room, ignore_errors=True)
-    room.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(folder, room, symlinks=False)
-    if target.is_dir():
-        target.rmdir()
-    room.rename(target)
+    _put(root, row, {"": folder})
     return msgspec.structs.replace(done, origin=origin)
 
 

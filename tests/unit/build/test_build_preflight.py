@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,6 +59,7 @@ def plan(**more: object) -> Plan:
     return Plan(**{"answer": "build", "torch": "1.13.1", "build": BuildRecipe(**recipe), **more})  # type: ignore[arg-type]
 
 
+GCC11 = "gcc (Debian 11.3.0-12) 11.3.0\n"
 GCC12 = "gcc (Debian 12.2.0-14) 12.2.0\n"
 
 
@@ -293,7 +295,7 @@ def test_nccl_is_asked_for_where_it_is_planned() -> None:
 
 
 def test_two_toolkits_the_named_one_counts() -> None:
-    """/usr/local/cuda and another one: the plan's CUDA_HOME decides, and one of another version is refused."""
+    """/usr/local/cuda and another one: the plan's CUDA_HOME decides, else its release; another version is refused."""
     from rekindle.build.toolkits import check_toolkit
 
     class Two(Machine):
@@ -303,11 +305,34 @@ def test_two_toolkits_the_named_one_counts() -> None:
             version = "11.8" if argv[0].startswith("/opt/cuda") else "12.4"
             return Completed(argv=tuple(argv), code=0, out=f"Cuda compilation tools, release {version}, V{version}.1")
 
-    host = Two({}, {"/opt/cuda/bin/nvcc": "", "/usr/local/cuda/bin/nvcc": ""})
-    found = check_toolkit(host, plan(**CUDA), {"CUDA_HOME": "/opt/cuda"}, "g++")
-    assert found == {"nvcc": "11.8 (/opt/cuda/bin/nvcc)"}
+    host = Two({}, {"/opt/cuda": "", "/opt/cuda/bin/nvcc": "", "/usr/local/cuda/bin/nvcc": ""})
+    for settings in ({"CUDA_HOME": "/opt/cuda"}, {}):
+        assert check_toolkit(host, plan(**CUDA), settings, "g++") == {"nvcc": "11.8 (/opt/cuda/bin/nvcc)"}
     with pytest.raises(BadInput, match=r"wants CUDA 11\.8, but /usr/local/cuda/bin/nvcc is 12\.4"):
-        check_toolkit(host, plan(**CUDA), {}, "g++")
+        check_toolkit(host, plan(**CUDA), {"CUDA_HOME": "/usr/local/cuda"}, "g++")
+
+
+def test_the_check_says_which_toolkit_of_how_many(tmp_path: Path) -> None:
+    said = {"nvcc": "Cuda compilation tools, release 11.8, V11.8.89", "gcc": GCC11, "g++": GCC11}
+    two = {"/opt/cuda": "", "/opt/cuda/bin/nvcc": ""}
+    for files, words in (({}, ""), (two, ", the one that the plan names of 2 toolkits here")):
+        checks = preflight.preflight(Machine(said, files), Asked(plan=plan(**CUDA), python="3.99", place=tmp_path))
+        (nvcc,) = [check for check in checks if check.id == "nvcc"]
+        assert nvcc.found == f"11.8 (/usr/bin/nvcc){words}"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "way", "fails"),
+    [("12.4", "off", True), ("12.4", "index", False), ("12.4", "submodule", False), (None, "off", False)],
+)
+def test_a_tree_filled_for_another_back_end_lacks_headers(
+    cuda: str | None, way: Any, fails: bool, tmp_path: Path
+) -> None:
+    parts = (TreePart(name="cutlass", path="third_party/cutlass", way=way),)
+    tree = SourceTree(root="/t r", project="torch", version="2.6.0", parts=parts)
+    asked = Asked(plan=plan(torch="2.6.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
+    found = [check for check in preflight.preflight(Machine(), asked) if check.id == "headers"]
+    assert [check.fix for check in found] == (["rekindle source fill '/t r'"] if fails else [])
 
 
 def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:

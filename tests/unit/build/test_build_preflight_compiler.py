@@ -83,6 +83,27 @@ def test_nvcc_against_the_c_library(glibc: str, cuda: str | None, broken: bool) 
     assert ("glibc241-cuda12" in found) is broken
 
 
+class Packaged(Machine):
+    """nvcc below ``home``, its headers too."""
+
+    home = "/usr"
+
+    def which(self, name: str) -> str | None:
+        return f"{self.home}/bin/nvcc" if name == "nvcc" else super().which(name)
+
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return tuple(
+            file for file in (f"{self.home}/bin/nvcc", f"{self.home}/include/cuda_runtime.h") if file == pattern
+        )
+
+
+@pytest.mark.parametrize(("home", "broken"), [("/usr", False), ("/usr/local/cuda", True), ("/opt/x", True)])
+def test_headers_below_usr_are_spared(home: str, broken: bool) -> None:
+    host = Packaged(gcc("12.2.0"), "glibc 2.41")
+    host.home = home
+    assert ("glibc241-cuda12" in asked(host, cuda="12.4")) is broken
+
+
 def test_what_settings_take_away_is_not_told_twice() -> None:
     found = asked(Machine(gcc("13.2.0")), torch="1.13.1")
     assert found["gcc13-dangling-reference"].status == "warn"

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from rekindle.compat.supply import (
+    from_index,
     how_to_install,
     install_line,
     losses_of,
@@ -17,7 +18,7 @@ from rekindle.compat.supply import (
     settings_of,
 )
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import FromIndex, Lack, Manager, Need, ThirdParty
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 APT = Manager(name="apt", distros=("debian", "ubuntu"), install="apt-get install -y", **KNOWN)
@@ -96,10 +97,38 @@ def test_settings_for_a_gpu_only_with_one() -> None:
 
 
 def test_losses_are_those_that_are_said() -> None:
-    assert losses_of([part("a", loss="no a"), part("b"), part("c", loss="no c")], gpu=False) == ("no a", "no c")
-    cards = [part("d", loss="no d", gpu={"D": "0"}), part("e", loss="no e", gpu={"E": "0"}, settings={"F": "0"})]
-    assert losses_of(cards, gpu=False) == ("no e",), "nobody misses on a CPU what only cards have"
-    assert losses_of(cards, gpu=True) == ("no d", "no e")
+    rows = [part("a", loss="no a"), part("b"), part("c", loss="no c")]
+    assert losses_of(rows, gpu=False) == losses_of(rows, gpu=True) == ("no a", "no c")
+
+
+def test_what_is_off_for_a_gpu_alone_costs_other_builds_nothing() -> None:
+    rows = [
+        part("cuda or rocm", loss="attention", gpu={"USE_A": "0"}),
+        part("rocm", loss="tuned", rocm={"USE_T": "0"}),
+        part("always", loss="profiler", settings={"USE_K": "0"}, gpu={"USE_G": "0"}),
+    ]
+    assert losses_of(rows, gpu=False) == ("profiler",)
+    assert losses_of(rows, gpu=True) == ("attention", "profiler")
+    assert losses_of(rows, gpu=True, rocm=True) == ("attention", "tuned", "profiler")
+    assert settings_of(rows, gpu=True) == {"USE_A": "0", "USE_K": "0", "USE_G": "0"}
+    assert settings_of(rows, gpu=True, rocm=True)["USE_T"] == "0"
+
+
+def test_the_index_is_asked_for_the_back_end_that_needs_it() -> None:
+    one: dict[str, Any] = {
+        "package": "p",
+        "version": "1",
+        "file": "p-1-py3-none-any.whl",
+        "sha256": "0" * 64,
+        "take": {"include": "i"},
+    }
+    rows = [
+        part("all", way="index", index=FromIndex(**one)),
+        part("cuda", way="index", index=FromIndex(**one, backend="cuda")),
+        part("none"),
+    ]
+    assert [row.name for row in from_index(rows, "cuda")] == ["all", "cuda"]
+    assert [row.name for row in from_index(rows, "cpu")] == ["all"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from planning import plan as planned
 
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.supply import ThirdParty
+from rekindle.model.supply import FromIndex, ThirdParty
 from rekindle.plan.supplied import with_supply, without
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
@@ -118,6 +118,25 @@ def test_what_is_said_and_pasted() -> None:
     assert made.commands[1] == "rekindle up --build --from debian --torch 1.13.1"
     other = supplied(*rows, machine=Machine(os=Os(system="linux", arch="x86_64")))
     assert other.commands == ("rekindle up --build --from debian --torch 1.13.1",)
+
+
+def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
+    one = FromIndex(package="p", version="3.5", file="p.whl", sha256="0" * 64, take={"i": "i"}, backend="cuda")
+    rows = (
+        part("a"),
+        part("b", "off"),
+        part("cutlass", "index", index=one, rocm={"USE_ATTENTION": "0"}, loss="attention"),
+    )
+    with_cuda = supplied(*rows, plan=msgspec.structs.replace(BUILD, cuda="12.4"))
+    assert with_cuda.because[0].text.startswith(
+        "1 third parties come from this system, cutlass comes from the package index (p==3.5) and 1 are left out"
+    )
+    assert with_cuda.build and "attention" not in with_cuda.build.losses and "USE_ATTENTION" not in with_cuda.build.env
+    with_rocm = supplied(*rows, plan=msgspec.structs.replace(BUILD, rocm="6.2"))
+    assert with_rocm.build and "attention" in with_rocm.build.losses
+    assert with_rocm.build.env["USE_ATTENTION"] == "0"
+    for made in (with_rocm, supplied(*rows)):
+        assert made.because[0].text.startswith("1 third parties come from this system and 2 are left out")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,10 @@ def build_from_source(
         root = options.source.absolute()
     else:
         fetched = walk.leg(
-            "fetch", "the source with its third parties", lambda: fetch_tree(workspace, progress), summarise_tree
+            "fetch",
+            "the source with its third parties",
+            lambda: fetch_tree(workspace, options, progress),
+            summarise_tree,
         )
         root = Path(fetched.root)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
@@ -117,9 +120,12 @@ def fat_is_there(report: BundleReport) -> bool:
     return report.out is None or (Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256)
 
 
-def fetch_tree(workspace: Workspace, progress: Progress) -> SourceTree:
+def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> SourceTree:
     """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
-    tree = source_fetch(plan=workspace.plan, workspace=workspace.root, progress=progress)
+    tree = source_fetch(
+        plan=workspace.plan, find_links=options.find_links, offline=options.offline,
+        workspace=workspace.root, progress=progress,
+    )  # fmt: skip
     if tree.missing_submodules:
         raise StageFailed(
             f"{len(tree.missing_submodules)} third parties are missing: {', '.join(tree.missing_submodules[:3])} …",
