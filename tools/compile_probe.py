@@ -10,6 +10,9 @@ device  device code alone (``-cubin``), optimised as the tree has it
 quick   device code alone, not optimised (``-Xcicc -O0 -Xptxas -O0``): says what the front end and the assembler refuse.
         A file that fails so is tried again as ``device``, since unoptimised code may keep what nobody calls.
 
+``--built`` asks nothing: BUILD is the tree of a whole build, and the files its ``.ninja_log`` has are recorded as
+compiled by the tree's own command, without figures (Ninja logs what succeeded, and how long was waited).
+
 ``--out`` is a facts file (``probes.toml``): rows are added file by file, so a run that was stopped goes on.
 """
 
@@ -28,7 +31,8 @@ import sys
 import tempfile
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 from rekindle.build.failure import first_error
 from rekindle.facts.canonical import body, dump
+from rekindle.formats.ninja_log import latest, read_ninja_log
 from rekindle.host.files import write_atomically
 from rekindle.model.arch import Sm, parse_sm
 
@@ -63,11 +68,31 @@ def kernels(build: Path) -> dict[str, tuple[Path, list[str]]]:
     entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     found: dict[str, tuple[Path, list[str]]] = {}
     for entry in entries:
-        file = Path(entry["file"])
-        if file.suffix == ".cu":
+        if entry["file"].endswith(".cu"):
             words = entry.get("arguments") or shlex.split(entry["command"])
-            found.setdefault(file.name, (Path(entry["directory"]), words))
-    return found
+            found.setdefault(entry["file"], (Path(entry["directory"]), words))
+    names = short_names(found)
+    return {names[file]: place for file, place in found.items()}
+
+
+def short_names(files: Iterable[str]) -> dict[str, str]:
+    """The name of each file; of two that are called alike, as much of the path as tells them apart."""
+    left, length = {file: Path(file).parts for file in files}, 1
+    names: dict[str, str] = {}
+    while left:
+        ends = Counter(parts[-length:] for parts in left.values())
+        for file, parts in list(left.items()):
+            if ends[parts[-length:]] == 1 or length >= len(parts):
+                names[file] = "/".join(parts[-length:])
+                del left[file]
+        length += 1
+    return names
+
+
+def built_kernels(build: Path) -> list[str]:
+    """The kernel files whose objects a build has made."""
+    objects = latest(read_ninja_log(build / ".ninja_log"))
+    return sorted(short_names(name.removesuffix(".o") for name in objects if name.endswith(".cu.o")).values())
 
 
 def probe_command(words: list[str], sm: Sm, level: str, output: Path) -> list[str]:
@@ -132,7 +157,7 @@ def probe(name: str, place: tuple[Path, list[str]], sm: Sm, level: str, ask_one:
     """One file; what fails without optimising is asked again with it."""
     folder, words = place
     with tempfile.TemporaryDirectory() as scratch:
-        output = Path(scratch) / f"{name}.out"
+        output = Path(scratch) / f"{Path(name).name}.out"
         answer = ask_one(probe_command(words, sm, level, output), folder)
         if level == "quick" and answer.error and not answer.cut:
             answer = ask_one(probe_command(words, sm, "device", output), folder)
@@ -159,6 +184,20 @@ def record(out: Path, key: dict[str, Any], name: str, answer: Answer, total: int
     for part in ("compiled", "failed"):  # tables last: TOML takes what follows one as its part
         if part in row:
             row[part] = row.pop(part)
+    head = text[: len(text) - len(body(text))]
+    write_atomically(out, (head + dump(tables)).encode())
+
+
+def record_built(out: Path, key: dict[str, Any], names: list[str]) -> None:
+    """The row of a whole build, in place of one that is there."""
+    text = out.read_text(encoding="utf-8") if out.is_file() else "schema = 1\n"
+    tables = tomllib.loads(text)
+    rows = tables.setdefault("probe", [])
+    same = [row for row in rows if all(row[field] == value for field, value in key.items())]
+    row = same[0] if same else {**key, "source": ["tools/compile_probe.py --built"], "how": "measured"}
+    row |= {"of": len(names), "built": names, "date": datetime.datetime.now(datetime.UTC).date().isoformat()}
+    if not same:
+        rows.append(row)
     head = text[: len(text) - len(body(text))]
     write_atomically(out, (head + dump(tables)).encode())
 
@@ -199,7 +238,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1200)
     parser.add_argument("--gib", type=float, default=12)
     parser.add_argument("--out", type=Path, default=SHIPPED)
+    parser.add_argument("--built", action="store_true", help="BUILD is a whole build: record what it compiled")
     asked = parser.parse_intermixed_args(arguments)
+    if asked.built:
+        names = built_kernels(asked.build)
+        for sm in asked.sm if names else ():
+            key = {"torch": asked.torch, "cuda": asked.cuda, "sm": str(sm), "level": "tree"}
+            record_built(asked.out, key, names)
+        print(f"{len(names)} files in {asked.build / '.ninja_log'}")
+        return 0 if names else 2
     try:
         there = kernels(asked.build)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -80,7 +80,9 @@ def cell(torch: str, sm: Sm, facts: Facts) -> str:
     tried = probes(torch, sm, facts)
     for cuda in sorted({row.cuda for row in tried}, key=key):
         rows = [row for row in tried if row.cuda == cuda]
-        good = {name for row in rows for name in row.compiled}
+        if said and all(len(row.built) == row.of for row in rows):
+            continue  # the whole build says it
+        good = {name for row in rows for name in row.good}
         bad = {name for row in rows for name in row.failed}
         fatal = {name for row in rows for name in set(row.failed) - set(row.without)}
         verdict = "**no**: " if fatal else "**probed**: "
@@ -124,9 +126,10 @@ def details(facts: Facts) -> str:
         spent = sum(seconds for seconds, _ in row.compiled.values())
         most = max((gib for _, gib in row.compiled.values()), default=0.0)
         lines += [f"### torch {row.torch}, {row.sm}, CUDA {row.cuda}: {LEVELS[row.level]} ({row.date})", ""]
+        measured = f" {spent:.0f} s of CPU, {most:.1f} GiB at the most in one process." if row.compiled else ""
         lines.append(
-            f"{len(row.compiled) + len(row.failed)} of {row.of} files were tried: {len(row.compiled)} compile,"
-            f" {len(row.failed)} fail. {spent:.0f} s of CPU, {most:.1f} GiB at the most in one process."
+            f"{len(row.good | set(row.failed))} of {row.of} files were tried: {len(row.good)} compile,"
+            f" {len(row.failed)} fail.{measured}"
         )
         if row.note:
             lines += ["", row.note]
@@ -135,6 +138,8 @@ def details(facts: Facts) -> str:
                 "",
                 "Compiled (CPU seconds): " + ", ".join(f"{n} {s:.0f}" for n, (s, _) in row.compiled.items()) + ".",
             ]
+        if row.built:
+            lines += ["", f"{len(row.built)} of them in a whole build; `rekindle facts show probes` lists them."]
         for name, error in sorted(row.failed.items()):
             left = f" Left out by `{row.without[name]}`." if name in row.without else " Cannot be left out."
             lines += ["", f"Failed: {name}: `{error}`.{left}"]

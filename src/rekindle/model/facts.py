@@ -124,6 +124,8 @@ class Probe(Row, frozen=True, kw_only=True):
     ``of`` is how many the configured tree has. ``failed`` holds the first error of those that do not compile, and
     ``without`` the setting that leaves such a file out, where there is one.
 
+    ``built`` are files of a whole build, of which nothing was measured one by one.
+
     ``level``: ``tree`` by the tree's own command, ``device`` its device code alone, ``quick`` that without optimising.
     """
 
@@ -133,8 +135,14 @@ class Probe(Row, frozen=True, kw_only=True):
     level: Literal["tree", "device", "quick"]
     of: int
     compiled: dict[str, tuple[float, float]] = {}
+    built: tuple[str, ...] = ()
     failed: dict[str, str] = {}
     without: dict[str, str] = {}
+
+    @property
+    def good(self) -> frozenset[str]:
+        """Every file that compiled."""
+        return frozenset(self.compiled) | frozenset(self.built)
 
 
 class JetPack(Row, frozen=True, kw_only=True):

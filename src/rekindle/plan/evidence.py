@@ -89,7 +89,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
 def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> Found | None:
     """What our own probes say: all kernel files compiled, or some of them; a failed one is a rule's matter."""
     rows = [row for row in facts.probes.probe if (row.torch, row.cuda, row.sm) == (torch, cuda, sm)]
-    files = {name for row in rows for name in row.compiled}
+    files = {name for row in rows for name in row.good}
     if not files or any(row.failed for row in rows):
         return None
     of = max(row.of for row in rows)

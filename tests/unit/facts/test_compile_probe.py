@@ -110,6 +110,46 @@ def test_answers_are_kept_by_cell_and_not_asked_again(tree: Path, capsys: pytest
     assert rows(tree) == found
 
 
+def test_files_that_are_called_alike_are_told_apart(tree: Path) -> None:
+    entries = json.loads((tree / "compile_commands.json").read_text(encoding="utf-8"))
+    for folder in ("native/cuda", "native/quantized/cuda"):
+        file = tree / folder / "Bag.cu"
+        file.parent.mkdir(parents=True)
+        file.write_text("// good", encoding="utf-8")
+        entries.append({**entries[0], "file": str(file)})
+    (tree / "compile_commands.json").write_text(json.dumps(entries), encoding="utf-8")
+    assert ask(tree, "--sm", "5.0", "good.cu", "quantized/cuda/Bag.cu") == 0
+    found = rows(tree)["sm_50"]
+    assert found["of"] == 7, "both count"
+    assert list(found["compiled"]) == ["good.cu", "quantized/cuda/Bag.cu"]  # type: ignore[call-overload]
+    assert PROBE.short_names(["/a/x/k.cu", "/b/x/k.cu", "/b/y/k.cu", "/b/l.cu"]) == {
+        "/a/x/k.cu": "a/x/k.cu", "/b/x/k.cu": "b/x/k.cu", "/b/y/k.cu": "y/k.cu", "/b/l.cu": "l.cu",
+    }  # fmt: skip
+
+
+def test_a_whole_build_is_recorded_by_what_ninja_logged(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tree / ".ninja_log").write_text("# ninja log v5\n", encoding="utf-8")
+    assert ask(tree, "--built", "--sm", "3.5") == 2
+    assert not (tree / "p.toml").exists(), "an empty log is no build"
+    lines = [f"0\t{n}\t0\tlib.dir/{name}\tabc" for n, name in enumerate(("b/K.cu.o", "a.cu.o", "c/K.cu.o", "d.cpp.o"))]
+    (tree / ".ninja_log").write_text("\n".join(["# ninja log v5", *lines, *lines[:1]]) + "\n", encoding="utf-8")
+    assert ask(tree, "--built", "--sm", "3.5", "--sm", "9.0") == 0
+    assert ask(tree, "--built", "--sm", "3.5") == 0, "again is the same row"
+    found = rows(tree)
+    assert set(found) == {"sm_35", "sm_90"}
+    for row in found.values():
+        assert (row["of"], row["level"], row["built"]) == (3, "tree", ["a.cu", "b/K.cu", "c/K.cu"])
+    assert "3 files" in capsys.readouterr().out
+
+
+def test_files_of_a_whole_build_count_as_compiled() -> None:
+    (row,) = [one for one in FACTS.probes.probe if (one.torch, str(one.sm)) == ("1.13.1", "sm_35")]
+    assert len(row.good) == row.of == 221
+    assert evidence("1.13.1", "11.8", parse_sm("sm_35"), "linux", FACTS).grade in ("compiled", "proven")
+    page = TABLE.page(FACTS)
+    assert "221 of 221 files were tried: 221 compile, 0 fail." in page
+
+
 def test_what_only_fails_unoptimised_is_no_failure(tree: Path) -> None:
     assert ask(tree, "--sm", "3.5", "unoptimised.cu") == 0
     assert "failed" not in rows(tree)["sm_35"]
