@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,7 @@ def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
     from rekindle.plan.absent import without_absent_cudnn
 
     made = _with_supply(made, machine, wish.origin if wish else None)
-    made = _with_settings(made, dict(wish.settings) if wish else {}, wish.python if wish else None)
+    made = _with_settings(made, machine, wish)
     return without_absent_cudnn(_with_patches(made, machine), machine)
 
 
@@ -186,18 +186,21 @@ def _with_supply(made: Plan, machine: Machine, origin: str | None) -> Plan:
     return with_supply(made, without_submodules(survey(root, version), version), machine, str(root.absolute()))
 
 
-def _with_settings(made: Plan, settings: Mapping[str, str], python: str | None) -> Plan:
+def _with_settings(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
     """Switches given by hand win over what was planned, in the commands too."""
     import msgspec
 
     if made.build is None:
         return made
-    from rekindle.plan.steps import with_wishes
+    from rekindle.plan.steps import asked_by_hand, with_wishes
     from rekindle.plan.supplied import without
 
+    settings = dict(wish.settings) if wish else {}
     asserts = without(made.build.asserts, settings)
     recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings}, asserts=asserts)
-    return with_wishes(msgspec.structs.replace(made, build=recipe), made.build.env, settings, python)
+    return with_wishes(
+        msgspec.structs.replace(made, build=recipe), made.build.env, settings, asked_by_hand(machine, wish)
+    )
 
 
 def _with_patches(made: Plan, machine: Machine) -> Plan:

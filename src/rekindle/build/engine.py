@@ -179,7 +179,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         if work.jobs.note:
             work.note(work.jobs.note)
         with work.phase("compile", spoken_targets(options.target or "") or f"wheel for Python {interpreter.version}"):
-            wheel = steps.compile_tree(work, target, cmake, env)
+            wheel = steps.compile_tree(work, target, cmake, ninja, env)
     state.save_state(build_tree, msgspec.structs.replace(configured, running=False))
     return finish.finish(work, wheel, env, target)
 

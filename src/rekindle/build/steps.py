@@ -105,8 +105,21 @@ def configure(
     return configured
 
 
-def compile_tree(work: Work, target: TargetPython, cmake: tools.Tool, env: BuildEnvironment) -> Path | None:
+def renew_build_file(ninja: str, build_tree: Path, jobs: int) -> list[str]:
+    """The command that makes what ``build.ninja`` itself depends on, with as many jobs as may run.
+
+    torch's code generators are such steps: Ninja runs them before it asks a jobserver, as many at once as it guesses.
+    """
+    return [ninja, "-C", str(build_tree), f"-j{jobs}", "build.ninja"]
+
+
+def compile_tree(
+    work: Work, target: TargetPython, cmake: tools.Tool, ninja: tools.Tool, env: BuildEnvironment
+) -> Path | None:
     """The wheel the tree's own front end makes; None where only a target was wanted."""
+    ours = work.front.takes_cmake_settings and (work.front.build_tree / "build.ninja").is_file()
+    if ours and work.jobs is not None and "MAKEFLAGS" in work.jobs.env:
+        work.run("compile", renew_build_file(ninja.path, work.front.build_tree, work.jobs.max_jobs), env.full)
     if work.jobs is not None and (count := giants_first(work.front.build_tree, work.jobs.learnt)):
         work.log.write(f"rekindle: {count} files that take long are started first")
     if work.options.targets:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from rekindle.facts import Facts
 from rekindle.facts.companions import Companion, companions
 from rekindle.model.facts import Flavour, FrontEnd
-from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, pip_arguments
+from rekindle.model.machine import Machine
+from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, Wish, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
@@ -234,11 +235,26 @@ def with_patch_step(plan: Plan) -> Plan:
     return _with_steps(plan, (*plan.steps[:at], _PATCH, *plan.steps[at:]))
 
 
-def with_wishes(plan: Plan, before: Mapping[str, str], settings: Mapping[str, str], python: str | None) -> Plan:
+def asked_by_hand(machine: Machine, wish: Wish | None) -> tuple[str, ...]:
+    """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
+    them ``up`` would plan for the machine it runs on."""
+    words: list[str] = []
+    for gpu in machine.gpus:
+        if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):
+            words += ["--gpu", name]
+    if machine.cpu.cores is None:  # nobody looked: it was described
+        words += ["--gpu", "none"] if machine.no_gpu else []
+        words += ["--cpu", machine.cpu.microarchitecture] if machine.cpu.microarchitecture else []
+    for name, value in (("--cuda", wish.cuda), ("--rocm", wish.rocm), ("--python", wish.python)) if wish else ():
+        words += [name, value] if value else []
+    return tuple(words)
+
+
+def with_wishes(plan: Plan, before: Mapping[str, str], settings: Mapping[str, str], by_hand: Sequence[str]) -> Plan:
     """The commands with what was asked for by hand; ``before`` is the environment they were made with."""
     if plan.build is None:
         return plan
-    words = [*(("--python", python) if python else ())]
+    words = [*by_hand]
     for name, value in settings.items():
         words += ["--set", f"{name}={value}"]
     steps = []

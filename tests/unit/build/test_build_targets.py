@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rekindle.build.history import History, Learnt
 from rekindle.build.options import BuildOptions
 from rekindle.build.steps import compile_tree
 from rekindle.errors import BadInput
@@ -31,7 +32,27 @@ class Watched:
 def compiled(work: Any) -> object:
     env: Any = SimpleNamespace(full={})
     tool: Any = SimpleNamespace(path="cmake")
-    return compile_tree(work, tool, tool, env)
+    return compile_tree(work, tool, tool, SimpleNamespace(path="ninja"), env)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("there", "jobs", "first"),
+    [(True, {"MAKEFLAGS": "x"}, True), (False, {"MAKEFLAGS": "x"}, False), (True, {"MAX_JOBS": "2"}, False)],
+    ids=["a jobserver", "not configured", "a fixed number"],
+)
+def test_what_comes_before_the_jobserver_is_made_first(
+    there: bool, jobs: dict[str, str], first: bool, tmp_path: Path
+) -> None:
+    """With a fixed number of jobs Ninja is told it anyway."""
+    work: Any = Watched("c10")
+    work.front.build_tree = tmp_path
+    work.jobs = SimpleNamespace(env=jobs, max_jobs=2, learnt=Learnt(History()))
+    if there:
+        (tmp_path / "build.ninja").write_text("", encoding="utf-8")
+    work.log = SimpleNamespace(write=lambda _line: None)
+    compiled(work)
+    assert (work.ran[0] == ["ninja", "-C", str(tmp_path), "-j2", "build.ninja"]) is first
+    assert len(work.ran) == 1 + first
 
 
 @pytest.mark.parametrize(

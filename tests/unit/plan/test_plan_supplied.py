@@ -144,7 +144,8 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
     [
         (
             "debian",
-            "rekindle up --build --from debian --torch 2.6.0 --python 3.11 --set BUILD_SOX=0 --set 'CXXFLAGS=-g -O1'",
+            "rekindle up --build --from debian --torch 2.6.0 --gpu none --cpu skylake --python 3.11"
+            " --set BUILD_SOX=0 --set 'CXXFLAGS=-g -O1'",
         ),
         ("git", "export BUILD_SOX=0"),
     ],
@@ -162,3 +163,22 @@ def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None
     assert (made.build.env["BUILD_SOX"], made.build.env["CXXFLAGS"]) == ("0", "-g -O1")
     assert last in made.commands
     assert ("export CXXFLAGS='-g -O1'" in made.commands) is (origin == "git"), "by hand wins over the planned one"
+
+
+def test_the_commands_carry_the_cards_that_were_described() -> None:
+    """Without them ``up`` would plan for whatever is in the machine."""
+    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.model.machine import Cpu, Gpu
+    from rekindle.model.plan import Wish
+    from rekindle.plan.steps import asked_by_hand
+
+    machine = machine_from_flags(gpu=["Tesla K40c"], cpu="ivybridge", distro="debian-12", os="linux")
+    made = plan_build(machine, Wish(build=True, torch="1.13.1", cuda="11.8", origin="debian"))
+    assert made.commands[-1].endswith("--torch 1.13.1 --gpu sm_35 --cpu ivybridge --cuda 11.8")
+    seen = Machine(
+        os=Os(system="linux", arch="x86_64"),
+        cpu=Cpu(microarchitecture="zen3", cores=8),
+        gpus=(Gpu(vendor="nvidia", name="H200", how="nvml"), Gpu(vendor="nvidia", name="a card nobody knows")),
+    )
+    assert asked_by_hand(seen, None) == ("--gpu", "a card nobody knows"), "what was looked up is found again by itself"
+    assert asked_by_hand(seen, Wish(rocm="6.2"))[2:] == ("--rocm", "6.2")
