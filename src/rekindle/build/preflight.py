@@ -199,10 +199,21 @@ def _headers(host: Host, asked: Asked) -> Iterator[Check]:
         return
     backend = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
     empty = {part.path for part in tree.parts if part.way == "off"}
-    for row in from_index(parts_for(plan.torch.split("+")[0]), backend):
+    rows = parts_for(plan.torch.split("+")[0])
+    for row in rows:
+        if backend in row.stops and row.folder in empty:
+            words = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"
+            yield _check("headers", "fail", words, fix="the same command with --from git, on a machine with git")
+    taken = {part.path: part.origin or "" for part in tree.parts if part.way == "index"}
+    for row in from_index(rows, backend):
+        assert row.index is not None
+        fix = f"rekindle source fill {shlex.quote(tree.root)}"
         if row.folder in empty:
             words = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
-            yield _check("headers", "fail", words, fix=f"rekindle source fill {shlex.quote(tree.root)}")
+            yield _check("headers", "fail", words, fix=fix)
+        elif row.index.sha256 not in taken.get(row.folder, row.index.sha256):
+            words = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
+            yield _check("headers", "fail", words, fix=fix)
 
 
 def _index(host: Host, asked: Asked) -> Iterator[Check]:

@@ -119,7 +119,8 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 
     ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
-    looks into; ``needs`` what a copy must hold; ``index`` the package that has it.
+    looks into; ``needs`` what a copy must hold; ``index`` the package that has it. ``stops`` says of a back end (cuda,
+    rocm) why no build with it can go without.
     """
 
     way: Way
@@ -131,6 +132,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     index: FromIndex | None = None
     version: VersionMacro | None = None
     loss: str | None = None
+    stops: dict[str, str] = {}
 
     @property
     def folder(self) -> str:

@@ -56,7 +56,8 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
     )
     if not rows:
         return msgspec.structs.replace(plan, build=recipe)
-    fetched = from_index(rows, "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu")
+    backend = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
+    fetched = from_index(rows, backend)
     left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
     by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
     why = Reason(
@@ -65,6 +66,11 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
         f" {left} are left out: the tree from {origin} has no submodules.",
         source="facts: supply",
     )
+    stops = tuple(
+        Reason(code="third-party-needed", text=f"{row.name}: {row.stops[backend]}", source=row.source[0])
+        for row in rows
+        if backend in row.stops
+    )
     steps = [
         Step(kind="run", argv=("rekindle", "up", "--build", "--from", origin, "--torch", plan.torch.split("+")[0]))
     ]
@@ -72,5 +78,10 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
         steps.insert(0, Step(kind="run", argv=tuple(install_line(packages, manager, root=False).split())))
     commands = tuple(" ".join(map(shlex.quote, step.argv)) for step in steps)
     return msgspec.structs.replace(
-        plan, build=recipe, because=(*plan.because, why), steps=tuple(steps), commands=commands
+        plan,
+        build=recipe,
+        because=(*plan.because, why),
+        warnings=(*plan.warnings, *stops),
+        steps=tuple(steps),
+        commands=commands,
     )

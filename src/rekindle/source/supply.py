@@ -144,8 +144,12 @@ def _with_reason(name: str, failed: Mapping[str, TreePart]) -> str:
 
 
 def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
-    """Does nothing stand yet for what this build would take from the index?"""
-    return row.index is not None and part.way == "off" and _is_for(row, backend)
+    """Does nothing stand yet for what this build would take from the index, or another file of it?"""
+    return _is_for(row, backend) and (part.way == "off" or (part.way == "index" and part.origin != _origin(row)))
+
+
+def _origin(row: ThirdParty) -> str | None:
+    return f"package index: {row.index.file} sha256:{row.index.sha256}" if row.index else None
 
 
 def _is_for(row: ThirdParty, backend: str | None) -> bool:
@@ -154,8 +158,7 @@ def _is_for(row: ThirdParty, backend: str | None) -> bool:
 
 def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
     assert row.index is not None
-    origin = f"package index: {row.index.file} sha256:{row.index.sha256}"
-    done = TreePart(name=row.name, path=row.folder, way="index", origin=origin)
+    done = TreePart(name=row.name, path=row.folder, way="index", origin=_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
     if not _is_for(row, backend) or headers is None:
         _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, f"needed with {row.index.backend} alone"))
@@ -171,7 +174,7 @@ def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: s
         # Nobody said that it is for a GPU: a build for the CPU must not stop here.
         _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, error.message))
         return msgspec.structs.replace(unused, detail=error.message, fix=error.remedy)
-    _put(root, row, taken)
+    _put(root, row, taken, over=True)
     return done
 
 
@@ -179,8 +182,9 @@ def _holds(place: Path, into: str, name: str) -> bool:
     return name == into or (name.startswith(f"{into}/") and (place / name.removeprefix(f"{into}/")).is_file())
 
 
-def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path]) -> None:
-    """Folders and files into the third party's place, which is there whole or not at all."""
+def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path], *, over: bool = False) -> None:
+    """Folders and files into the third party's place, which is there whole or not at all. ``over``: what lies there is
+    ours (a stand-in, or another file of the index)."""
     target = inside(root, row.folder, origin="the list of third parties")
     room = target.with_name(f".{target.name}.filling")
     shutil.rmtree(room, ignore_errors=True)
@@ -192,7 +196,7 @@ def _put(root: Path, row: ThirdParty, taken: Mapping[str, Path]) -> None:
             shutil.copytree(place, goal, symlinks=False, dirs_exist_ok=True)
         else:
             shutil.copyfile(place, goal)
-    if is_ours(root, row.folder):
+    if over and target.is_dir():
         shutil.rmtree(target)
     elif target.is_dir():
         target.rmdir()

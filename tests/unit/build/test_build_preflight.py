@@ -20,6 +20,7 @@ from rekindle.build.preflight_python import check_linker, check_release, python_
 from rekindle.build.resume import has_objects
 from rekindle.build.target import Interpreter, find_interpreter
 from rekindle.build.tools import find_compilers
+from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
@@ -323,16 +324,36 @@ def test_the_check_says_which_toolkit_of_how_many(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cuda", "way", "fails"),
-    [("12.4", "off", True), ("12.4", "index", False), ("12.4", "submodule", False), (None, "off", False)],
+    [
+        ("12.4", "off", True),
+        ("12.4", "another file", True),
+        ("12.4", "index", False),
+        ("12.4", "submodule", False),
+        (None, "off", False),
+    ],
 )
 def test_a_tree_filled_for_another_back_end_lacks_headers(
     cuda: str | None, way: Any, fails: bool, tmp_path: Path
 ) -> None:
-    parts = (TreePart(name="cutlass", path="third_party/cutlass", way=way),)
+    (row,) = [one for one in parts_for("2.6.0") if one.name == "cutlass"]
+    assert row.index is not None
+    origin = f"package index: x sha256:{row.index.sha256 if way == 'index' else 'other'}"
+    known = "index" if way == "another file" else way
+    parts = (TreePart(name="cutlass", path="third_party/cutlass", way=known, origin=origin),)
     tree = SourceTree(root="/t r", project="torch", version="2.6.0", parts=parts)
     asked = Asked(plan=plan(torch="2.6.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
     found = [check for check in preflight.preflight(Machine(), asked) if check.id == "headers"]
     assert [check.fix for check in found] == (["rekindle source fill '/t r'"] if fails else [])
+
+
+def test_a_tree_that_cannot_be_built_with_cuda_is_told_so_at_the_start(tmp_path: Path) -> None:
+    parts = (TreePart(name="cutlass", path="third_party/cutlass", way="off"),)
+    tree = SourceTree(root="/t", project="torch", version="2.12.1", parts=parts)
+    for cuda, fails in (("12.6", True), (None, False)):
+        asked = Asked(plan=plan(torch="2.12.1", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
+        found = [check for check in preflight.preflight(Machine(), asked) if check.id == "headers"]
+        assert [check.status for check in found] == (["fail"] if fails else [])
+        assert all("eight kernel files include CUTLASS" in (check.found or "") for check in found)
 
 
 def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:

@@ -165,6 +165,15 @@ def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None
     assert ("export CXXFLAGS='-g -O1'" in made.commands) is (origin == "git"), "by hand wins over the planned one"
 
 
+def test_a_build_that_cannot_do_without_is_warned_of() -> None:
+    row = part("cutlass", "off", stops={"cuda": "eight files include it"})
+    with_cuda = supplied(row, plan=msgspec.structs.replace(BUILD, cuda="12.6"))
+    assert [(one.code, one.text) for one in with_cuda.warnings] == [
+        ("third-party-needed", "cutlass: eight files include it")
+    ]
+    assert supplied(row).warnings == ()
+
+
 def test_the_commands_carry_the_cards_that_were_described() -> None:
     """Without them ``up`` would plan for whatever is in the machine."""
     from rekindle.api.plan import machine_from_flags, plan_build

@@ -221,6 +221,23 @@ def test_other_builds_fetch_nothing_and_a_later_one_with_cuda_does(
     assert filled(tree, looking(tmp_path), "cpu").way == "index", "what is there stays"
 
 
+def test_another_file_than_the_table_names_by_now_is_replaced(
+    tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tree, looking(tmp_path, wheels), "cuda")
+    (tree / "third_party/some/include/some/old.h").write_text("gone in the next")
+    with zipfile.ZipFile(wheels / FILE, "a") as file:
+        file.writestr("lib/source/include/some/new.h", "// new\n")
+    newer = msgspec.structs.replace(row, index=wanted(wheels))
+    monkeypatch.setattr(supply, "parts_for", lambda _release: (newer,))
+    assert filled(tree, looking(tmp_path), "cpu").way == "index", "a build for the CPU needs neither"
+    part = filled(tree, looking(tmp_path, wheels), "cuda")
+    assert newer.index and newer.index.sha256 in (part.origin or "")
+    names = sorted(path.name for path in (tree / "third_party/some/include/some").iterdir())
+    assert names == ["new.h", "some.h"]
+    assert survey(tree, RELEASE) == (part,)
+
+
 def test_where_nobody_said_what_for_they_are_fetched_if_they_can_be_had(
     tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path
 ) -> None:
