@@ -338,7 +338,7 @@ def test_a_tree_filled_for_another_back_end_lacks_headers(
     (row,) = [one for one in parts_for("2.6.0") if one.name == "cutlass"]
     assert row.index is not None
     origin = f"package index: x sha256:{row.index.sha256 if way == 'index' else 'other'}"
-    known = "index" if way == "another file" else way
+    known: Any = "index" if way == "another file" else way
     parts = (TreePart(name="cutlass", path="third_party/cutlass", way=known, origin=origin),)
     tree = SourceTree(root="/t r", project="torch", version="2.6.0", parts=parts)
     asked = Asked(plan=plan(torch="2.6.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
