@@ -67,13 +67,12 @@ def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover
 def families() -> dict[str, tuple[str, str]]:
     """Architecture -> (family, a product people know), from the facts."""
     facts = load_facts()
-    best: dict[str, tuple[int, str, str]] = {}
+    rows: dict[str, list[tuple[str, str]]] = {}
     for chip in (*facts.nvidia.chip.values(), *facts.amd.chip.values()):
-        rank, product = min(((_rank(name), name) for name in chip.products), default=(len(_KNOWN) + 1, ""))
-        if chip.arch not in best or rank < best[chip.arch][0]:
-            best[chip.arch] = (rank, chip.family, product)
-    return {arch: (family, product) for arch, (_, family, product) in best.items()}
+        rows.setdefault(chip.arch, []).extend((chip.family, name) for name in sorted(chip.products) or [""])
+    return {arch: min(named, key=lambda row: _rank(row[1])) for arch, named in rows.items()}
 
 
 def _rank(product: str) -> int:
-    return next((rank for rank, pattern in enumerate(_KNOWN) if pattern.match(product)), len(_KNOWN))
+    """The less, the better known; no name at all comes last."""
+    return next((rank for rank, pattern in enumerate(_KNOWN) if pattern.match(product)), len(_KNOWN) + (not product))

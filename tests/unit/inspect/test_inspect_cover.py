@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.inspect.cover import Cover, cards_of, cover, families
+from rekindle.inspect.cover import Cover, _rank, cards_of, cover, families
 from rekindle.model.arch import parse_gfx, parse_sm
 from rekindle.model.wheel import ArchSet, LibraryGpu, WheelGpu, WheelReport
 
@@ -63,3 +63,9 @@ def test_a_card_is_named_by_a_product_people_know(arch: str, family: str, produc
     assert families()[arch][1].startswith(product)
     assert len({name for _, name in families().values()}) > 60
     assert families()["sm_32"] == ("Kepler", ""), "a board of which no name is known"
+
+
+def test_any_name_is_better_than_none() -> None:
+    names = ["GeForce GTX 1080 Ti", "Tesla P100", "GeForce 840M", "CMP 100-100", ""]
+    assert sorted(reversed(names), key=_rank) == names
+    assert _rank("GeForce RTX 12GB Engineering Sample") == _rank("CMP 100-100")

@@ -17,6 +17,7 @@ from rekindle.formats.elf import Elf
 from rekindle.formats.functions import Code
 from rekindle.formats.pe import Pe
 from rekindle.inspect import isa_scan
+from rekindle.inspect.cpu import survey_cpu
 from rekindle.inspect.isa_scan import STRETCH, TLS, LibraryScan, _pieces, _variables, can_scan, scan_code
 from small_elf import ALLOC, CODE, OBJECT, RELA, STRTAB, SYMTAB, Part, names, rela, small_elf, symbol
 
@@ -212,3 +213,23 @@ def test_a_file_is_read_from_memory_that_is_given_back(tmp_path: Path) -> None:
     path.write_bytes(bytes(library().view.data))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         assert scan(Elf(mapped, "a.so")).scan.uses.tolist() == plain.scan.uses.tolist()
+
+
+@pytest.mark.parametrize(("name", "asked"), [("cpuinfo_isa", True), ("ordinary", False)])
+def test_who_reads_what_is_known_of_the_cpu_has_asked(name: str, asked: bool) -> None:
+    """A function with AVX that reads cpuinfo's variable chooses by it; one that reads any other is met by every CPU."""
+    strings, at = names("uses", name)
+    rows = symbol(0, 0, section=0) + symbol(at["uses"], TEXT, size=len(USES))
+    rows += symbol(at[name], DATA, kind=OBJECT, section=2, size=4)
+    made = small_elf(
+        [
+            Part(".text", USES, TEXT, flags=CODE),
+            Part(".data", bytes(8), DATA, flags=WRITE),
+            Part(".dynsym", rows, 0x900, DYNSYM, link=".dynstr"),
+            Part(".dynstr", strings, 0xA00, STRTAB),
+        ]
+    )
+    found = survey_cpu(made, "a.so", lambda done, total: None)
+    assert found is not None
+    assert [one.name for one in found.exposure.unconditional] == ([] if asked else ["uses"])
+    assert bool(found.exposure.dispatched) is asked

@@ -116,3 +116,9 @@ def test_whole_blocks_are_asked_for_from_the_very_beginning(shift: int) -> None:
     assert find_list(reader(stored, asked), len(stored), shift) == find_arch_list(data)
     assert all(at == 0 or (at + shift) % 65_536 == 0 for at, size in asked if size == 65_536)
     assert (0, 65_536) in asked
+
+
+@pytest.mark.parametrize(("of_arm", "is_code"), [(70, False), (71, True)])
+def test_seven_words_of_ten_are_arms(of_arm: int, is_code: bool) -> None:
+    words = [bytes.fromhex("21200091")] * of_arm + [b"\1\1\1\1"] * (100 - of_arm)
+    assert looks_like_code(b"".join(words)) is is_code
