@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
-    from rekindle.model.facts import DiskPhase
+    from rekindle.model.costs import DiskPhase
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress

@@ -27,7 +27,7 @@ from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
-from rekindle.model.facts import DiskPhase
+from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree

@@ -10,7 +10,7 @@ from rekindle.compat.disk import Demand, first_shortage, measured, room_of
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.model.facts import DiskPhase
+from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.size import GIB

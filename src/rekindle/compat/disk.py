@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rekindle.facts import Facts
 from rekindle.host.protocol import Host
-from rekindle.model.facts import DiskPhase
+from rekindle.model.costs import DiskPhase
 from rekindle.model.size import GIB
 from rekindle.model.version import compare, key
 

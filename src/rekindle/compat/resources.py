@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rekindle.compat.backend import Name
 from rekindle.facts import Facts
-from rekindle.model.facts import BuildCost
+from rekindle.model.costs import BuildCost
 
 
 def build_cost(torch: str | None, backend: Name, facts: Facts) -> BuildCost:

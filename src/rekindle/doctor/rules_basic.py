@@ -12,7 +12,7 @@ from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
 from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
-from rekindle.model.facts import BuildCost
+from rekindle.model.costs import BuildCost
 from rekindle.model.machine import Check, Purpose, Python
 
 

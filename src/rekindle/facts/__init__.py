@@ -31,7 +31,8 @@ from rekindle.facts.tables import (
     WheelsFile,
 )
 from rekindle.model.arch import Sm
-from rekindle.model.facts import BuildCost, CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
+from rekindle.model.costs import BuildCost
+from rekindle.model.facts import CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
 from rekindle.model.gfx_rule import GfxRule
 from rekindle.model.version import compare, key, minor
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel
+from rekindle.model.costs import BuildCost, DiskCost, UseCost
 from rekindle.model.document import Part
 from rekindle.model.facts import (
     ArchSyntax,
-    BuildCost,
     BuildEvidence,
     Chip,
     CompanionWheel,
@@ -15,7 +15,6 @@ from rekindle.model.facts import (
     CudaToolkit,
     Cudnn,
     CudnnPackage,
-    DiskCost,
     Distro,
     DriverEnd,
     Flavour,
@@ -40,7 +39,6 @@ from rekindle.model.facts import (
     SourceEnd,
     SourceEra,
     Superchip,
-    UseCost,
 )
 from rekindle.model.images import ContainerImage, HostedRunner, ImageDigest
 from rekindle.model.supply import CompanionDownload, CompanionNeed, Manager, Need, RocmPackages, ThirdParty

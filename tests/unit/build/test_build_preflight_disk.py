@@ -15,7 +15,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Disk
-from rekindle.model.facts import DiskPhase
+from rekindle.model.costs import DiskPhase
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.size import GIB
 from rekindle.model.source import SourceTree

@@ -16,7 +16,8 @@ from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_dis
 from rekindle.compat.toolkit import compiler_span, compiles_for, msc_ver, newest_compiler, takes_compiler, toolkits_for
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.facts import BuildCost, CudaToolkit
+from rekindle.model.costs import BuildCost
+from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Gpu, Os
 
 FACTS = load_facts()

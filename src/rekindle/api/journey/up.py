@@ -45,8 +45,8 @@ from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
+from rekindle.model.costs import DiskPhase
 from rekindle.model.document import encode
-from rekindle.model.facts import DiskPhase
 from rekindle.model.journey import Beside, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
