@@ -89,6 +89,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     pins = {name: pin for name, pin in plan.build.pins.items() if name in ("setuptools", "wheel", "numpy", "torch")}
     recipe = BuildRecipe(
         source=tree.project,
+        origin=plan.build.origin,
         env=env,
         pins={"ninja": "", **pins},
         compiler=plan.build.compiler,

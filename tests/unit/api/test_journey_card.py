@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rekindle.api.journey.after import activate_line, next_steps
-from rekindle.api.journey.card import make_card, refuse_hopeless
+from rekindle.api.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.target import Target, base_python, is_version, target_of, wanted_python
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
@@ -19,6 +21,7 @@ from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.render.card import show_card
 from rekindle.render.screen import Screen
+from small_disks import small_disk_at
 
 INDEX = "https://example.org/whl/cu126"
 PLAN = Plan(
@@ -86,6 +89,24 @@ def test_no_network_and_no_room_end_before_anything_begins() -> None:
     refuse_hopeless(just)
     with pytest.raises(NotReady, match="are free"):
         refuse_hopeless(Card(what=("torch",), download_bytes=(1 << 30) + 1, disk_free_gib=2.0))
+
+
+def test_a_small_temporary_disk_is_seen_before_pip_fills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with small_disk_at(tmp_path / "small", "16m") as small:
+        monkeypatch.setattr(tempfile, "tempdir", str(small))
+        disk = LiveHost().disk(str(small))
+        assert disk is not None
+
+        def card(size: int, **more: Any) -> Card:
+            return Card(**{"what": ("torch",), "places": ("https://x/simple",), "download_bytes": size, **more})
+
+        refuse_small_temporary(card(disk.free), LiveHost())
+        with pytest.raises(NotReady, match=r"pip downloads 17 MB into .*small, and 17 MB are free there") as refused:
+            refuse_small_temporary(card(disk.free + 1), LiveHost())
+        assert "TMPDIR" in (refused.value.remedy or "")
+        refuse_small_temporary(card(disk.free + 1, installer="uv"), LiveHost())
+        refuse_small_temporary(card(disk.free + 1, places=("/wheels",)), LiveHost())
+        refuse_small_temporary(Card(what=("torch",), places=("https://x/simple",)), LiveHost())
 
 
 @pytest.mark.parametrize("text", ["3", "3.12", "3.12.1", "3.13t"])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.api.journey.resolve import largest
 from rekindle.api.journey.target import Target
 from rekindle.compat.backend import Name
+from rekindle.compat.disk import Demand, first_shortage, room_of
 from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.network import why_unreachable
+from rekindle.host.protocol import Host
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request
@@ -93,6 +96,20 @@ def refuse_hopeless(card: Card) -> None:
             f"{spoken_bytes(card.disk_free_gib * GIB)} are free at {card.into}, and the files alone take "
             f"{spoken_bytes(need)}",
             remedy="make room ('rekindle clean' removes what earlier runs left), or name another place with --venv",
+        )
+
+
+def refuse_small_temporary(card: Card, host: Host) -> None:
+    """pip downloads into the temporary directory, which may be another disk than the environment's, and a small one."""
+    if card.installer != "pip" or not any(place.startswith(("http:", "https:")) for place in card.places):
+        return
+    place = tempfile.gettempdir()
+    short = first_shortage([Demand("download", place, card.download_bytes)], room_of(host))
+    if short is not None:
+        raise NotReady(
+            f"pip downloads {spoken_bytes(card.download_bytes or 0)} into {place}, and {spoken_bytes(short.free)} are"
+            " free there",
+            remedy="set TMPDIR to a folder on a larger disk, or make room there",
         )
 
 

@@ -22,7 +22,7 @@ from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
 from rekindle.api.journey.after import next_steps, write_keeps
 from rekindle.api.journey.beside import add_beside
-from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless
+from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.api.journey.companions import build_companions, wanted_beside
 from rekindle.api.journey.from_source import build_from_source
 from rekindle.api.journey.installed import look_into
@@ -182,6 +182,7 @@ class _Story:
         if self.card is None:
             self.card = self.make_card()
             refuse_hopeless(self.card)
+            refuse_small_temporary(self.card, LiveHost())
         return self.card
 
     def make_card(self) -> Card:
