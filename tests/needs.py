@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,6 +15,11 @@ def tool(*names: str) -> pytest.MarkDecorator:
     """Skip unless every program is on PATH."""
     missing = [name for name in names if shutil.which(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)} on PATH")
+
+
+def venv() -> pytest.MarkDecorator:
+    """Skip where this Python cannot make environments: an embedded one of Windows brings no venv."""
+    return pytest.mark.skipif(importlib.util.find_spec("venv") is None, reason="this Python has no venv")
 
 
 def links() -> pytest.MarkDecorator:

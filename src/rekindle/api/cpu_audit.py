@@ -29,6 +29,7 @@ def audit_for(
     from rekindle.compat.operators import suspicions, usual_suspects
     from rekindle.errors import RekindleError
     from rekindle.host.live import LiveHost
+    from rekindle.host.venv import usual_python
     from rekindle.verify.cpus import machine_of_cpu
     from rekindle.verify.root import user_cache
     from rekindle.verify.suspects import place_of
@@ -43,7 +44,7 @@ def audit_for(
 
     progress.stage("reading", "which code asks nothing of the CPU")
     # The interpreter that the checks will run in, and no other that happens to have the package.
-    found = python or LiveHost().which("python3") or LiveHost().which("python")
+    found = python or usual_python(LiveHost())
     try:
         report = inspect(str(wheel) if wheel else package, python=None if wheel else found, progress=progress)
     except RekindleError:

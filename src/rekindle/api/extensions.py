@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.facts.companions import PACKAGES
+from rekindle.host.paste import pasted
 
 if TYPE_CHECKING:
     from rekindle.api.build_choices import BuildChoices
@@ -45,10 +45,10 @@ def _with_tree(choices: BuildChoices) -> BuildChoices:
         found = [path for path in found if path.name == f"{project}-{release}"] or found
     if len(found) == 1:
         return {**choices, "source": found[0]}
-    named = f" --workspace {shlex.quote(str(workspace.root))}" if choices.get("workspace") else ""
+    named = f" --workspace {pasted(str(workspace.root))}" if choices.get("workspace") else ""
     raise BadInput(
         f"the workspace {workspace.root} holds {', '.join(path.name for path in found) or f'no {project} tree'}",
-        remedy=f"name one with --source {shlex.quote(str(found[-1]))}"
+        remedy=f"name one with --source {pasted(str(found[-1]))}"
         if found
         else f"rekindle source fetch --project {project} --release {release or 'VERSION'}{named}",
     )

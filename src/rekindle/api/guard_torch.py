@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,11 +111,11 @@ def read_kept(place: Path) -> dict[str, str]:
 
 def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
     """The pip line that brings the meant version back, with the index its build comes from."""
-    import shlex
+    from rekindle.host.paste import paste_line
 
     words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
     words += _index_of(expected.get("torch", ""))
-    return (shlex.join(words) if sys.platform != "win32" else _spelled(words),)
+    return (paste_line(words),)
 
 
 def _index_of(torch: str) -> list[str]:
@@ -124,7 +124,3 @@ def _index_of(torch: str) -> list[str]:
     release, _, flavour = torch.partition("+")
     row = next((one for one in load_facts().flavours(release) if one.name == flavour), None) if flavour else None
     return ["--index-url", row.index] if row is not None and row.index else []
-
-
-def _spelled(words: Sequence[str]) -> str:
-    return " ".join(f'"{word}"' if " " in word else word for word in words)

@@ -4,7 +4,6 @@ CMake files ask for."""
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -14,6 +13,7 @@ from rekindle.build.toolkits import cuda_home
 from rekindle.compat.supply import companion_downloads, companion_needs, how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.paste import paste_with, pasted
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.build import Fact
@@ -49,12 +49,12 @@ def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | 
     release = (plan.torch or "").split("+")[0]
     rows = load_facts().wheels.flavour
     index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
-    named = f"PIP_EXTRA_INDEX_URL={index} " if index else ""
+    wanted = {"PIP_EXTRA_INDEX_URL": index} if index else {}
+    line = paste_with(wanted, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
     raise BadInput(
         f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
         " CUDA toolkit with its libraries, for a CPU build too",
-        remedy=f"{named}rekindle build --source {shlex.quote(str(root))}"
-        f" --against torch=={release}+cpu   # or install the toolkit",
+        remedy=f"install the toolkit, or: {line}",
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
 from rekindle.errors import BadInput
+from rekindle.host.paste import paste_line
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check
 
@@ -34,9 +34,11 @@ def check_index(host: Host, python: str, wanted: Sequence[str]) -> Iterator[Chec
         else:
             return  # no pip to ask; the environment's own will tell
     lines = [line for line in said.err.splitlines() if "ERROR" in line] or said.err.splitlines()
+    windows = host.system == "windows"
+    wheels = r"%CD%\wheels" if windows else "$PWD/wheels"
     fix = (
-        f"pip download -d wheels {shlex.join(wanted)}   # where there is a network; then here:"
-        ' PIP_NO_INDEX=1 PIP_FIND_LINKS="$PWD/wheels" and the same command (a mirror: PIP_INDEX_URL=ADDRESS)'
+        f"pip download -d wheels {paste_line(wanted, windows=windows)}   # where there is a network; then here:"
+        f' PIP_NO_INDEX=1 PIP_FIND_LINKS="{wheels}" and the same command (a mirror: PIP_INDEX_URL=ADDRESS)'
     )
     if said.code is None or not lines:
         # A slow machine or network is no missing index.

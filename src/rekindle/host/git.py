@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.live import LiveHost
+from rekindle.host.paste import paste_line
 from rekindle.host.protocol import Completed, Host
 
 # What a tree's configuration may name and git would run or obey in the calls we make (git-config(1)).
@@ -162,11 +163,7 @@ class Git:
 
     def shown(self, *args: str) -> str:
         """The command as a person would paste it into a shell."""
-        import shlex
-        import subprocess
-
-        argv = ["git", *self.place, *args]
-        return subprocess.list2cmdline(argv) if self.host.system == "windows" else shlex.join(argv)
+        return paste_line(["git", *self.place, *args], windows=self.host.system == "windows")
 
     def head(self) -> str | None:
         done = self.ask("rev-parse", "HEAD")

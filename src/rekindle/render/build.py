@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
+from pathlib import Path
 
+from rekindle.host.paste import pasted
+from rekindle.host.venv import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
 from rekindle.render.screen import Screen
 
@@ -56,15 +58,16 @@ def render_results(results: BuildResults, screen: Screen) -> None:
 
 def _next_steps(result: BuildResult) -> tuple[str, ...]:
     """How it is proven. A companion of a torch that is on no index (a distribution's) is proven where that torch is."""
-    wheel = shlex.quote(result.wheel)
+    wheel = pasted(result.wheel)
     local = result.environment.get("PYTORCH_VERSION", "").partition("+")[2]
-    python = shlex.quote(result.toolchain.get("python", "").partition("(")[2].rstrip(")"))
-    if not local or local.startswith("rekindle") or python == "''":
+    python = result.toolchain.get("python", "").partition("(")[2].rstrip(")")
+    if not local or local.startswith("rekindle") or not python:
         return (f"rekindle verify --wheel {wheel}",)
+    inside = str(python_of(Path("proof")))
     return (
-        f"{python} -m venv --system-site-packages proof",
-        f"proof/bin/python -m pip install --no-deps {wheel}",
-        f"rekindle verify --python proof/bin/python --with {result.project}",
+        f"{pasted(python)} -m venv --system-site-packages proof",
+        f"{inside} -m pip install --no-deps {wheel}",
+        f"rekindle verify --python {inside} --with {result.project}",
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-
+from rekindle.host.paste import pasted
 from rekindle.model.bundle import BundleReport
 from rekindle.render.screen import Screen
 from rekindle.render.wheelhouse import size
@@ -42,4 +41,4 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
         screen.bullet(note, status="warn")
     if document.out:
         screen.section("Next")
-        screen.command(f"rekindle verify --wheel {shlex.quote(document.out)}")
+        screen.command(f"rekindle verify --wheel {pasted(document.out)}")

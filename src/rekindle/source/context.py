@@ -12,6 +12,7 @@ from pathlib import Path
 from rekindle.compat.supply import parts_for
 from rekindle.host.protocol import Host
 from rekindle.host.supply import system_version
+from rekindle.host.venv import usual_python
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.plan import Plan
 from rekindle.source.patches import load_patches
@@ -47,7 +48,7 @@ def gather(
     """The context of a build on this machine."""
     from concurrent.futures import ThreadPoolExecutor
 
-    interpreter = python or _first(host, "python3", "python")
+    interpreter = python or usual_python(host)
     # Each question starts a program; together they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=6) as asking:
         answers = {
@@ -167,10 +168,6 @@ def _python(host: Host, python: str | None) -> dict[str, str | None]:
     pairs = (line.split(" ", 1) for line in done.out.splitlines() if " " in line)
     # A package that is not installed now will be whatever pip brings: unknown, not absent.
     return {name: value if value != "none" else None for name, value in pairs} if done.ok else {}
-
-
-def _first(host: Host, *names: str) -> str | None:
-    return next((found for name in names if (found := host.which(name))), None)
 
 
 def _asked(host: Host, argv: list[str], pattern: str | None = None) -> str | None:

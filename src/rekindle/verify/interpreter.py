@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed, Host
+from rekindle.host.venv import usual_python
 
 QUESTION = (
     "import json,platform,sys,sysconfig;"
@@ -55,15 +56,11 @@ def read_answer(path: str, done: Completed) -> Interpreter:
 
 
 def default_python(host: Host) -> str:
-    """The Python people mean where they name none: the one on PATH; on Windows, where ``python3`` is often only a door
-    to the shop and the installer leaves PATH alone, else the one that runs us."""
-    names = ("python",) if host.system == "windows" else ("python3", "python")
-    found = [path for path in map(host.which, names) if path and "WindowsApps" not in path]
-    if host.system == "windows":
-        found.append(sys.executable)
-    if not found:
+    """The Python people mean where they name none."""
+    found = usual_python(host)
+    if found is None:
         raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
-    return found[0]
+    return found
 
 
 def find_interpreter(host: Host, versions: set[tuple[int, int]]) -> Interpreter:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from rekindle.api import extensions
 from rekindle.api.build import build_script
 from rekindle.api.build_choices import BuildChoices
@@ -21,6 +23,7 @@ from rekindle.build.side_by_side import BY_JOBSERVER, DRIVER, chooses_jobs, is_s
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost
+from rekindle.host.paste import pasted
 from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import Places, find_sdist
 from rekindle.model.document import encode
@@ -140,7 +143,7 @@ def test_a_companion_by_its_project_alone(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(BadInput, match="holds no torchaudio tree") as refused:
         with_sources(asked)
     assert refused.value.remedy == (
-        f"rekindle source fetch --project torchaudio --release 2.6.0 --workspace {tmp_path}"
+        f"rekindle source fetch --project torchaudio --release 2.6.0 --workspace {pasted(str(tmp_path))}"
     ), "a line to paste that brings the very tree"
     tree = companion(tmp_path, "torchaudio-2.6.0")
     assert with_own_plan(with_sources(asked)) == {**asked, "source": tree, "plan": made}
@@ -167,6 +170,7 @@ def test_the_workspaces_plan_counts_only_if_it_is_one_to_build(tmp_path: Path, m
     assert with_own_plan({**asked, "gpus": ("sm_80",)})["plan"] == made
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX script")
 def test_a_plan_of_its_own_for_the_cards_asked_for(tmp_path: Path) -> None:
     """The whole way to the script: wheel's Python and torch, cards by hand, nothing installed with --as-is."""
     (tmp_path / "setup.py").write_text(SETUP, encoding="utf-8")
@@ -196,6 +200,7 @@ def fake_torch(folder: Path, version: str, inner: str | None) -> str:
     return str(python)
 
 
+@needs.venv()
 def test_the_torch_of_a_python_without_importing_it(tmp_path: Path) -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     host = LiveHost()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from rekindle import api
 from rekindle.cli.main import main
 from rekindle.compat.replaced import find_replaced, same_build
@@ -37,6 +38,7 @@ def install(python: str, wheels: Path, *words: str) -> subprocess.CompletedProce
     return subprocess.run(argv, capture_output=True, text=True, check=False)
 
 
+@needs.venv()
 def test_pip_replaces_torch_and_the_guard_names_who(
     environment: tuple[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_nothing_to_install_is_said() -> None:
 def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
     machine = Machine(os=Os(system="linux"), pythons=(Python(version="3.8.18", path="/opt/py38/bin/python"),))
     assert find_python(machine, None) == sys.executable
-    assert find_python(machine, "3.8") == "/opt/py38/bin/python"
+    assert find_python(machine, "3.8") == str(Path("/opt/py38/bin/python"))
     with pytest.raises(MissingTool, match=r"Python 3\.7"):
         find_python(machine, "3.7")
 

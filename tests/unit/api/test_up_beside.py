@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from rekindle.api.journey.beside import add_beside
 from rekindle.api.journey.installed import look_into
 from rekindle.api.journey.installer import Installer
@@ -30,6 +31,7 @@ def companion(name: str, version: str) -> Companion:
     return Companion(name=name, answer="runs", version=version, why="", requests=(request,))
 
 
+@needs.venv()
 def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     wheels = tmp_path / "wheels"

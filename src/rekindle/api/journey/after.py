@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.api.journey.target import Target
 from rekindle.host.files import write_atomically
+from rekindle.host.paste import pasted
 from rekindle.host.venv import bin_of
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned, pyproject_text, requirements_text
@@ -37,11 +37,11 @@ def next_steps(target: Target, keeps: Sequence[str]) -> tuple[str, ...]:
         steps.append(activate_line(target.folder))
         python = "python"
     else:
-        python = _quoted(target.python)
+        python = pasted(target.python)
     steps.append(f'{python} -c "import torch; print(torch.__version__)"')
     limits = next((place for place in keeps if place.endswith("constraints.txt")), None)
     if limits:
-        steps.append(f"{python} -m pip install -c {_quoted(limits)} PACKAGE")
+        steps.append(f"{python} -m pip install -c {pasted(limits)} PACKAGE")
     return tuple(steps)
 
 
@@ -50,13 +50,8 @@ def activate_line(folder: Path, *, shell: str | None = None, windows: bool | Non
     windows = os.name == "nt" if windows is None else windows
     if windows:
         place = f"{bin_of(folder, windows=True)}\\activate".replace("/", "\\")
-        return f'"{place}"' if " " in place else place
+        return pasted(place, windows=True)
     name = Path(shell if shell is not None else os.environ.get("SHELL", "")).name
     ending = {"fish": ".fish", "csh": ".csh", "tcsh": ".csh"}.get(name, "")
-    return f"source {_quoted(str(bin_of(folder, windows=False) / f'activate{ending}'))}"
-
-
-def _quoted(text: str) -> str:
-    if os.name == "nt":
-        return f'"{text}"' if " " in text else text
-    return shlex.quote(text)
+    place = (bin_of(folder, windows=False) / f"activate{ending}").as_posix()
+    return f"source {pasted(place, windows=False)}"
