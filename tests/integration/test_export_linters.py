@@ -12,6 +12,7 @@ import pytest
 
 import export_plans as plans
 import needs
+import powershell_rules
 from rekindle.export.recipe import make_recipe
 from rekindle.export.scripts import encode, render
 
@@ -104,10 +105,49 @@ def _read_powershell(path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def _faults(path: Path) -> list[str]:
+    """What tests/powershell_rules.py says of it."""
+    grammar = CACHE / "powershell-grammar"
+    if not grammar.is_dir():
+        pytest.skip("needs a grammar of PowerShell (see .ci/prepare/travel.sh)")
+    program = Path(powershell_rules.__file__)
+    done = subprocess.run(
+        [sys.executable, str(program), str(grammar), str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+
 @pytest.mark.parametrize("name", [*sorted(plans.ALL), "hostile"])
 def test_powershell_scripts_are_powershell(name: str, tmp_path: Path) -> None:
-    done = _read_powershell(_write(tmp_path, name, "ps1"))
-    assert done.returncode == 0, done.stderr
+    assert _faults(_write(tmp_path, name, "ps1")) == []
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "word"),
+    [
+        ("$studio = $null", "", "$studio is used, and nothing has set it"),
+        ("$begun = ''", "", "$begun is used"),
+        ("Say ($Name", "Say ($Nmae", "$Nmae is used"),
+        ("Stop-Here 'there is no git on PATH'", "Stop-Here 'no' 'git'", "stop-here takes 1 arguments and gets 2"),
+        ("Test-Path -LiteralPath $Log", "Test-Path -Literal $Log", "test-path has no parameter -literal"),
+        ("Resolve-Path", "Resolve-FullPath", "resolve-fullpath is no cmdlet"),
+        ("print(str(", 'print("x" + str(', "a program gets a double quote"),
+        ("'-m', 'venv'", "'-m', '\"venv\"'", "a program gets a double quote"),
+        ("exit $script:Code", "exit 0", "ends with 'exit 0'"),
+        ("$script:Code = 1\r\n", "", "the exit codes are"),
+        ("if ((& nvcc --version | Out-String) -match 'release ([0-9.]+)')", "if ($true)", "$Matches is read"),
+        ("Step 'check this machine'", "Invoke-Tool 'no' 'git' @('clone')", "something is begun while the exit code"),
+        ("function Stop-Here", "function Stop-There", "stop-here is no cmdlet"),
+        ("Say ($Name + '; working", "if ($Work { Say ($Name + '; working", "is no PowerShell"),
+    ],
+)
+def test_an_error_in_a_powershell_script_is_seen(was: str, now: str, word: str, tmp_path: Path) -> None:
+    path = _write(tmp_path, "kepler", "ps1")
+    raw = path.read_bytes().decode("utf-8-sig")
+    assert was in raw
+    path.write_bytes(raw.replace(was, now, 1).encode())
+    assert any(word in fault for fault in _faults(path)), _faults(path)
 
 
 def test_the_completion_script_is_powershell(tmp_path: Path) -> None:
