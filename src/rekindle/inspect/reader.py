@@ -22,7 +22,7 @@ class Source(Protocol):
     size: int
     files: dict[str, int]
 
-    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+    def read(self, name: str, limit: int) -> bytes | None:
         """A small file, or None where there is none."""
 
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
@@ -47,7 +47,7 @@ class WheelSource:
         self.files = {name: member.size for name, member in self.zip.members.items() if not name.endswith("/")}
         self.digests: dict[str, str] = {}
 
-    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+    def read(self, name: str, limit: int) -> bytes | None:
         return self.zip.find(name, limit)
 
     def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
@@ -102,7 +102,7 @@ class DirectorySource:
                     raise BadInput(f"{self.label} holds more than {MAX_FILES} files", remedy="name a smaller directory")
         self.size = sum(self.files.values())
 
-    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+    def read(self, name: str, limit: int) -> bytes | None:
         if name not in self.files or self.files[name] > limit:
             return None
         return _read(self.root / name)
@@ -125,7 +125,7 @@ class FileSource:
         self.size = _size(path)
         self.files = {path.name: self.size}
 
-    def read(self, name: str, limit: int = 64 << 20) -> bytes | None:
+    def read(self, name: str, limit: int) -> bytes | None:
         return _read(self.path) if name == self.path.name and self.size <= limit else None
 
     def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:

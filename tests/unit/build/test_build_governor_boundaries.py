@@ -272,6 +272,19 @@ def test_the_slowest_are_those_that_began_first_and_make_something(world: World)
     assert [job[:2] for job in one.jobs()] == [("7.cpp.o", 20.0), ("8.cpp.o", 10.0), ("9.cpp.o", 0.0)]
 
 
+def test_a_paused_job_is_told_as_such(world: World) -> None:
+    one = governor()
+    world.jobs(p7=300, p8=100)
+    one.tick(0)
+    world.decision = Decision(jobs=1, pause=(8,))
+    one.tick(0)
+    assert {output: (size, paused) for output, _, size, paused in one.jobs()} == {
+        "7.cpp.o": (300 * MIB, False),
+        "8.cpp.o": (100 * MIB, True),
+    }
+    assert one.running == 1
+
+
 def test_who_only_watches_decides_nothing(world: World) -> None:
     one = governor(watch_only=True)
     world.jobs(p7=300)

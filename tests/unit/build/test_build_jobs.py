@@ -95,6 +95,11 @@ def test_a_shared_jobserver_is_used_unless_jobs_were_asked_for(
         assert not watches(jobs.governor) and "/x" not in jobs.env["MAKEFLAGS"]
     with elastic_jobs(BuildOptions(), ninja("1.12.0"), tmp_path / "h.json", "x") as jobs:
         assert "MAX_JOBS" in jobs.env
+    with elastic_jobs(BuildOptions(), ninja("1.13"), tmp_path / "h.json", "x") as jobs:
+        assert watches(jobs.governor), "the first release that knows one, however it is written"
+    monkeypatch.delenv(SHARED_JOBSERVER)
+    with elastic_jobs(BuildOptions(), ninja("1.13"), tmp_path / "h.json", str(tmp_path)) as jobs:
+        assert "jobserver" in jobs.env["MAKEFLAGS"]
 
 
 def test_what_was_learnt_is_kept_however_it_ends(calm: None, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rekindle.formats.deflate_seek import UNKNOWN
 from rekindle.inspect.declared import find_arch_list
-from rekindle.inspect.seek_list import LEAST_STORED, find_list, looks_like_code, whole_lists
+from rekindle.inspect.seek_list import find_list, looks_like_code, whole_lists
 
 LIST = b"sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
 
@@ -70,7 +70,11 @@ def test_what_is_no_sure_list_is_left_to_the_whole_reading(text: bytes) -> None:
 
 def test_a_small_or_damaged_library_is_left_to_the_whole_reading() -> None:
     stored = packed(library(LIST))
-    assert find_list(reader(stored, []), LEAST_STORED - 1, 0) is None
+    asked: list[tuple[int, int]] = []
+    assert find_list(reader(stored, asked), (1 << 20) - 1, 0) is None
+    assert not asked, "nothing of it is read twice"
+    find_list(reader(stored, asked), 1 << 20, 0)
+    assert asked
     noise = random.Random(1).randbytes(len(stored))
     assert find_list(reader(noise, []), len(noise), 0) is None
 
@@ -122,3 +126,32 @@ def test_whole_blocks_are_asked_for_from_the_very_beginning(shift: int) -> None:
 def test_seven_words_of_ten_are_arms(of_arm: int, is_code: bool) -> None:
     words = [bytes.fromhex("21200091")] * of_arm + [b"\1\1\1\1"] * (100 - of_arm)
     assert looks_like_code(b"".join(words)) is is_code
+
+
+# One of each kind that compilers write most, as an assembler encodes it.
+ARM = {
+    "adr x0, .": 0x10000000, "b .+8": 0x14000002, "b .-0x100000": 0x17FC0000, "cbz w0, .+8": 0x34000040,
+    "cbnz w0, .+8": 0x35000040, "tbz w0, #0, .+8": 0x36000040, "tbnz w0, #0, .+8": 0x37000040,
+    "ldrb w0, [x1]": 0x39400020, "mov w0, #1": 0x52800020, "b.eq .+8": 0x54000040, "stp d8, d9, [sp, #16]": 0x6D0127E8,
+    "adrp x0, 0": 0x90000000, "add x0, x1, #8": 0x91002020, "bl .+8": 0x94000002, "bl .-0x100000": 0x97FC0000,
+    "ldp x29, x30, [sp], #16": 0xA8C17BFD, "stp x29, x30, [sp, #-16]!": 0xA9BF7BFD, "mov x0, x1": 0xAA0103E0,
+    "adrp x0, 1": 0xB0000000, "cbz x0, .+8": 0xB4000040, "cbnz x0, .+8": 0xB5000040, "ldr w0, [x1]": 0xB9400020,
+    "adrp x0, 2": 0xD0000000, "sub x0, x1, #16": 0xD1004020, "mov x0, #1": 0xD2800020, "ret": 0xD65F03C0,
+    "cmp x0, x1": 0xEB01001F, "adrp x0, 3": 0xF0000000, "cmp x0, #1": 0xF100041F, "ldur x0, [x1, #-8]": 0xF85F8020,
+    "ldr x0, [x1]": 0xF9400020,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ARM)
+def test_what_compilers_write_most_for_arm_is_code(text: str) -> None:
+    assert looks_like_code(ARM[text].to_bytes(4, "little") * 100)
+
+
+def test_so_much_is_read_behind_the_code_and_no_more() -> None:
+    """Two blocks at a time, up to 25: constants of libtorch_python take less."""
+    draw = random.Random(4)
+    stored = packed(bytes(draw.choices(range(97, 123), k=4_500_000)))
+    asked: list[tuple[int, int]] = []
+    assert find_list(reader(stored, asked), len(stored), 0) is None
+    assert [size for _, size in asked if size != 65_536] == [131_072] * 12
+    assert max(at + size for at, size in asked if size == 131_072) == 25 * 65_536

@@ -123,13 +123,17 @@ def test_a_folder_and_a_file_read_alike(tmp_path: Path, monkeypatch: pytest.Monk
     assert (folder.size, folder.installed, folder.label) == (len(elf) + 5, False, str(tmp_path))
     some = DirectorySource(tmp_path, "torch", ["two"])
     assert (sorted(some.files), some.installed, some.label) == (["two/b.txt", "two/empty"], True, "torch")
-    assert (folder.read("two/b.txt", 5), folder.read("two/b.txt", 4), folder.read("two/no")) == (b"12345", None, None)
+    assert (folder.read("two/b.txt", 5), folder.read("two/b.txt", 4), folder.read("two/no", 9)) == (
+        b"12345",
+        None,
+        None,
+    )
     assert list(folder.heads(["two/no", "two/b.txt"], 2)) == [("two/b.txt", b"12")]
     with folder.mapped("two/b.txt") as data, folder.mapped("two/empty") as nothing:
         assert (bytes(data[:]), nothing) == (b"12345", b"")
     file = open_local(tmp_path / "one" / "a.so")
     assert isinstance(file, FileSource)
-    assert (file.files, file.read("a.so", len(elf)), file.read("a.so", len(elf) - 1), file.read("b.so")) == (
+    assert (file.files, file.read("a.so", len(elf)), file.read("a.so", len(elf) - 1), file.read("b.so", 9)) == (
         {"a.so": len(elf)}, elf, None, None,
     )  # fmt: skip
     assert list(file.heads(["a.so"], 4)) == [("a.so", b"\x7fELF")]

@@ -202,7 +202,7 @@ def test_a_member_of_a_wheel_as_a_buffer(tmp_path: Path, monkeypatch: pytest.Mon
         assert (bytes(buffer[:]), nothing) == (b"12345", b"")
     assert sorted(source.digests) == ["demo/a.so", "demo/empty"]
     assert source.read("demo/a.so", 5) == b"12345"
-    assert source.read("demo/none") is None
+    assert source.read("demo/none", 9) is None
     assert list(source.heads(["demo/a.so"], 2)) == [("demo/a.so", b"12")]
     assert "demo/" not in source.files
     stored = source.deflated("demo/a.so")
@@ -240,7 +240,7 @@ def test_what_a_file_is_is_told_by_its_bytes(tmp_path: Path) -> None:
         open_local(tmp_path / "d")
     gone = DirectorySource(tmp_path)
     (tmp_path / "a.whl").unlink()
-    assert gone.read("a.whl") is None
+    assert gone.read("a.whl", 9) is None
     with pytest.raises(BadInput, match="cannot read"), gone.mapped("a.whl"):
         pass
     with pytest.raises(BadInput, match="cannot read"):
