@@ -51,7 +51,7 @@ def test_a_published_dll_against_pefile(index: None) -> None:
     found = find_wheels(row["spec"], places, python="3.11", platform=row["platform"])[0]
     source = open_wheel(found, places, progress=Silent())
     name = next(name for name in source.files if name.endswith(row["file"]))
-    data = source.read(name)
+    data = source.read(name, 64 << 20)
     assert data is not None
     mine, theirs = Pe(data, name), pefile.PE(data=data)
     assert list(mine.needed) == [entry.dll.decode() for entry in theirs.DIRECTORY_ENTRY_IMPORT]

@@ -257,7 +257,16 @@ def test_the_same_list_each_time_of_several_that_are_equally_long() -> None:
 
 def test_a_list_at_the_very_beginning() -> None:
     assert [one.name for found in arch_lists_in(b"sm_80\0") for one in found] == ["sm_80"]
+    assert arch_lists_in(b"sm_80\0word") == arch_lists_in(b"sm_80\0"), "nothing stands before the first byte"
     assert not arch_lists_in(b"asm_80\0")
+
+
+@pytest.mark.parametrize(("size", "name"), [(1 << 22, "demo"), ((1 << 22) + 1, None)])
+def test_metadata_has_four_megabytes_at_most(tmp_path: Path, size: int, name: str | None) -> None:
+    (tmp_path / "demo-1.0.dist-info").mkdir()
+    head = b"Name: demo\nVersion: 1.0\n\n"
+    (tmp_path / "demo-1.0.dist-info" / "METADATA").write_bytes(head + b" " * (size - len(head)))
+    assert read_declared(DirectorySource(tmp_path)).name == name
 
 
 def test_only_a_version_file_of_the_package_itself_counts(tmp_path: Path) -> None:
