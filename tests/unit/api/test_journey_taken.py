@@ -133,7 +133,7 @@ def test_a_companion_brings_no_numpy_that_the_torch_cannot_use(
     )
     machine = Examination(os=Os(system="linux"))
     monkeypatch.setattr(up, "doctor", lambda **_: machine)
-    monkeypatch.setattr(up, "make_plan", lambda *_: plan(torch="1.13.1", numpy=numpy))
+    monkeypatch.setattr(up, "make_plan", lambda *_: plan(torch="1.13.1", numpy=numpy, python=None))
     monkeypatch.setattr(up._Story, "check", lambda _: ())
     monkeypatch.setattr(up, "build_from_source", lambda *_: torch)
     monkeypatch.setattr(up, "build_companions", lambda *_: beside)
