@@ -12,6 +12,7 @@ from rekindle.build.launchers import before_each_compiler
 from rekindle.build.naming import wheel_version
 from rekindle.build.request import Order
 from rekindle.build.target import find_interpreter, requirements
+from rekindle.build.toolkits import chosen_cuda
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.model.build import BuildScript
@@ -32,6 +33,7 @@ def render_script(order: Order) -> BuildScript:
         epoch=ZIP_EPOCH,
         project=tree.project,
     )
+    env.chosen.update(chosen_cuda(LiveHost(), plan, {**plan.build.cmake, **plan.build.env}))
     wanted = requirements(plan.build.pins, front.requires, pep517=bool(front.backend))
     if compiles_against_torch(plan.project):
         torch = order.options.against or (f"torch=={plan.torch}" if plan.torch else "torch")

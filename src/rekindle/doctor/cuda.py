@@ -43,10 +43,15 @@ def _roots(host: Asking) -> list[str]:
             roots[root] = None
     for pattern in (_WINDOWS,) if host.system == "windows" else CUDA_PLACES:
         roots.update(dict.fromkeys(host.glob(pattern)))
-    # Debian's package is one toolkit spread over both.
+    # Debian's package is one toolkit spread over several places: /usr/lib/cuda only links to its headers.
     if "/usr" in roots:
         roots.pop("/usr/lib/nvidia-cuda-toolkit", None)
+        return [root for root in roots if root == "/usr" or not _links_to_usr(host, root)]
     return list(roots)
+
+
+def _links_to_usr(host: Asking, root: str) -> bool:
+    return host.realpath(f"{root}/include/cuda.h") == host.realpath("/usr/include/cuda.h")
 
 
 def _version(host: Asking, root: str) -> str | None:

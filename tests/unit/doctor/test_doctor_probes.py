@@ -441,6 +441,26 @@ def test_toolkits_of_distributions_and_conda(nvcc: str, paths: list[str], root: 
     assert [(t.version, t.path, t.note) for t in find_cuda(host)] == [("11.8.89", root, None)]
 
 
+@pytest.mark.parametrize(
+    ("goal", "found"),
+    [
+        ("/usr/include/cuda.h", [("11.8.89", "/usr")]),
+        (None, [("12.4", "/usr/lib/cuda"), ("11.8.89", "/usr")]),
+    ],
+    ids=["Debian 13 links its headers there", "a toolkit of its own"],
+)
+def test_a_folder_of_links_to_usr_is_no_second_toolkit(goal: str | None, found: list[tuple[str, str]]) -> None:
+    header = "/usr/lib/cuda/include/cuda.h"
+    host = asking(
+        programs={"nvcc": ("/usr/bin/nvcc",)},
+        paths={"/usr/bin/nvcc": None, "/usr/include/cuda.h": None, "/usr/lib/cuda": None, header: None},
+        links={header: goal} if goal else {},
+        files={header: b"#define CUDA_VERSION 12040\n"},
+        runs=[said(NVCC, "/usr/bin/nvcc", "--version")],
+    )
+    assert [(kit.version, kit.path) for kit in find_cuda(host)] == found
+
+
 def test_rocm_of_a_distribution_is_found() -> None:
     version = b"HIP_VERSION_MAJOR=5\nHIP_VERSION_MINOR=2\nHIP_VERSION_PATCH=21153\n"
     host = asking(programs={"hipcc": ("/usr/bin/hipcc",)}, files={"/usr/share/hip/version": version})
