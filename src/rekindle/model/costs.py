@@ -31,7 +31,8 @@ class DiskCost(Row, frozen=True, kw_only=True):
 
 class BuildCost(Row, frozen=True, kw_only=True):
     """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
-    hold even alone; ``arch_minutes`` come on top for each GPU architecture."""
+    hold even alone; ``arch_minutes`` come on top for each GPU architecture. ``unoptimised_minutes`` are what the same
+    takes at -O0, where that is known."""
 
     backend: Literal["cpu", "gpu"]
     since: str
@@ -41,3 +42,4 @@ class BuildCost(Row, frozen=True, kw_only=True):
     largest_gib: float
     cpu_minutes: int
     arch_minutes: int = 0
+    unoptimised_minutes: int | None = None

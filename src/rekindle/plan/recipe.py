@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_floor, last_cudnn
 from rekindle.compat.features import lost_in_build
@@ -256,8 +258,19 @@ def _resources(candidate: Candidate, question: Question, archs: int, jobs: int) 
     gpu = candidate.backend != "cpu"
     row = build_cost(candidate.torch, candidate.backend, question.facts)
     cpu_minutes = row.cpu_minutes + row.arch_minutes * (max(archs, 1) if gpu else 0)
+    if row.unoptimised_minutes is not None and _unoptimised(dict(question.wish.settings)):
+        cpu_minutes = row.unoptimised_minutes
     low = max(5, round(cpu_minutes / jobs))
     memory = (
         row.memory_gib if question.memory_gib is None else max(row.largest_gib, min(row.memory_gib, jobs * row.job_gib))
     )
     return row.disk_gib, memory, (low, low * 2)
+
+
+def _unoptimised(settings: Mapping[str, str]) -> bool:
+    """Do switches by hand make an -O0 build? Flags of the build type come last on the line, so CXXFLAGS do not."""
+    kind = settings.get("CMAKE_BUILD_TYPE", "Release").lower()
+    if kind == "debug" or settings.get("DEBUG", "0").lower() in ("1", "on", "yes", "true"):
+        return True
+    levels = [word for word in settings.get(f"CMAKE_CXX_FLAGS_{kind.upper()}", "").split() if word.startswith("-O")]
+    return levels[-1:] == ["-O0"]

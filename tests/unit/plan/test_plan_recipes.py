@@ -178,3 +178,29 @@ def test_what_a_plan_warns_of() -> None:
     assert "python-missing" in codes("sm_61", torch="1.12.1", python="3.12")
     assert "python-missing" not in codes("sm_61", torch="1.12.1", python="3.10")
     assert "gpu-not-served" in codes("sm_37", "sm_90") and "gpu-not-served" not in codes("sm_61", "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("settings", "slow"),
+    [
+        ({}, True),
+        ({"CMAKE_BUILD_TYPE": "Debug"}, False),
+        ({"DEBUG": "1"}, False),
+        ({"DEBUG": "0"}, True),
+        ({"CMAKE_CXX_FLAGS_RELEASE": "-O0 -g"}, False),
+        ({"CMAKE_CXX_FLAGS_RELEASE": "-O0 -O2"}, True),
+        ({"CMAKE_BUILD_TYPE": "RelWithDebInfo", "CMAKE_CXX_FLAGS_RELEASE": "-O0"}, True),
+        ({"CXXFLAGS": "-O0"}, True),
+    ],
+)
+def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow: bool) -> None:
+    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.model.plan import Wish
+
+    machine = machine_from_flags(gpu=["none"], distro="debian-12", os="linux")
+    minutes = {}
+    for torch in ("1.13.1", "2.6.0"):
+        made = plan_build(machine, Wish(build=True, torch=torch, python="3.11", settings=tuple(settings.items())))
+        assert made.build is not None
+        minutes[torch] = made.build.minutes[0]
+    assert minutes == ({"1.13.1": 32, "2.6.0": 52} if slow else {"1.13.1": 17, "2.6.0": 27})
