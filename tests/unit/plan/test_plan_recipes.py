@@ -201,6 +201,6 @@ def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow
     minutes = {}
     for torch in ("1.13.1", "2.6.0"):
         made = plan_build(machine, Wish(build=True, torch=torch, python="3.11", settings=tuple(settings.items())))
-        assert made.build is not None
+        assert made.build is not None and made.build.minutes is not None
         minutes[torch] = made.build.minutes[0]
     assert minutes == ({"1.13.1": 32, "2.6.0": 52} if slow else {"1.13.1": 17, "2.6.0": 27})
