@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from bare_host import BareHost
+from rekindle.api.build import companion_checks
 from rekindle.api.journey import companions
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk
@@ -15,6 +17,7 @@ from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.bundle import BundleReport
 from rekindle.model.plan import BuildRecipe, Plan, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
@@ -121,3 +124,73 @@ def test_without_a_place_or_a_pair_nothing_is_guessed(
     names, notes = walk_it(tmp_path, origin, torch)
     assert (names, room["fetched"]) == ([], [])
     assert words in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("origin", "torch", "wanted"),
+    [
+        ("debian", "1.13.1", [("torchvision", "0.14.1", "debian", None), ("torchaudio", "0.13.1", "debian", "has no")]),
+        ("tarball", "2.6.0", [("torchvision", "0.21.0", "git", None), ("torchaudio", "2.6.0", "git", None)]),
+        ("git", "9.9", [("torchvision", None, "git", "is not known"), ("torchaudio", None, "git", "is not known")]),
+        ("/tree", "2.6.0", [("torchvision", "0.21.0", "git", "your own"), ("torchaudio", "2.6.0", "git", "your own")]),
+    ],
+)  # fmt: skip
+def test_what_is_to_be_built_is_known_before_anything_starts(
+    origin: str, torch: str, wanted: list[tuple[str, str | None, str, str | None]]
+) -> None:
+    plan = Plan(answer="build", torch=f"{torch}+cpu", build=BuildRecipe(source="x", origin=origin))
+    found = companions.wanted_beside(plan, UpOptions(wish=Wish()))
+    assert [(one.project, one.version, one.place) for one in found] == [one[:3] for one in wanted]
+    for one, (*_, why) in zip(found, wanted, strict=True):
+        assert (why in (one.why or "")) if why else one.why is None
+    for none in (UpOptions(wish=Wish(), torch_only=True), UpOptions(wish=Wish(), target="c10")):
+        assert companions.wanted_beside(plan, none) == ()
+    assert companions.wanted_beside(Plan(answer="install", torch=torch), UpOptions(wish=Wish())) == ()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_they_ask_of_the_machine_is_asked_before_torch_is_built(tmp_path: Path, whole: bool) -> None:
+    plan = Plan(answer="build", torch="1.13.1", build=BuildRecipe(source="x"))
+    told: dict[str, Any] = {"python": "python", "place": tmp_path, "whole": whole, "host": BareHost()}
+    checks = companion_checks(plan, "torchvision", "0.14.1", **told)
+    (short,) = [one for one in checks if one.id == "libraries"]
+    assert short.status == "fail" and (short.found or "").startswith("torchvision: missing on this system: libpng")
+    assert (short.fix or "").endswith("# or leave torchvision and torchaudio out: --torch-only")
+    ids = {one.id for one in checks}
+    assert ("compiler" in ids, "ninja" in ids) == (whole, whole), "what every build asks was asked for torch already"
+    settings = {"TORCHVISION_USE_PNG": "0", "TORCHVISION_USE_JPEG": "0", "TORCHVISION_USE_FFMPEG": "0"}
+    without = Plan(answer="build", torch="1.13.1", build=BuildRecipe(source="x", env=settings))
+    assert not [one for one in companion_checks(without, "torchvision", "0.14.1", **told) if one.id == "libraries"]
+
+
+def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path, room: dict[str, Any]) -> None:
+    asked: list[str] = []
+    build: Callable[..., BuildResult] = vars(companions)["build_one"]
+
+    def watched(*args: Any, **more: Any) -> BuildResult:
+        asked.append(more["against"])
+        return build(*args, **more)
+
+    def fatten(wheel: Path, *_: Any) -> BundleReport:
+        fat = wheel.with_name(f"fat-{wheel.name}")
+        fat.write_text("fat")
+        return BundleReport(wheel=str(wheel), system="linux", bytes_before=1, out=str(fat), sha256=sha256_of(fat))
+
+    room["monkeypatch"].setattr(companions, "build_one", watched)
+    room["monkeypatch"].setattr(companions, "bundle_wheel", fatten)
+    torch = tmp_path / "torch.whl"
+    torch.write_text("torch")
+    workspace = Workspace(tmp_path / "ws")
+    plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x"))
+    options = UpOptions(wish=Wish())
+    walk = Walk(workspace, Silent())
+    made = companions.build_companions(walk, workspace, plan, "python", torch, options, Silent())
+    assert asked == [str(torch), str(torch)]
+    assert [Path(one.wheel or "").name for one in made] == ["fat-torchvision.whl", "fat-torchaudio.whl"]
+    again = Walk(workspace, Silent())
+    assert companions.build_companions(again, workspace, plan, "python", torch, options, Silent()) == made
+    kept = {leg.name: leg.status for leg in again.legs if not leg.name.endswith("-source")}
+    assert set(kept.values()) == {"kept"} and "torchvision-bundle" in kept
+    torch.write_text("another build of the same release")
+    companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", torch, options, Silent())
+    assert len(asked) == 4, "another torch: both are built again"
