@@ -69,6 +69,8 @@ def _disk(card: Card) -> str:
 def _time(card: Card) -> str:
     if card.minutes:
         return f"{spoken_minutes(*card.minutes)} of compiling (an estimate); Ctrl-C is safe, the same command continues"
+    if card.memory_gib is not None:
+        return "not known for what is compiled; Ctrl-C is safe, the same command continues"
     if card.network or card.packages is None:
         return "not known: it depends on the download"
     if not card.download_bytes:

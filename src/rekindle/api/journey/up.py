@@ -198,7 +198,7 @@ class _Story:
                 packages = tuple(one for group in foreseen for one in group or ())
         return make_card(
             self.plan, requests, packages, self.target,
-            places=places or self.options.find_links, network=network, installer=self.installer.name,
+            places=places or self.options.find_links or self._archive(), network=network, installer=self.installer.name,
             beside=[f"{one.project} {one.version}" for one in wanted_beside(self.plan, self.options) if not one.why],
         )  # fmt: skip
 
@@ -211,6 +211,11 @@ class _Story:
         places = dict.fromkeys(one.links or one.index for one in self.requests if not one.url and one.version)
         own = read_pip_settings(LiveHost()).index if None in places else None
         return tuple(place or own or "" for place in places if place or own)
+
+    def _archive(self) -> tuple[str, ...]:
+        """Where a distribution's sources come from, in words: apt asks the mirror that the machine knows."""
+        fetched = self.plan.build is not None and self.plan.build.origin == "debian" and not self.options.source
+        return ("Debian's archive of sources",) if fetched and not self.options.offline else ()
 
     def _upstream(self) -> tuple[str, ...]:
         """The repositories that the build cannot do without and has not fetched yet."""
