@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rekindle.build.resume import START_FREE_BYTES, has_objects
-from rekindle.compat.disk import Demand, first_shortage, measured, room_of
+from rekindle.compat.disk import Demand, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
+from rekindle.host.room import room_of
 from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan

@@ -32,12 +32,13 @@ from rekindle.bundle.notes import (
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
-from rekindle.compat.disk import Demand, first_shortage, room_of
+from rekindle.compat.disk import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
 from rekindle.host.live import LiveHost
+from rekindle.host.room import room_of
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rekindle.facts import Facts
-from rekindle.host.protocol import Host
 from rekindle.model.costs import DiskPhase
 from rekindle.model.size import GIB
 from rekindle.model.version import compare, key
@@ -44,16 +43,6 @@ def measured(
         and row.origin in (None, origin)
     ]
     return int(max(rows, key=lambda row: key(row.since)).gib * GIB) if rows else None
-
-
-def room_of(host: Host) -> Callable[[str], Room | None]:
-    """What a machine says about the file systems of its places."""
-
-    def ask(place: str) -> Room | None:
-        disk = host.disk(place)
-        return (disk.device, disk.free) if disk else None
-
-    return ask
 
 
 def first_shortage(demands: Iterable[Demand], room: Callable[[str], Room | None]) -> Shortage | None:

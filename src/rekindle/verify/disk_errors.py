@@ -7,9 +7,10 @@ import errno
 import tempfile
 from collections.abc import Iterator
 
-from rekindle.compat.disk import Demand, first_shortage, room_of
+from rekindle.compat.disk import Demand, first_shortage
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+from rekindle.host.room import room_of
 from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import pytest
 from rekindle.api.journey import up
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.api.journey.walk import Walk
 from rekindle.errors import BadInput
+from rekindle.host.places import MARK
+from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.model.journey import Beside
 from rekindle.model.machine import Examination, Gpu, Machine, Os
@@ -141,3 +145,20 @@ def test_a_companion_brings_no_numpy_that_the_torch_cannot_use(
     options = UpOptions(wish=Wish(), offline=True)
     with pytest.raises(Reached):
         up.run_up(Workspace(tmp_path / "ws"), options, Silent(), lambda *_: True)
+
+
+def test_what_was_built_before_the_environment_was_there_is_kept_afterwards(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path / "ws")
+    options = UpOptions(wish=Wish(), venv=tmp_path / "env")
+    story = up._Story(
+        walk=Walk(workspace, Silent()), workspace=workspace, options=options, progress=Silent(), machine=BARE,
+        plan=plan(python=None),
+    )  # fmt: skip
+    before = story.build_python
+    assert before == sys.executable
+    python = python_of(tmp_path / "env")
+    python.parent.mkdir(parents=True)
+    python.touch()
+    assert story.build_python == str(python), "an environment of the user's own gets the wheel for its own Python"
+    (tmp_path / "env" / MARK).touch()
+    assert story.build_python == before, "ours stands for the one it was made with"

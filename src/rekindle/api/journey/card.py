@@ -10,12 +10,13 @@ from pathlib import Path
 from rekindle.api.journey.resolve import largest
 from rekindle.api.journey.target import Target
 from rekindle.compat.backend import Name
-from rekindle.compat.disk import Demand, first_shortage, room_of
+from rekindle.compat.disk import Demand, first_shortage
 from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.network import why_unreachable
 from rekindle.host.protocol import Host
+from rekindle.host.room import room_of
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request
