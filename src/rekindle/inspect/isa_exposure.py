@@ -11,6 +11,7 @@ import functools
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+from rekindle.compat.operators import SILENT
 from rekindle.formats.functions import GLOBAL, WEAK
 from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
@@ -20,7 +21,6 @@ from rekindle.inspect.judge import Judge
 from rekindle.inspect.reach import UNREACHED, chain_to
 
 IGNORED = {"base", "bad", "exclusive", "tzcnt"}
-SILENT = {"lzcnt", "tzcnt"}
 # The guard of a function that got away from a dispatched copy.
 LEAKED = "inline code leaked from a copy for a newer CPU"
 # How many functions a search upwards may visit before the answer is "somebody unguarded calls it".

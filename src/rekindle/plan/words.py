@@ -9,9 +9,10 @@ from rekindle.model.plan import Alternative, Change, Plan, PlannedFor, Reason, R
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.assess import assessed_builds
 from rekindle.plan.candidate import Candidate
+from rekindle.plan.caveats import XPU_INDEX, XPU_PLATFORMS, hopeless_cards, warnings_for
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.reasons import XPU_INDEX, XPU_PLATFORMS, choice_reasons, cpu_plan_reasons, warnings_for, why_no_wheel
+from rekindle.plan.reasons import choice_reasons, why_no_wheel
 from rekindle.plan.recipe import make_recipe, planned_cudnn
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card
@@ -197,7 +198,7 @@ def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
         text = f"{obstacle.text} The nearest that works: {obstacle.instead}."
         because = [Reason(code=obstacle.code, text=text, source=obstacle.source)]
     else:
-        because = [*cpu_plan_reasons(question), *_reasons(against)] or _reasons(_commonest(outcome))
+        because = [*hopeless_cards(question), *_reasons(against)] or _reasons(_commonest(outcome))
     if outcome.apart is not None:
         because.insert(0, outcome.apart)
     names = ", ".join(card(gpu) for gpu in question.machine.gpus) or "this machine"

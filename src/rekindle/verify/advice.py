@@ -26,4 +26,4 @@ def next_steps(
             steps.append("--only leaves out what a proof needs: run it again without --only")
         if not checks:
             steps.append("no check ran: does the interpreter start, and does it have the package?")
-    return tuple(dict.fromkeys(step for step in steps if step))[:MAX_STEPS]
+    return tuple(dict.fromkeys(steps))[:MAX_STEPS]

@@ -119,7 +119,9 @@ def _legacy(head: bytes, prefixes: set[int]) -> str | None:
             return "aes"
         if third in (0xCC, 0xCE, 0xCF):
             return "sha" if third == 0xCC else "gfni"
-        return "sse4_2" if _between(third, (0x60, 0x63)) else "sse4_1"
+        if _between(third, (0x60, 0x63)):
+            return "sse4_2"
+        return "sse4_1" if _between(third, (0x08, 0x0E), (0x14, 0x17), (0x20, 0x22), (0x40, 0x42)) else None
     if opcode == 0xB8 and 0xF3 in prefixes:
         return "popcnt"
     if opcode in (0x7C, 0x7D, 0xD0) and prefixes & {0x66, 0xF2}:

@@ -104,6 +104,9 @@ def test_each_encoding_is_called_by_its_set() -> None:
         ("0f38", None),
         ("660f38", None),
         ("4058", None),
+        # No instruction has these opcodes: beside AES, and beside and between those of SSE4.
+        *((f"660f38{opcode}c1", None) for opcode in ("da", "e0", "0c", "42")),
+        *((f"660f3a{opcode}c100", None) for opcode in ("07", "13", "18", "1f", "23", "3f", "43", "5f", "64", "de")),
     ],
 )
 def test_what_the_other_reader_does_not_know(code: str, name: str | None) -> None:

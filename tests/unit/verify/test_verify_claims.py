@@ -328,3 +328,9 @@ def test_libraries_of_the_package_itself_need_no_bill() -> None:
     put_in = replace(GOOD, bills={})
     assert (one("libraries", put_in).skip, one("libraries", put_in).found) == ("absent", "libgomp.so.1")
     assert one("libraries", replace(GOOD, bills=none)).status == "failed"
+
+
+def test_versions_that_are_none_are_compared_as_they_stand() -> None:
+    odd = replace(GOOD, file=FILE.replace("2.6.0+cu124", "local"), version_py="")
+    assert status(replace(odd, metadata_version="local"))["version"] == "passed"
+    assert status(replace(odd, metadata_version="other"))["version"] == "failed"

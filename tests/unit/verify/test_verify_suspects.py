@@ -185,3 +185,17 @@ def test_many_that_died_alike_are_not_all_printed(capsys: pytest.CaptureFixture[
     assert "2 more died of SIGILL: ops.3, ops.4" in text
     view_verification(report, Screen(sys.stdout, width=200, verbosity=1))
     assert "why 4" in capsys.readouterr().out
+
+
+def test_what_an_older_cpu_goes_on_with_is_no_suspicion(tmp_path: Path) -> None:
+    """lzcnt runs as another instruction there: it never crashes, so its trial is kept nowhere."""
+    quiet = Evidence(function="f", file="a.so", isa=("lzcnt",), why="", address="0x10")
+    assert suspects.place_of(tmp_path, [quiet], ["sse4_2"]) is None
+    both = Evidence(function="f", file="a.so", isa=("lzcnt", "avx2"), why="", address="0x10")
+    alone = Evidence(function="f", file="a.so", isa=("avx2",), why="", address="0x10")
+    assert suspects.place_of(tmp_path, [both, quiet], []) == suspects.place_of(tmp_path, [alone], [])
+
+
+def test_what_nobody_came_to_was_not_tried() -> None:
+    (found,) = suspects.outcomes(SUSPECTS[:1], {})
+    assert (found.outcome, found.detail) == ("not-tried", "the run ended before its turn")

@@ -1,0 +1,188 @@
+"""What the user of a plan must know beforehand: cards left out, drivers, limits, known hazards; sourced sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rekindle.compat.cudnn import last_cudnn
+from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
+from rekindle.compat.features import lost_features
+from rekindle.compat.processor import wheel_starts
+from rekindle.model.arch import Sm
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Reason
+from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.outcome import Outcome
+from rekindle.plan.question import Question
+from rekindle.plan.recipe import planned_cudnn
+from rekindle.plan.rules_gpu import card, needs_ptx, source_end
+from rekindle.plan.steps import cudnn_package
+
+XPU_INDEX = "https://download.pytorch.org/whl/xpu"
+XPU_PLATFORMS = ("linux_x86_64", "windows")
+
+
+def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
+    """What the user of this plan must know beforehand: first of the cards, then of the software, then of the CPU."""
+    question, candidate = outcome.question, assessed.candidate
+    yield from _cards_not_served(outcome)
+    yield from hopeless_cards(question)
+    yield from _driver_needed(candidate, question)
+    yield from _cards_in_doubt(question)
+    for refusal in assessed.doubts:
+        remedy = f" {refusal.remedy[0].upper()}{refusal.remedy[1:]}." if refusal.remedy else ""
+        yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}{remedy}", source=refusal.source)
+    yield from _code_in_doubt(assessed)
+    yield from _limits(candidate, question)
+    yield from _cudnn_by_hand(candidate, question)
+    have = [python.version for python in question.machine.pythons]
+    if have and candidate.python and not question.had_python((candidate.python,)):
+        text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
+        yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
+    for hazard in assessed.hazards:
+        yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
+    yield from _without_card(question)
+    yield from _on_this_cpu(candidate, question)
+
+
+def _cards_not_served(outcome: Outcome) -> Iterator[Reason]:
+    for gpu in outcome.unserved:
+        why = outcome.apart.text if outcome.apart else "no torch serves all cards"
+        if outcome.whole is not None:
+            old = outcome.whole.best.candidate
+            way = "build" if old.answer == "build" else "official wheel"
+            why = f"the {way} that serves all cards is years older ({old.name})"
+        text = f"{card(gpu)} is not served by this plan: {why}."
+        yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
+
+
+def _cards_in_doubt(question: Question) -> Iterator[Reason]:
+    """Cards of the other maker, and names that several chips go by."""
+    for gpu in question.usable_gpus:
+        if gpu not in question.gpus and gpu.arch not in [other.arch for other in question.gpus]:
+            text = f"{card(gpu)} stays unused: one torch serves either NVIDIA or AMD cards."
+            yield Reason(code="other-vendor-unused", text=text)
+        if gpu.possible:
+            others = ", ".join(map(str, gpu.possible))
+            text = (
+                f"The name {gpu.name} is also listed with other chips ({others}); planned for {gpu.arch}."
+                " The PCI id decides (lspci -nn)."
+            )
+            yield Reason(code="gpu-name-ambiguous", text=text, source="pci.ids")
+
+
+def _code_in_doubt(assessed: Assessed) -> Iterator[Reason]:
+    """Code that runs only by a switch, or of which nobody can say whether it runs."""
+    for _, coverage in assessed.covered:
+        if coverage.kind == "override":
+            assignment = " ".join(f"{name}={value}" for name, value in coverage.env)
+            text = f"Set {assignment} before starting Python; AMD does not support this."
+            yield Reason(code="hsa-override", text=text, source=coverage.source)
+        if coverage.kind == "unknown":
+            text = (
+                "Cannot tell whether the wheel has code for the card: its architecture is unknown. Give it with --gpu."
+            )
+            yield Reason(code="gpu-unknown", text=text)
+
+
+def _without_card(question: Question) -> Iterator[Reason]:
+    mac = question.platform.startswith("macos")
+    if mac and question.arch == "aarch64":
+        text = 'On Apple silicon this wheel uses the GPU through MPS: torch.device("mps").'
+        yield Reason(code="mps", text=text, source="https://pytorch.org/docs/stable/notes/mps.html")
+    named = question.machine.gpus or question.flavour is not None or question.no_gpu or mac
+    if question.backend == "cpu" and not named:
+        yield Reason(code="no-gpu-named", text="Planned without a GPU. If there is one, name it: --gpu.")
+
+
+def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    cpu = question.machine.cpu
+    if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
+        text = f"What {cpu.name} can do is not known here, so whether this torch starts on it was not judged"
+        yield Reason(code=seen.code, text=f"{text}: name its microarchitecture (--cpu nehalem).")
+    if candidate.answer == "install" and seen.kind == "partly":
+        yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
+    if candidate.answer == "install" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
+        yield Reason(code=seen.code, text=f"Cannot tell for sure: {seen.text}.", source=seen.source)
+
+
+def hopeless_cards(question: Question) -> Iterator[Reason]:
+    """What is the matter with each card that no torch can use."""
+    for gpu in question.hopeless_gpus:
+        yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
+
+
+def _hopeless(gpu: Gpu, question: Question) -> str:
+    if question.machine.os.system == "macos":
+        return (
+            f"{card(gpu)}: neither CUDA nor ROCm exists for macOS, so torch runs on the CPU there"
+            " (and on Apple's own GPUs through MPS)."
+        )
+    if isinstance(gpu.arch, Sm) and (end := source_end(gpu.arch, question.facts)) is not None:
+        return f"{card(gpu)} is {end.note or 'supported by no torch'}."
+    if gpu.vendor == "intel":
+        return (
+            f"{card(gpu)}: Intel GPUs run torch with the XPU wheels (torch 2.5 and later, {XPU_INDEX}). They are not"
+            " in the tables, so nothing is promised about this card."
+        )
+    return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
+
+
+def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
+    end = source_end(gpu.arch, question.facts) if isinstance(gpu.arch, Sm) else None
+    return end.source[0] if end else None
+
+
+def _cudnn_by_hand(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    cudnn = planned_cudnn(candidate, question) if candidate.answer == "build" else None
+    if cudnn is None or question.tegra or any(kit.kind == "cudnn" for kit in question.machine.toolkits):
+        return
+    if cudnn_package(candidate, cudnn, question) is None:
+        text = (
+            f"cuDNN {cudnn} has to be put into the CUDA folder by hand (its archive asks for an account at NVIDIA), or"
+            " CUDNN_INCLUDE_DIR and CUDNN_LIBRARY must name where it is: the package index has none to build with."
+        )
+        yield Reason(code="cudnn-by-hand", text=text, source="https://developer.nvidia.com/cudnn-archive")
+
+
+def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    if candidate.cuda and not question.driver and not question.tegra:
+        ptx = needs_ptx(candidate, question)
+        want = wanted_driver(candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        needs = driver_runs(None, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
+        if want and needs.kind == "unknown":
+            yield Reason(code="driver-needed", text=f"Needs NVIDIA driver {want}.", source=needs.source)
+
+
+def _limits(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    seen: set[str] = set()
+    for gpu in question.gpus:
+        lost = lost_features(gpu.arch, candidate.torch, question.facts, card(gpu)) if isinstance(gpu.arch, Sm) else ()
+        yield from (reason for reason in lost if reason.code not in seen)
+        seen |= {reason.code for reason in lost}
+    yield from _jetson(candidate, question)
+    kepler = [gpu for gpu in question.gpus if isinstance(gpu.arch, Sm) and gpu.arch.major == 3]
+    if kepler and isinstance(kepler[0].arch, Sm):
+        last = last_cudnn(kepler[0].arch, question.facts)
+        branch = card_drivers(kepler[0].arch, question.side, question.facts).last
+        text = f"{card(kepler[0])} is Kepler: cuDNN {last} is the last with code for it, R{branch} the last driver."
+        if candidate.answer == "install":
+            text += " The wheel has code for it; no run of this wheel on such a card is on record."
+        yield Reason(code="kepler", text=text, source="fatbin scans of nvidia-cudnn-cu11 8.5.0 to 9.10.2")
+
+
+def _jetson(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    if not question.tegra or candidate.cuda is None:
+        return
+    source = "https://developer.nvidia.com/embedded/jetpack-archive"
+    pack = question.jetpack_with_wheels
+    if candidate.answer == "install":
+        text = f"This wheel is for Jetson boards with a JetPack that brings CUDA {candidate.cuda.split('.')[0]} (L4T)."
+        yield Reason(code="jetpack", text=text, source=source)
+    if pack is not None:
+        text = (
+            f"NVIDIA publishes its own wheels for {pack.name} (CUDA {pack.cuda}, cuDNN {pack.cudnn}, Python"
+            f" {pack.python}): torch {pack.torch}. Where one of them will do, nothing has to be built: {pack.wheels}"
+        )
+        yield Reason(code="jetson-wheels", text=text, source=pack.source[-1])
