@@ -199,7 +199,7 @@ def _with_settings(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
     asserts = without(made.build.asserts, settings)
     recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings}, asserts=asserts)
     return with_wishes(
-        msgspec.structs.replace(made, build=recipe), made.build.env, settings, asked_by_hand(machine, wish)
+        msgspec.structs.replace(made, build=recipe), made.build.env, settings, asked_by_hand(machine, wish, made)
     )
 
 

@@ -235,9 +235,9 @@ def with_patch_step(plan: Plan) -> Plan:
     return _with_steps(plan, (*plan.steps[:at], _PATCH, *plan.steps[at:]))
 
 
-def asked_by_hand(machine: Machine, wish: Wish | None) -> tuple[str, ...]:
+def asked_by_hand(machine: Machine, wish: Wish | None, plan: Plan) -> tuple[str, ...]:
     """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
-    them ``up`` would plan for the machine it runs on."""
+    them ``up`` would plan for the machine it runs on. Of a toolkit it is what the plan makes of the wish."""
     words: list[str] = []
     for gpu in machine.gpus:
         if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):
@@ -245,8 +245,10 @@ def asked_by_hand(machine: Machine, wish: Wish | None) -> tuple[str, ...]:
     if machine.cpu.cores is None:  # nobody looked: it was described
         words += ["--gpu", "none"] if machine.no_gpu else []
         words += ["--cpu", machine.cpu.microarchitecture] if machine.cpu.microarchitecture else []
-    for name, value in (("--cuda", wish.cuda), ("--rocm", wish.rocm), ("--python", wish.python)) if wish else ():
-        words += [name, value] if value else []
+    if wish is not None:
+        words += ["--cuda", plan.cuda] if wish.cuda and plan.cuda else []
+        words += ["--rocm", plan.rocm] if wish.rocm and plan.rocm else []
+        words += ["--python", wish.python] if wish.python else []
     return tuple(words)
 
 

@@ -189,5 +189,8 @@ def test_the_commands_carry_the_cards_that_were_described() -> None:
         cpu=Cpu(microarchitecture="zen3", cores=8),
         gpus=(Gpu(vendor="nvidia", name="H200", how="nvml"), Gpu(vendor="nvidia", name="a card nobody knows")),
     )
-    assert asked_by_hand(seen, None) == ("--gpu", "a card nobody knows"), "what was looked up is found again by itself"
-    assert asked_by_hand(seen, Wish(rocm="6.2"))[2:] == ("--rocm", "6.2")
+    card = ("--gpu", "a card nobody knows")
+    assert asked_by_hand(seen, None, BUILD) == card, "what was looked up is found again by itself"
+    other = msgspec.structs.replace(BUILD, rocm="6.3")
+    assert asked_by_hand(seen, Wish(rocm="6.2"), other) == (*card, "--rocm", "6.3"), "as the plan changed it"
+    assert asked_by_hand(seen, Wish(cuda="12.4"), other) == card
