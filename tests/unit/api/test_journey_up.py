@@ -211,6 +211,12 @@ def test_what_was_chosen_reaches_the_build(stages: Stages, built: Path, tmp_path
     assert "fetch" not in stages.asked
 
 
+def test_where_files_are_looked_for_reaches_the_tree(stages: Stages, built: Path, tmp_path: Path) -> None:
+    source_build(tmp_path, stages, bundle=False, find_links=("wheels",), offline=True)
+    told = stages.told["fetch"]
+    assert (told["find_links"], told["offline"]) == (("wheels",), True)
+
+
 def test_only_a_target_makes_no_wheel(stages: Stages, built: Path, tmp_path: Path) -> None:
     made, legs = source_build(tmp_path, stages, target="c10")
     assert made is None and "inspect" not in legs and stages.told["build"]["target"] == "c10"
