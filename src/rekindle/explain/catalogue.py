@@ -66,6 +66,7 @@ def _markdown() -> Iterator[str]:
             yield readable(page.cause)
             yield ""
             yield from (f"- {readable(step)}" for step in page.fix if readable(step))
+            yield from (f"- On Windows: {readable(step)}" for step in page.windows if readable(step))
             yield ""
             yield f"Looks for: {', '.join(f'`{word}`' for word in page.words[:4])}. Source: <{page.source}>"
 
@@ -79,6 +80,7 @@ def _page(rule: Rule, family: str) -> RulePage:
         confidence=rule.confidence,
         cause=rule.cause,
         fix=rule.fix,
+        windows=rule.windows,
         source=rule.source,
         words=tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has)),
         variant=rule.variant,

@@ -89,7 +89,7 @@ def _match(finding: Finding, scene: Scene) -> Match:
         title=render_whole(rule.title, values),
         stage=rule.stage,
         cause=render_whole(rule.cause, values),
-        fix=render_all(rule.fix, values),
+        fix=render_all(rule.windows if rule.windows and scene.saw("windows") else rule.fix, values),
         line=event.line,
         evidence=event.evidence,
         source=rule.source,

@@ -62,13 +62,15 @@ class Rule(Part, frozen=True, kw_only=True):
     A rule may also speak of typed events (:mod:`rekindle.explain.form`), from whatever tool they come: ``on`` names the
     kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
     they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
-    the rule takes for granted: a log that says otherwise contradicts it."""
+    the rule takes for granted: a log that says otherwise contradicts it. ``windows`` is the fix in that system's words,
+    where it differs."""
 
     id: str
     title: str
     stage: Stage
     cause: str
     fix: tuple[str, ...]
+    windows: tuple[str, ...] = ()
     source: str
     match: tuple[Pattern, ...] = ()
     on: tuple[str, ...] = ()

@@ -60,6 +60,7 @@ class RulePage(Part, frozen=True, kw_only=True):
     cause: str
     fix: tuple[str, ...]
     source: str
+    windows: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     variant: str = ""
     asks: tuple[str, ...] = ()

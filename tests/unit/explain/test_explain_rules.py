@@ -60,7 +60,7 @@ def test_a_rule_compiles_and_its_texts_name_values_that_can_be_known(rule: Rule)
             if regex:
                 names |= {name.rstrip("234567") for name in compiled(regex).groupindex}
     signals = {name for s in load_signals() for p in s.match if p.regex for name in compiled(p.regex).groupindex}
-    wanted = set().union(*(fields(text) for text in (rule.title, rule.cause, *rule.fix)))
+    wanted = set().union(*(fields(text) for text in (rule.title, rule.cause, *rule.fix, *rule.windows)))
     # What fills may add; a rule that wants more than its own captures must name a fill or give a default.
     names |= {name for kind in rule.on for name in load_kinds()[kind].values}
     if not rule.fill:

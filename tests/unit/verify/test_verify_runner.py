@@ -187,8 +187,8 @@ def alive(mark: str) -> list[int]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> None:
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: str) -> None:
     package = tmp_path / "spark"
     package.mkdir()
     (package / "__init__.py").write_text(GOOD + HANG)
@@ -209,7 +209,7 @@ def test_a_killed_run_leaves_no_check_behind(tmp_path: Path, number: int) -> Non
     while not alive(mark) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive(mark), "the hanging check runs"
-    run.send_signal(number)
+    run.send_signal(getattr(signal, number))
     run.communicate(timeout=30)
     deadline = time.monotonic() + 30
     while alive(mark) and time.monotonic() < deadline:
