@@ -108,6 +108,7 @@ def _tree_lock(build_tree: Path) -> Iterator[None]:
 
 
 def _carry_out(work: Work, python: str) -> BuildResult:
+    """The phases in order: look for everything, prepare a Python, set the environment, configure, compile, finish."""
     plan, options, build_tree = work.plan, work.options, work.front.build_tree
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rekindle.formats.elf import Elf
@@ -49,6 +49,7 @@ def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) ->
 
 
 def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
+    """What the libraries of a wheel need together; ``machines`` of all of them: with several no level fits."""
     machine = machines[0] if len(machines) == 1 else None
     if not surveys:
         return WheelCpu(arch=machine)
@@ -58,42 +59,18 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     follow_calls(surveys)
     _set_aside_copies(surveys)
     _set_aside_uncalled(surveys)
-    lists: dict[str, list[Evidence]] = defaultdict(list)
-    needed: set[str] = set()
-    early: set[str] = set()
-    for survey in surveys:
-        for kind in ("unconditional", "untold", "suspects", "silent"):
-            for exposed in getattr(survey.exposure, kind):
-                lists[kind].append(
-                    Evidence(
-                        function=readable(exposed.name),
-                        file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
-                        isa=exposed.isa,
-                        why=_why(exposed.why, exposed.chain),
-                        address=f"{exposed.address:#x}",
-                        callers=tuple(map(readable, exposed.chain[:4])),
-                    )
-                )
-                # A library with its own dispatch that is entered unguarded in one place crashes there, and only
-                # there: seen in torch 1.13 to 2.15, which run on CPUs without AVX all the same.
-                if kind == "unconditional" and exposed.guard is None:
-                    needed.update(exposed.isa)
-                    early.update(exposed.isa if exposed.at_load else ())
+    lists = {kind: [*_evidence(surveys, kind)] for kind in ("unconditional", "untold", "suspects", "silent")}
+    needed, early = _needed(surveys)
+    untold = {isa for one in lists["untold"] for isa in one.isa}
+    # SSE3 alone leaves out no more than the first 64-bit CPUs of 2003: a doubt about it is taken for a need.
+    needed |= untold & {"sse3"}
+    level = runs_from(needed, machine) if machine else None
+    doubt = beyond(untold, level, machine) if machine else frozenset()
     dispatched: Counter[str] = Counter()
     guards: Counter[str] = Counter()
     for survey in surveys:
         dispatched.update(survey.exposure.dispatched)
         guards.update(survey.exposure.guards)
-    notes = [_JIT, _TZCNT] if machine != "aarch64" else [_JIT]
-    if any(not survey.exposure.named for survey in surveys):
-        notes.append(_NAMELESS)
-    # SSE3 alone leaves out no more than the first 64-bit CPUs of 2003: a doubt about it is taken for a need.
-    if {isa for one in lists["untold"] for isa in one.isa} & {"sse3"}:
-        needed.add("sse3")
-    level = runs_from(needed, machine) if machine else None
-    doubt = beyond({isa for one in lists["untold"] for isa in one.isa}, level, machine) if machine else frozenset()
-    if doubt:
-        notes.append(_UNTOLD)
     return WheelCpu(
         arch=machine,
         unconditional=_uses(lists["unconditional"]),
@@ -110,9 +87,43 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         at_least=level,
         oldest=oldest(needed, machine) if machine else (),
         functions=sum(survey.exposure.functions for survey in surveys),
-        notes=tuple(notes),
+        notes=tuple(_notes(surveys, machine, doubt)),
         at_load=tuple(sorted(early)),
     )
+
+
+def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[Evidence]:
+    """The functions of one kind, as a person reads them."""
+    for survey in surveys:
+        for exposed in getattr(survey.exposure, kind):
+            yield Evidence(
+                function=readable(exposed.name),
+                file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
+                isa=exposed.isa,
+                why=_why(exposed.why, exposed.chain),
+                address=f"{exposed.address:#x}",
+                callers=tuple(map(readable, exposed.chain[:4])),
+            )
+
+
+def _needed(surveys: Sequence[CpuSurvey]) -> tuple[set[str], set[str]]:
+    """The instruction sets that every user meets, and those that are met while loading.
+
+    A library with its own dispatch that is entered unguarded in one place crashes there, and only there: seen in torch
+    1.13 to 2.15, which run on CPUs without AVX all the same. So what has a guard is not needed.
+    """
+    met = [one for survey in surveys for one in survey.exposure.unconditional if one.guard is None]
+    return {isa for one in met for isa in one.isa}, {isa for one in met if one.at_load for isa in one.isa}
+
+
+def _notes(surveys: Sequence[CpuSurvey], machine: str | None, doubt: frozenset[str]) -> Iterator[str]:
+    yield _JIT
+    if machine != "aarch64":
+        yield _TZCNT
+    if any(not survey.exposure.named for survey in surveys):
+        yield _NAMELESS
+    if doubt:
+        yield _UNTOLD
 
 
 def _set_aside_copies(surveys: Sequence[CpuSurvey]) -> None:

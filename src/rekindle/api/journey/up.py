@@ -367,7 +367,8 @@ class _Story:
         else:
             write_atomically(self._arrived, self.inputs)
         for one in self.beside:
-            verdict += f"; {one.name} {one.version or ''}".rstrip() + f" was not built: {one.why}" if one.why else ""
+            if one.why:
+                verdict += f"; {' '.join(filter(None, (one.name, one.version)))} was not built: {one.why}"
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
