@@ -14,6 +14,7 @@ from collections.abc import Callable
 from rekindle.cli.plan import add_beside, add_compiling, add_origin, add_settings, read_beside, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
 from rekindle.errors import Exit
+from rekindle.model.spoken import capital
 
 EXAMPLES = """examples:
   rekindle up                          plan, ask, go
@@ -107,7 +108,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             screen.line()
             show_card(told, screen)
             screen.line()
-        return session.confirm(f"{summarise_plan(plan)[:1].upper()}{summarise_plan(plan)[1:]}?")
+        return session.confirm(f"{capital(summarise_plan(plan))}?")
 
     settings = read_settings(args.settings)
     journey = api.up(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from rekindle.facts import Facts
 from rekindle.model.facts import CompanionWheel, Platform
+from rekindle.model.spoken import capital
 
 PACKAGES = ("torchvision", "torchaudio")
 
@@ -50,7 +51,7 @@ def _exists(
     pythons = row.pypi.get(platform, ()) if pypi else row.pythons.get(platform) or row.pypi.get(platform, ())
     if not pythons or (not pypi and f"{flavour} {platform}" in row.lacks):
         where = "PyPI" if pypi else f"the {flavour} index"
-        return False, f"{where[0].upper()}{where[1:]} has no {name} for {platform.replace('_', ' ')}."
+        return False, f"{capital(where)} has no {name} for {platform.replace('_', ' ')}."
     if python not in pythons:
         return False, f"{name} has no wheel for Python {python} (it has {', '.join(pythons)})."
     return True, None

@@ -1,9 +1,10 @@
-"""Sizes, durations and ages as people say them: ``3.4 to 6.7 hours``, ``205 MB``, ``2 days``."""
+"""Sizes, durations, ages and sentences as people say them: ``3.4 to 6.7 hours``, ``205 MB``, ``2 days``."""
 
 from __future__ import annotations
 
 # Below this no number is told: it would be wrong before it is read.
 ALMOST_SECONDS = 10.0
+_SMALL_NAMES = ("torch ", "glibc ", "nvcc ", "gcc ", "cuDNN ", "rocBLAS ")
 
 
 def spoken_bytes(count: float) -> str:
@@ -71,3 +72,21 @@ def _unit(seconds: float) -> tuple[str, float]:
 
 def _count(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:.0f}"
+
+
+def capital(text: str) -> str:
+    """The beginning of a sentence, unless it is a name that has no capital.
+
+    >>> capital("the driver is too old"), capital("gcc 15 is too new"), capital("")
+    ('The driver is too old', 'gcc 15 is too new', '')
+    """
+    return text if text.startswith(_SMALL_NAMES) else text[:1].upper() + text[1:]
+
+
+def sentence(text: str) -> str:
+    """With a capital and one full stop.
+
+    >>> sentence("make room, or choose another disk"), sentence("Do not.")
+    ('Make room, or choose another disk.', 'Do not.')
+    """
+    return capital(text).rstrip(".") + "."

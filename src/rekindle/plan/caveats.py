@@ -11,6 +11,7 @@ from rekindle.compat.processor import wheel_starts
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
+from rekindle.model.spoken import sentence
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
@@ -30,7 +31,7 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
     yield from _driver_needed(candidate, question)
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
-        remedy = f" {refusal.remedy[0].upper()}{refusal.remedy[1:]}." if refusal.remedy else ""
+        remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
         yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}{remedy}", source=refusal.source)
     yield from _code_in_doubt(assessed)
     yield from _limits(candidate, question)

@@ -9,6 +9,7 @@ from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.model.plan import Reason
+from rekindle.model.spoken import sentence
 from rekindle.model.version import compare, key
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.outcome import Outcome
@@ -72,8 +73,7 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
         ptx = needs_ptx(candidate, question)
         drives = driver_runs(question.driver, candidate.cuda, question.sms, question.side, question.facts, ptx=ptx)
         if drives.kind == "yes":
-            text = f"{drives.text[0].upper()}{drives.text[1:]}."
-            yield Reason(code="driver-fits", text=text, source=drives.source)
+            yield Reason(code="driver-fits", text=sentence(drives.text), source=drives.source)
     if question.wish.cuda and candidate.cuda:
         yield _brings_cuda(candidate, question)
     if question.wish.rocm and candidate.rocm and candidate.rocm != question.wish.rocm:

@@ -16,6 +16,7 @@ from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Refusal
+from rekindle.model.spoken import sentence
 from rekindle.model.version import compare
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.evidence import arch_syntax, sources_parse
@@ -94,7 +95,7 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
     )
     if answer.kind != "no":
         return
-    reason = f"{answer.text[0].upper()}{answer.text[1:]}."
+    reason = sentence(answer.text)
     change = None
     if answer.code not in _NO_DRIVER:
         change = Change(what="driver", from_=driver, to=answer.want, why=answer.text)

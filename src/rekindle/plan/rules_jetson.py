@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rekindle.facts.gpus import jetson_cuda
 from rekindle.model.plan import Change, Refusal
+from rekindle.model.spoken import sentence
 from rekindle.model.version import key, minor
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
@@ -23,7 +24,7 @@ def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterato
         rule="R119",
         code="jetpack-change",
         what=f"CUDA {candidate.cuda}",
-        reason=f"{why[0].upper()}{why[1:]}.",
+        reason=sentence(why),
         source="https://developer.nvidia.com/embedded/jetpack-archive",
         change=Change(what="cuda", from_=have, to=candidate.cuda, why=why),
     )

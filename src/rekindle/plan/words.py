@@ -6,6 +6,7 @@ import itertools
 
 from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.model.plan import Alternative, Change, Plan, PlannedFor, Reason, Refusal
+from rekindle.model.spoken import capital, sentence
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.assess import assessed_builds
 from rekindle.plan.candidate import Candidate
@@ -20,10 +21,10 @@ from rekindle.plan.shell import spell
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
 
 _MANY = 6
-_LOWER = ("torch ", "glibc ", "nvcc ", "gcc ", "cuDNN ", "rocBLAS ")
 
 
 def compose(outcome: Outcome) -> Plan:
+    """The plan as a document: the best candidate with its reasons, or why there is none."""
     question = outcome.question
     best = outcome.best
     if best is None:
@@ -77,7 +78,7 @@ def compose(outcome: Outcome) -> Plan:
     )
 
 
-# Which departure a rule's refusal explains, best first.
+# Which departure a rule's refusal explains, best first (docs/rules.md has the rules by their numbers).
 _EXPLAINS = {
     "cuda": ("R111", "R201", "R202", "R102", "R115", "R204", "R206"),
     "rocm": ("R114", "R116", "R118", "R205"),
@@ -177,17 +178,11 @@ def _reasons(refusals: list[Refusal]) -> list[Reason]:
     return [
         Reason(
             code=refusal.code,
-            text=_sentence(refusal.reason)
-            + (f" {refusal.remedy[0].upper()}{refusal.remedy[1:].rstrip('.')}." if refusal.remedy else ""),
+            text=capital(refusal.reason) + (f" {sentence(refusal.remedy)}" if refusal.remedy else ""),
             source=refusal.source,
         )
         for refusal in refusals
     ]
-
-
-def _sentence(text: str) -> str:
-    """With a capital, unless it begins with a name that has none."""
-    return text if text.startswith(_LOWER) else f"{text[:1].upper()}{text[1:]}"
 
 
 def _no(outcome: Outcome, against: list[Refusal]) -> Plan:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
+from rekindle.model.spoken import sentence
 from rekindle.render.machine import machine_rows, private, readiness
 from rekindle.render.screen import Screen
 from rekindle.render.summary import summarise_plan
@@ -43,8 +44,7 @@ def _torch(document: Examination, plan: Plan, screen: Screen) -> None:
             screen.bullet(reason.text, status="fail")
         screen.command("rekindle plan -v")
         return
-    words = summarise_plan(plan)
-    screen.paragraph(f"{words[:1].upper()}{words[1:]}.")
+    screen.paragraph(sentence(summarise_plan(plan)))
     for warning in plan.warnings[:2]:
         screen.bullet(warning.text, status="warn")
     screen.command("rekindle up")

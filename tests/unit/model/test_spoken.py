@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.model.spoken import spoken_age, spoken_bytes, spoken_left, spoken_minutes, spoken_seconds
+from rekindle.model.spoken import (
+    capital,
+    sentence,
+    spoken_age,
+    spoken_bytes,
+    spoken_left,
+    spoken_minutes,
+    spoken_seconds,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +59,18 @@ def test_a_time_left_is_no_finer_than_it_can_be_known(seconds: float, text: str)
 )
 def test_ages(seconds: float, text: str) -> None:
     assert spoken_age(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "begun", "whole"),
+    [
+        ("the driver is too old", "The driver is too old", "The driver is too old."),
+        ("Do not.", "Do not.", "Do not."),
+        ("torch 2.6 is newer", "torch 2.6 is newer", "torch 2.6 is newer."),
+        ("torchvision has none", "Torchvision has none", "Torchvision has none."),
+        ("gcc 15.", "gcc 15.", "gcc 15."),
+        ("", "", "."),
+    ],
+)
+def test_sentences(text: str, begun: str, whole: str) -> None:
+    assert (capital(text), sentence(text)) == (begun, whole)
