@@ -238,3 +238,18 @@ def test_windows_without_winget_hears_of_windows() -> None:
         assert said and not any(word in said for word in ("gcc", "apt", "package manager")), topic
     assert "winget" in (fix_for("compiler", ("winget", "windows")) or "")
     assert "gcc" in (fix_for("compiler", ()) or "")
+
+
+# What is said only of Linux: groups, containers, C libraries.
+LINUX_ALONE = {"amd-groups", "amd-container", "nvidia-container", "nvidia-wsl", "glibc", "musl"}
+
+
+def test_windows_is_told_nothing_of_another_system() -> None:
+    from rekindle.doctor.fixes import fix_for, load_fixes
+
+    topics = {name for name, row in load_fixes().items() if isinstance(row, dict)}
+    assert topics > LINUX_ALONE and len(topics) > 20
+    for managers in (("windows",), ("winget", "windows")):
+        said = {topic: fix_for(topic, managers) or "" for topic in topics - LINUX_ALONE}
+        for word in ("apt", "sudo", "gcc", "kernel (6", "swap", "/linux", "bash", "$"):
+            assert not [topic for topic, text in said.items() if word in text], word
