@@ -82,12 +82,12 @@ def _as_text(value: Any) -> Any:
 def decode(raw: bytes, kind: type[D], *, origin: str = "input") -> D:
     """Read a document; anything wrong with it is a :class:`BadInput` that names the place."""
     try:
-        return msgspec.json.decode(_utf8(raw), type=kind, dec_hook=_from_json)
+        return msgspec.json.decode(plain_utf8(raw), type=kind, dec_hook=_from_json)
     except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
         raise BadInput(f"{origin} is not a valid {kind.__name__.lower()} document: {in_words(str(error))}") from error
 
 
-def _utf8(raw: bytes) -> bytes:
+def plain_utf8(raw: bytes) -> bytes:
     """What Windows PowerShell's ``>`` writes is UTF-16 with a mark, what Notepad saves may be UTF-8 with one."""
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return raw.decode("utf-16").encode("utf-8")

@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from rekindle.errors import BadInput
@@ -207,11 +207,14 @@ def _check_kind(member: tarfile.TarInfo, archive: Path) -> None:
     if member.issparse():
         raise BadInput(f"{archive.name} holds a file with holes ({member.name}); that is no source archive")
     if member.issym() or member.islnk():
-        here = Path(member.name).parent if member.issym() else Path()
+        here = PurePosixPath(member.name).parent if member.issym() else PurePosixPath()
+        # Windows goes by backslashes and drives, too.
+        goal = member.linkname.replace("\\", "/") if os.name == "nt" else member.linkname
+        drive = os.name == "nt" and ":" in goal
         depth = 0
-        for part in (*here.parts, *Path(member.linkname).parts):
+        for part in (*here.parts, *PurePosixPath(goal).parts):
             depth += -1 if part == ".." else 0 if part == "." else 1
-            if depth < 0 or part == "/":
+            if depth < 0 or part in ("/", "//") or drive:
                 raise BadInput(f"{archive.name} holds a link out of its tree ({member.name}); nothing was unpacked")
 
 

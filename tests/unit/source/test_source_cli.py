@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import needs
 import source_mini as mini
 from rekindle.cli.main import main
 
@@ -22,7 +23,7 @@ CONTEXT = [
 def patches(tmp_path: Path) -> Path:
     folder = tmp_path / "own patches"
     folder.mkdir()
-    (folder / "greet.patch").write_text(mini.HEADER + mini.DIFF)
+    (folder / "greet.patch").write_text(mini.HEADER + mini.DIFF, encoding="utf-8")
     return folder
 
 
@@ -121,6 +122,7 @@ def test_fetch_of_a_local_tree(tree: Path, tmp_path: Path, capsys: pytest.Captur
     assert mini.snapshot(tmp_path / "copy") == mini.snapshot(tree)
 
 
+@needs.tool("git")
 def test_a_torchvision_that_fits(tree: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Without a pin the facts say which torchvision belongs to torch 1.13; the address shows that it was asked for."""
     argv = ["fetch", "--project", "torchvision", "--match", str(tree), "--source", str(tmp_path / "v")]

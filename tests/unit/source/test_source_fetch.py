@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import needs
 import source_mini as mini
 from bare_host import BareHost
 from rekindle.errors import BadInput
@@ -141,6 +142,7 @@ def test_zip_and_damaged_archives(tree: Path, tmp_path: Path) -> None:
         assert not (tmp_path / f"out{number}").exists()
 
 
+@needs.links()
 def test_a_local_tree_is_copied_without_its_build(tree: Path, tmp_path: Path) -> None:
     (tree / "build").mkdir()
     (tree / "build/junk.o").write_text("")

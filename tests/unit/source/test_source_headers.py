@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import needs
 import source_mini as mini
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, StageFailed
@@ -98,6 +100,7 @@ def test_a_file_at_hand_is_taken_without_pip_and_kept(wheels: Path, tmp_path: Pa
     assert looking(tmp_path).folders(one) == found, "the second time from the cache, with nothing at hand"
 
 
+@pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="this Python has no pip")
 def test_the_real_pip_brings_it_without_an_index(wheels: Path, tmp_path: Path) -> None:
     # A page of links is pip's to read; a folder is read by ourselves.
     page = tmp_path / "page.html"
@@ -274,6 +277,7 @@ def test_a_package_without_the_header_is_not_taken(
     assert not (tree / "third_party/some").exists()
 
 
+@needs.links()
 def test_a_link_in_its_place_is_refused(tree: Path, row: ThirdParty, wheels: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import hipify
@@ -53,6 +54,7 @@ def greet() -> Patch:
     return parse_patch((mini.HEADER + mini.DIFF).encode(), "torch", id="greet", origin="greet.patch")
 
 
+@needs.tool("git")
 def test_hipify_is_a_step_of_its_own_and_can_be_undone(hip_tree: Path) -> None:
     before = mini.snapshot(hip_tree)
     apply(hip_tree, [greet()])
@@ -76,6 +78,7 @@ def test_hipify_is_a_step_of_its_own_and_can_be_undone(hip_tree: Path) -> None:
     assert mini.snapshot(hip_tree) == before
 
 
+@needs.tool("git")
 def test_a_hipify_that_failed_is_cleaned_up(hip_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = mini.snapshot(hip_tree)
     monkeypatch.setenv("BREAK_HIPIFY", "1")
@@ -88,6 +91,7 @@ def test_a_hipify_that_failed_is_cleaned_up(hip_tree: Path, monkeypatch: pytest.
     assert mini.snapshot(hip_tree) == before
 
 
+@needs.tool("git")
 def test_no_tool_and_foreign_changes(tree: Path, hip_tree: Path) -> None:
     if (hip_tree / ".git").exists() and git(hip_tree, "tag"):
         (hip_tree / "setup.py").write_text("mine\n")
@@ -98,6 +102,7 @@ def test_no_tool_and_foreign_changes(tree: Path, hip_tree: Path) -> None:
         hipify.hipify(tree)
 
 
+@needs.tool("git")
 def test_commits_become_patches_that_apply(tree: Path, tmp_path: Path) -> None:
     git(tree, "init", "-q")
     git(tree, "add", "-A")
@@ -134,6 +139,7 @@ def test_commits_become_patches_that_apply(tree: Path, tmp_path: Path) -> None:
     assert save_patches(tree, out, base="HEAD").files == ()
 
 
+@needs.tool("git")
 def test_save_needs_a_history(tree: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no git history"):
         save_patches(tree, tmp_path / "p")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import journal
-from rekindle.source.patches import Context, apply, choose, parse_patch, status, unapply
+from rekindle.source.patches import Context, apply, choose, parse_patch, read_patch, status, unapply
 from rekindle.source.patches.header import Patch
 
 
@@ -36,7 +37,8 @@ def test_applies_once_and_comes_out_whole(tree: Path) -> None:
     first = apply(tree, wanted)
     assert [one.state for one in first.patches] == ["applied"] * 3
     assert b"goodbye\nand thanks\n" in (tree / "torch/greeting.py").read_bytes()
-    assert (tree / "torch/greeting.py").stat().st_mode & 0o777 == 0o755
+    # Windows has no such bit.
+    assert os.name == "nt" or (tree / "torch/greeting.py").stat().st_mode & 0o777 == 0o755
     assert os.access(tree / "tools/new.sh", os.X_OK)
     after = mini.snapshot(tree)
     again = apply(tree, wanted)
@@ -129,6 +131,7 @@ def test_a_path_out_of_the_tree_is_refused(path: str) -> None:
         patch(f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-a\n+b\n")
 
 
+@needs.links()
 def test_symbolic_links_are_not_followed(tree: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -160,6 +163,7 @@ def test_read_only_tree(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert apply(tree, [patch()], dry_run=True).patches[0].state == "clean"
 
 
+@needs.tool("git")
 def test_git_tree_gets_a_diff_base_and_refuses_dirt(tree: Path) -> None:
     git = ["git", "-C", str(tree), "-c", "user.name=t", "-c", "user.email=t@t"]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -250,7 +254,26 @@ def test_choices_carry_their_reason(tree: Path) -> None:
     assert shown.patches[0].state == "unknown" and shown.changed == ()
 
 
-@pytest.mark.parametrize("with_git", [False, True])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_patch_as_windows_keeps_it(tree: Path, tmp_path: Path, encoding: str, end: str) -> None:
+    """From Notepad or PowerShell: a mark, UTF-16, CRLF. The tree's own line ends decide what is written."""
+    plain, kept = tmp_path / "plain.patch", tmp_path / "kept.patch"
+    plain.write_bytes((mini.HEADER + mini.DIFF).encode())
+    kept.write_bytes((mini.HEADER + mini.DIFF).replace("\n", end).encode(encoding))
+    assert read_patch(kept, "torch").sha256 == read_patch(plain, "torch").sha256
+    apply(tree, [read_patch(kept, "torch")])
+    assert b"goodbye" in (tree / "torch/greeting.py").read_bytes()
+    assert b"\r" not in (tree / "torch/greeting.py").read_bytes()
+
+
+def test_a_cut_utf16_patch_is_said(tmp_path: Path) -> None:
+    (tmp_path / "x.patch").write_bytes(b"\xff\xfeD\x00e")
+    with pytest.raises(BadInput, match="UTF-16"):
+        read_patch(tmp_path / "x.patch", "torch")
+
+
+@pytest.mark.parametrize("with_git", [False, pytest.param(True, marks=needs.tool("git"))])
 def test_the_digest_stands_for_the_content(tree: Path, tmp_path: Path, with_git: bool) -> None:
     if with_git:
         git = ["git", "-C", str(tree), "-c", "user.name=t", "-c", "user.email=t@t"]
@@ -260,9 +283,9 @@ def test_the_digest_stands_for_the_content(tree: Path, tmp_path: Path, with_git:
     assert clean is not None and status(tree).digest == clean
     patched = apply(tree, [patch()]).digest
     assert patched != clean and status(tree).digest == patched
-    (tree / "torch/other.py").write_text("mine\n")
+    (tree / "torch/other.py").write_bytes(b"mine\n")
     assert status(tree).digest not in (clean, patched)
-    (tree / "torch/other.py").write_text("a\nb\nc\n")
+    (tree / "torch/other.py").write_bytes(b"a\nb\nc\n")
     assert unapply(tree).digest == clean
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import rekindle
 import source_mini as mini
 from rekindle.errors import StageFailed
@@ -99,6 +100,7 @@ def test_keeps_crlf(patch: Patch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("patch", ALL, ids=lambda patch: patch.id)
+@needs.tool("git")
 def test_git_apply_agrees(patch: Patch, tmp_path: Path) -> None:
     """Exported scripts have git and not us: its result must be ours, byte for byte."""
     images = TREES / patch.project / patch.id

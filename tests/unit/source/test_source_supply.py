@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 import source_mini as mini
 from rekindle.compat.supply import how_to_install, managers, parts_for
 from rekindle.facts import load_facts
@@ -82,6 +83,7 @@ def tree_of(root: Path) -> SourceTree:
     return with_parts(status(root))
 
 
+@needs.links()
 def test_everything_is_filled_and_told(tree: Path, packaging: Packaging) -> None:
     assert set(states(tree).values()) == {"missing"}
     host = Machine(programs=["flatc"])
@@ -101,6 +103,7 @@ def test_everything_is_filled_and_told(tree: Path, packaging: Packaging) -> None
     assert mini.snapshot(tree) == before, "again changes nothing"
 
 
+@needs.links()
 def test_what_cannot_be_filled_says_why_and_how_and_comes_later(tree: Path, packaging: Packaging) -> None:
     parts = fill(tree, RELEASE, host=Machine(programs=["apt-get"]), packaging=packaging, progress=Silent())
     (late,) = [part for part in parts if not part.ready]

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from rekindle.errors import BadInput
-from rekindle.model.document import read_bounded
+from rekindle.model.document import plain_utf8, read_bounded
 from rekindle.source.patches.conditions import KEYS, Condition, read_condition
 from rekindle.source.patches.diff import FileDiff, read_diff
 from rekindle.source.paths import check_relative
@@ -64,8 +64,20 @@ def load_patches(project: str, folder: Path | None = None) -> tuple[Patch, ...]:
 
 
 def read_patch(path: Path, project: str) -> Patch:
-    raw = read_bounded(path, MAX_PATCH_BYTES, "patch")
+    raw = _as_written(read_bounded(path, MAX_PATCH_BYTES, "patch"), path.name)
     return parse_patch(raw, project, id=path.stem, origin=path.name)
+
+
+def _as_written(raw: bytes, origin: str) -> bytes:
+    """Without what Windows puts around a text: PowerShell's UTF-16, a mark at the beginning, CRLF in every line.
+
+    A file whose every line ends in CRLF was turned over as a whole; how a tree's own lines end is the tree's business.
+    """
+    try:
+        raw = plain_utf8(raw)
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{origin} begins as UTF-16 text and is none", remedy="save it as UTF-8") from error
+    return raw.replace(b"\r\n", b"\n") if raw.count(b"\r\n") == raw.count(b"\n") else raw
 
 
 def parse_patch(raw: bytes, project: str, *, id: str, origin: str) -> Patch:
