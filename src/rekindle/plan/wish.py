@@ -13,7 +13,7 @@ def check_wish(question: Question) -> None:
     """:class:`BadInput` in one line: what does not exist, and what is nearest."""
     wish, facts = question.wish, question.facts
     try:
-        releases = question.wanted_releases
+        _ = question.wanted_releases  # refuses a release that nobody knows
     except ValueError as error:
         raise BadInput(f"--torch: {error}") from None
     for name, value in (("cuda", wish.cuda), ("rocm", wish.rocm), ("cudnn", wish.cudnn), ("python", wish.python)):
@@ -40,7 +40,6 @@ def check_wish(question: Question) -> None:
             raise BadInput(
                 f"--compiler {wish.compiler!r} is not understood", remedy="write gcc-13, clang-17 or msvc-19.40"
             )
-    del releases
 
 
 def _unknown_cuda(version: str, question: Question) -> None:
