@@ -220,6 +220,26 @@ def test_disk_libc_and_processor() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "reach"),
+    [
+        ("Intel(R) Core(TM)2 Duo CPU E6600 @ 2.40GHz", "has no SSE4.1"),
+        ("Intel(R) Xeon(R) CPU X5650 @ 2.67GHz", "has SSE4.1 but no AVX"),
+        ("Intel(R) Xeon(R) CPU E5-2650 0 @ 2.00GHz", "has AVX but no AVX2"),
+        ("Intel(R) Xeon(R) CPU E5-2650 v3 @ 2.30GHz", "has AVX2 but no AVX-512"),
+        ("Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz", None),
+        ("Frobnicator 9000", None),
+    ],
+)
+def test_how_far_up_a_named_processor_goes(name: str, reach: str | None) -> None:
+    """The log names the processor, and the tables say what it has: so it is known what it lacks first."""
+    told = look.cpu_of_machine(event(), scene(cpu_name=name)).get("cpu_reach")
+    assert told == (f"The processor ({name}) {reach}" if reach else None)
+    machine = Machine(os=LINUX, cpu=Cpu(name=name, features=("sse4_1", "avx", "avx2")))
+    told = look.cpu_of_machine(event(), scene(machine=machine)).get("cpu_reach")
+    assert told == f"The processor ({name}) has AVX2 but no AVX-512", "what the machine itself says comes first"
+
+
 def test_the_gfx_target() -> None:
     machine = Machine(
         os=LINUX, gpus=(Gpu(vendor="nvidia", arch=Sm(8, 0)), Gpu(vendor="amd", arch=Gfx("gfx1031")))
