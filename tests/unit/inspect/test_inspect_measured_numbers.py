@@ -71,7 +71,7 @@ def test_a_version_file_has_64_kilobytes_at_most(tmp_path: Path, size: int, vers
         (tmp_path / name).mkdir()
     (tmp_path / "demo-1.0.dist-info" / "METADATA").write_text("Name: demo\nVersion: 1.0\n\n", encoding="utf-8")
     text = "__version__ = '1.0+cu118'\n"
-    (tmp_path / "demo" / "version.py").write_text(text + "#" * (size - len(text)), encoding="utf-8")
+    (tmp_path / "demo" / "version.py").write_bytes((text + "#" * (size - len(text))).encode())
     assert read_declared(DirectorySource(tmp_path)).version == version
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from planning import plan
 
+from needs import tool
 from rekindle.model.plan import HERE, Step
 from rekindle.plan.shell import Shell, spell
 
@@ -21,6 +22,7 @@ def run_bash(lines: tuple[str, ...], folder: Path) -> str:
     return done.stdout
 
 
+@tool("bash")
 def test_bash_sets_values_as_they_are(tmp_path: Path) -> None:
     steps = [
         Step(kind="set", env={"ONE": AWKWARD, "PLACE": f"{HERE}/.venv"}),
@@ -30,16 +32,19 @@ def test_bash_sets_values_as_they_are(tmp_path: Path) -> None:
     assert run_bash(spoken, tmp_path).splitlines() == [AWKWARD, f"{tmp_path}/.venv"]
 
 
+@tool("bash")
 def test_bash_writes_what_cmake_reads(tmp_path: Path) -> None:
     run_bash(spell([SETTINGS], "sh"), tmp_path)
     assert (tmp_path / "x.cmake").read_text("utf-8").splitlines() == list(SETTINGS.argv)
 
 
+@tool("bash")
 def test_bash_arguments_stay_one_word(tmp_path: Path) -> None:
     lines = spell([Step(kind="run", argv=("printf", "%s\n", "numpy<2", "a b", "x>=1,<4"))], "sh")
     assert run_bash(lines, tmp_path).splitlines() == ["numpy<2", "a b", "x>=1,<4"]
 
 
+@tool("bash")
 def test_a_folder_is_entered_and_its_environment_used(tmp_path: Path) -> None:
     (tmp_path / "tree" / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / "tree" / ".venv" / "bin" / "activate").write_text("ACTIVATED=yes\n", "utf-8")
@@ -86,6 +91,7 @@ def test_visual_studio_is_found_by_its_own_tool(shell: Shell) -> None:
     assert spell([Step(kind="vcvars", argv=("14.29",))], "sh") == ()
 
 
+@tool("bash")
 def test_a_whole_build_is_valid_bash_and_in_order() -> None:
     made = plan("sm_35", torch="1.13.1", build=True, cuda="11.8", cpu="ivybridge", memory=16)
     lines = made.commands

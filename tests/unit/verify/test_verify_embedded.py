@@ -46,7 +46,7 @@ def test_the_copy_finds_the_wheel_and_the_original_stays(tmp_path: Path) -> None
     )
     assert exe == tmp_path / "env" / "python.exe" and exe.read_bytes() == b"python.exe"
     site = tmp_path / "env" / "Lib" / "site-packages"
-    assert {str(p.relative_to(site)) for p in site.rglob("*.py")} == {"spark/__init__.py", "more.py"}
+    assert {p.relative_to(site).as_posix() for p in site.rglob("*.py")} == {"spark/__init__.py", "more.py"}
     assert not list(tmp_path.joinpath("env").rglob("tool"))
     paths = (tmp_path / "env" / "python311._pth").read_text().splitlines()
     assert paths == ["python311.zip", ".", r"Lib\site-packages", "import site"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 import zipfile
 from pathlib import Path
 
@@ -135,6 +136,7 @@ def target_for(subject: Subject, layout: emulated_layout.EmulatedLayout) -> Targ
     )  # fmt: skip
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="emulation is of Linux machines")
 def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) -> None:
     subject = laid_out(tmp_path)
     layout = emulated_layout.EmulatedLayout(python=Path("/usr/bin/python3.11"), version=(3, 11), root=None)
