@@ -35,6 +35,7 @@ def export(
     from rekindle.export.recipe import make_recipe
     from rekindle.export.scripts import NAMES, beside, encode, render
     from rekindle.host.files import write_for_user
+    from rekindle.host.paste import pasted
     from rekindle.model.export import Exported
     from rekindle.source.patches import load_patches
 
@@ -53,14 +54,15 @@ def export(
         write_for_user(path, raw)
         if format in ("sh", "slurm"):
             path.chmod(path.stat().st_mode | 0o111)
-    shown = str(path) if path else NAMES[format].format(recipe.folder)
+    name = NAMES[format].format(recipe.folder)
+    shown = pasted(str(path) if path else name)
     run = {
         "sh": f"sh {shown}",
         "bat": shown,
         "ps1": f"powershell -ExecutionPolicy Bypass -File {shown}",
         "dockerfile": f"docker build --platform {docker_platform(arch)} -t {recipe.folder.lower()} -f {shown} "
-        + (str(path.parent) if path else "."),
-        "github": f"commit it as .github/workflows/{Path(shown).name} and start it by hand",
+        + (pasted(str(path.parent)) if path else "."),
+        "github": f"commit it as .github/workflows/{path.name if path else name} and start it by hand",
         "slurm": f"sbatch {shown}",
         "devcontainer": "keep it as .devcontainer/devcontainer.json and reopen the folder in its container",
         "pixi": "pixi run python   (in the folder of pixi.toml)",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import msgspec
@@ -124,6 +126,14 @@ def test_a_folder_that_cannot_be_written_leaves_no_dockerfile(tmp_path: Path) ->
     with pytest.raises(BadInput, match="cannot write"):
         api.export(plan, "dockerfile", out=tmp_path)
     assert not (tmp_path / "Dockerfile").exists()
+
+
+def test_the_line_to_run_it_keeps_a_folder_with_spaces_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    for kind in ("sh", "dockerfile"):
+        words = shlex.split(api.export(on(plans.CPU, X86), kind, out=folder).run, posix=sys.platform != "win32")
+        assert str(folder) in words[-1].strip('"'), words
 
 
 def test_an_installed_wheel_needs_no_folder(tmp_path: Path) -> None:
