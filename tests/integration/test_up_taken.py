@@ -39,7 +39,9 @@ class BuildExtension(build_ext):
         return cls
 
 def CppExtension(name, sources):
-    return Extension(name, sources, language="c++")
+    import os, torch
+    include = os.path.join(os.path.dirname(torch.__file__), "include")
+    return Extension(name, sources, language="c++", include_dirs=[include])
 
 CUDAExtension = CppExtension
 """
@@ -62,9 +64,12 @@ setup(
     ext_modules=[CppExtension("torchvision._C", ["torchvision/csrc/a.cpp"])], cmdclass={"build_ext": Slow},
 )
 """
+# Like TORCH_CHECK, it says where it stands.
+HEADER = "static const char* where() { return __FILE__; }\n"
 MODULE = """\
 #include <Python.h>
-static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", nullptr, -1, nullptr};
+#include <where.h>
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", where(), -1, nullptr};
 PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 """
 # The command line, with two places at which it can be shot, and without the checks that only a real torch can pass.
@@ -104,6 +109,7 @@ class World:
             "torch/__init__.py": b"from torch import version\n__version__ = version.__version__\n",
             "torch/version.py": b"__version__ = '2.6.0+rekindle.cpu'\ncuda = None\nhip = None\n",
             "torch/utils/__init__.py": b"",
+            "torch/include/where.h": HEADER.encode(),
             "torch/utils/cpp_extension.py": EXTENSION.encode(),
         }
         tag = f"{TAG}-{TAG}-linux_{os.uname().machine}"
@@ -177,6 +183,10 @@ def test_a_torch_built_before_gets_its_companion_however_often_it_is_cut(world: 
     with zipfile.ZipFile(vision["wheel"]) as inside:
         metadata = next(name for name in inside.namelist() if name.endswith("METADATA"))
         assert b"Requires-Dist: torch==2.6.0+rekindle.cpu\n" in inside.read(metadata), "exactly this torch"
+        library = inside.read(next(name for name in inside.namelist() if name.endswith(".so")))
+        assert b"torch/include/where.h" in library and str(world.root).encode() not in library, (
+            "names no folder of ours"
+        )
     said = subprocess.run([journey["python"], "-c", "import torchvision, torch; print(torch.__version__)"],
                           capture_output=True, text=True)  # fmt: skip
     assert said.stdout.strip() == "2.6.0+rekindle.cpu", said.stderr
@@ -185,8 +195,7 @@ def test_a_torch_built_before_gets_its_companion_however_often_it_is_cut(world: 
 @LONG
 def test_shot_anywhere_it_yields_the_same_wheels(world: World) -> None:
     shutil.rmtree(world.root / "ws", ignore_errors=True)
-    whole = built(world.run()[1])
-    shutil.rmtree(world.root / "ws")
+    whole = built(world.run("another workspace, untouched")[1])
     assert world.run(shot="before the companion")[0] == -signal.SIGKILL
     assert world.stop_in_compile(signal.SIGINT) == 3
     assert world.stop_in_compile(signal.SIGKILL) == -signal.SIGKILL

@@ -7,7 +7,7 @@ setup.py of PyTorch forwards every variable that begins with BUILD_, USE_ or CMA
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -159,19 +159,22 @@ def flag_file(flag: str) -> str:
     return "".join(f"\\{char}" if char in " '" else char for char in flag) + "\n"
 
 
-def prefix_map(root: Path) -> str | None:
+def prefix_map(root: Path, name: str = ".") -> str | None:
     """The flag that keeps the tree's place out of what is compiled: elsewhere the same source gives the same bytes.
+    ``name`` is what stands in its place.
 
     None where the place has letters that CMake or its lists give a meaning to. Spaces are none of them (gcc 12 and
     clang 15 take the flag whole); "=" is one for some compilers, which must be asked (tools.keep_place_out).
     """
     if any(not char.isprintable() or char in '"\\$;<>' for char in str(root)):
         return None
-    return f"-ffile-prefix-map={root}=."
+    return f"-ffile-prefix-map={root}={name}"
 
 
-def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False) -> str:
-    """CMake code run at ``project()``: settings that setup.py does not forward, and a flag for C and C++.
+def render_cache_script(
+    settings: Mapping[str, str], flag: str | None = None, *, steady_cuda: bool = False, more: Sequence[str] = ()
+) -> str:
+    """CMake code run at ``project()``: settings that setup.py does not forward, and flags for C and C++.
 
     ``steady_cuda`` keeps the place out of what nvcc compiles, too; not behind a cache that was not seen to hit then.
 
@@ -182,8 +185,8 @@ def render_cache_script(settings: Mapping[str, str], flag: str | None = None, *,
     for name, value in sorted(settings.items()):
         fence = "=" * 3
         lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
-    if flag:
-        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{flag}>")')
+    for one in (*([flag] if flag else ()), *more):
+        lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{one}>")')
     if flag and steady_cuda:
         lines.append(f'add_compile_options("$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=@{FLAG_FILE}>")')
         lines.append(_STEADY_NAMES)

@@ -9,6 +9,7 @@ import msgspec
 
 from rekindle.build import state, tools
 from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
+from rekindle.build.companion import compiles_against_torch
 from rekindle.build.configured import ConfigureWatch, check
 from rekindle.build.environment import (
     FLAG_FILE,
@@ -54,11 +55,12 @@ def environment(
     if env.dropped:
         work.note(f"not taken from your shell: {', '.join(env.dropped)}")
     flag = prefix_map(work.front.root) if own_paths else None
+    more = _headers_out(work, target) if flag else ()
     if work.front.takes_cmake_settings and (env.cache_settings or flag):
         script = work.front.build_tree / "rekindle-settings.cmake"
         # ccache hits behind these flags, also in another place; the others were not tried.
         steady = work.launcher is None or work.launcher.name == "ccache"
-        texts = {script: render_cache_script(env.cache_settings, flag, steady_cuda=steady)}
+        texts = {script: render_cache_script(env.cache_settings, flag, steady_cuda=steady, more=more)}
         if flag and steady:
             texts[work.front.build_tree / FLAG_FILE] = flag_file(flag)
         for place, text in texts.items():
@@ -72,9 +74,18 @@ def environment(
         work.note(f"this tree takes no CMake settings: {', '.join(sorted(env.cache_settings))} left out")
     if flag and work.front.kind != "scikit":
         # For what setuptools compiles itself; CMake is configured without it.
-        quoted = f'"{flag}"' if any(char in " '" for char in flag) else flag
-        env.after_configure["CFLAGS"] = f"{env.chosen.get('CFLAGS', '')} {quoted}".strip()
+        quoted = [f'"{one}"' if any(char in " '" for char in one) else one for one in (flag, *more)]
+        env.after_configure["CFLAGS"] = " ".join([env.chosen.get("CFLAGS", ""), *quoted]).strip()
     return env
+
+
+def _headers_out(work: Work, target: TargetPython) -> tuple[str, ...]:
+    """What torch's headers say of themselves (``__FILE__``) must not name the environment that they lie in."""
+    place = target.bin.parent
+    if work.options.as_is or not compiles_against_torch(work.plan.project) or "=" in str(place):
+        return ()
+    flag = prefix_map(place, "python")
+    return (flag,) if flag else ()
 
 
 def configure(
