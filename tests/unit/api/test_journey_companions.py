@@ -36,10 +36,13 @@ class Heard(Silent):
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     fetched: list[dict[str, Any]] = []
+    told: dict[str, Any] = {"fetched": fetched, "monkeypatch": monkeypatch, "digest": "d"}
 
     def fetch(**wanted: Any) -> SourceTree:
         fetched.append(wanted)
-        return SourceTree(project=wanted["project"], version=wanted["release"], root=str(tmp_path), digest="d")
+        return SourceTree(
+            project=wanted["project"], version=wanted["release"], root=str(tmp_path), digest=told["digest"]
+        )
 
     def build(plan: Plan, tree: SourceTree, *_args: Any, **_more: Any) -> BuildResult:
         wheel = tmp_path / f"{tree.project}.whl"
@@ -48,7 +51,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(companions, "source_fetch", fetch)
     monkeypatch.setattr(companions, "build_one", build)
-    return {"fetched": fetched, "monkeypatch": monkeypatch}
+    return told
 
 
 def walk_it(tmp_path: Path, origin: str = "debian", torch: str = "2.6.0") -> tuple[list[str], list[str]]:
@@ -191,6 +194,9 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
     assert companions.build_companions(again, workspace, plan, "python", torch, options, Silent()) == made
     kept = {leg.name: leg.status for leg in again.legs if not leg.name.endswith("-source")}
     assert set(kept.values()) == {"kept"} and "torchvision-bundle" in kept
+    room["digest"] = "edited"
+    companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", torch, options, Silent())
+    assert len(asked) == 4, "edited sources are built again"
     torch.write_text("another build of the same release")
     companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", torch, options, Silent())
-    assert len(asked) == 4, "another torch: both are built again"
+    assert len(asked) == 6, "another torch: both are built again"

@@ -136,3 +136,20 @@ def test_two_real_file_systems() -> None:
         asked = {"fetch": Path(folder), "environment": Path(folder), "compile": Path(folder), "wheel": small}
         with pytest.raises(BadInput, match=r"wheel needs 204 MB at .*small, and 67 MB are free there"):
             list(check_disk(host, plan(cuda="11.8"), asked, None))  # type: ignore[arg-type]
+
+
+def test_just_enough_is_enough() -> None:
+    stranger = plan(project="torch-scatter", torch=None)
+    (check,) = check_disk(Disks(work=2), stranger, places(), None)
+    assert check.status == "warn", "two gibibytes are what any build begins with"
+    with pytest.raises(BadInput, match="are free where"):
+        list(check_disk(Disks(work=2 - 1 / GIB), stranger, places(), None))
+    for free, status in ((12.0, "ok"), (12.0 - 1 / GIB, "warn")):
+        (check,) = check_disk(Disks(work=free), plan(), places(), None)
+        assert check.status == status
+
+
+def test_without_a_release_the_newest_counts() -> None:
+    newest = load_facts().releases[0]
+    assert demands_of(plan(torch=None), places(), None) == demands_of(plan(torch=newest), places(), None)
+    assert demands_of(plan(torch=None), places(), None) != demands_of(plan(torch="1.13.1"), places(), None)
