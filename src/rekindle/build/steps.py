@@ -75,7 +75,10 @@ def environment(
     if flag and work.front.kind != "scikit":
         # For what setuptools compiles itself; CMake is configured without it.
         quoted = [f'"{one}"' if any(char in " '" for char in one) else one for one in (flag, *more)]
-        env.after_configure["CFLAGS"] = " ".join([env.chosen.get("CFLAGS", ""), *quoted]).strip()
+        # setuptools since 2024 takes CXXFLAGS alone for C++; torch itself has no C++ of that kind.
+        names = ("CFLAGS", "CXXFLAGS") if compiles_against_torch(work.plan.project) else ("CFLAGS",)
+        for name in names:
+            env.after_configure[name] = " ".join([env.chosen.get(name, ""), *quoted]).strip()
     return env
 
 
