@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,6 +16,10 @@ def tool(*names: str) -> pytest.MarkDecorator:
     """Skip unless every program is on PATH."""
     missing = [name for name in names if shutil.which(name) is None]
     return pytest.mark.skipif(bool(missing), reason=f"needs {', '.join(missing)} on PATH")
+
+
+def posix(reason: str = "a Linux machine's paths, which are joined as this system does it") -> pytest.MarkDecorator:
+    return pytest.mark.skipif(os.name != "posix", reason=reason)
 
 
 def venv() -> pytest.MarkDecorator:

@@ -74,6 +74,8 @@ def find_interpreter(host: Host, python: str) -> Interpreter:
 
 def _bring_headers(host: Host, version: str) -> str:
     """The line that installs them here."""
+    if host.system == "windows":
+        return "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
     manager = manager_here(host, managers())
     if manager is None or manager.python_headers is None:
         return "install its development package (python3-dev or alike)"

@@ -60,7 +60,8 @@ def finish_wheel(source: Path, target: Path, *, epoch: int, add: Mapping[str, by
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([*rows, (record, "", "")])
         new.writestr(_entry(record, stamp, 0o644), text.getvalue())
-    with beside.open("rb") as file:
+    # Opened for writing: Windows refuses to flush what may only be read.
+    with beside.open("r+b") as file:
         os.fsync(file.fileno())
     beside.replace(target)
 

@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.toolkits import driver_stub
 from rekindle.model.plan import BuildRecipe, Plan
@@ -28,6 +29,7 @@ class Machine(BareHost):
         return tuple(name for name in self.files if PurePosixPath(name).match(pattern))
 
 
+@needs.posix()
 def test_debians_stub_is_told() -> None:
     assert driver_stub(Machine(*DEBIAN), PLAN, {}) == {"CUDA_CUDA_LIB": DEBIAN[2]}
 
@@ -40,6 +42,7 @@ def test_a_driver_with_its_link_is_found_by_itself(there: str) -> None:
 
 
 @pytest.mark.parametrize("place", ["lib64/stubs", "lib/stubs", "lib64", "lib"])
+@needs.posix()
 def test_so_is_the_stub_of_nvidias_own_toolkit(place: str) -> None:
     hidden = "/usr/local/cuda/targets/x86_64-linux/lib/stubs/libcuda.so"
     assert driver_stub(Machine(*NVIDIA, hidden, f"/usr/local/cuda/{place}/libcuda.so"), PLAN, {}) == {}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.inputs import check_inputs, same_release
 from rekindle.build.request import BuildRequest, make_order, project_of
@@ -68,6 +69,7 @@ def test_an_unwritable_workspace(tmp_path: Path, tree: SourceTree) -> None:
         check_inputs(plan(), tree, Workspace(tmp_path / "file"))
 
 
+@needs.posix("rights of POSIX")
 def test_a_read_only_source(tmp_path: Path, tree: SourceTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder "build" that is writable does not help: setup.py writes its version beside the sources."""
     (Path(tree.root) / "build").mkdir(exist_ok=True)
@@ -90,6 +92,7 @@ def test_nothing_installed() -> None:
         find_interpreter(BareHost(), "3.1")
 
 
+@needs.posix("an embedded Python has no headers")
 def test_this_python_is_found_by_path_and_refused_by_another_version() -> None:
     import sys
 

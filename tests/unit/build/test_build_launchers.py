@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.launchers import find_launcher, statistics, without_masquerades
 from rekindle.errors import MissingTool
@@ -61,6 +62,7 @@ def test_a_missing_launcher_is_said(tmp_path: Path) -> None:
         find_launcher(Machine(), "sccache", {}, tmp_path, tmp_path)
 
 
+@needs.posix("links named as compilers")
 def test_disguises_leave_the_path(tmp_path: Path) -> None:
     (tmp_path / "ccache").write_text("")
     disguise = tmp_path / "lib"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import needs
 from rekindle.build import preflight, state
 from rekindle.build.assertwanted import check_configuration
 from rekindle.build.launchers import behind_one_name
@@ -77,6 +78,7 @@ def test_a_missing_compiler_is_a_line_to_paste_not_a_circle() -> None:
     assert (caught.value.remedy or "").endswith("apt-get install -y --no-install-recommends g++-11")
 
 
+@needs.posix()
 def test_pythons_own_linker_is_asked_for_and_replaced() -> None:
     told = '{"CC": "x86_64-linux-gnu-gcc -pthread", "LDSHARED": "x86_64-linux-gnu-gcc -shared -Wl,-O1"}'
     found = python_tools(Machine({"python3": told}), "/usr/bin/python3")
@@ -117,6 +119,7 @@ def test_everything_that_is_missing_is_told_at_once() -> None:
     refuse_unready([check for check in checks if check.status != "fail"])
 
 
+@needs.posix()
 def test_missing_libraries_and_third_parties_come_from_one_question(tmp_path: Path) -> None:
     tree = SourceTree(
         project="torch", version="1.13.1", root=str(tmp_path), missing_submodules=("third_party/foxi (not there)",),
@@ -145,6 +148,7 @@ FILES = {
 ENV = {"recipe": {"env": {"CUDA_HOME": "/opt/cuda", "CUDNN_ROOT": "/opt/cudnn"}}}
 
 
+@needs.posix()
 def test_a_cuda_build_that_is_ready() -> None:
     found = {check.id: check for check in check_gpu(Machine(NVCC, FILES), plan(**CUDA, **ENV))}
     assert found["nvcc-targets"].found == "sm_35, sm_90"
@@ -165,6 +169,7 @@ def test_a_cuda_build_that_is_ready() -> None:
         ),
     ],
 )
+@needs.posix()
 def test_a_cuda_build_that_would_fail_late(programs: dict[str, str], files: dict[str, str], words: str) -> None:
     with pytest.raises(BadInput, match=words):
         list(check_gpu(Machine(programs, files), plan(**CUDA, **ENV)))
@@ -217,6 +222,7 @@ class Bare(Machine):
         return LiveHost().run(argv)
 
 
+@needs.posix("an embedded Python has no headers")
 def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert find_interpreter(Bare(), own).version.startswith(f"{own}.")
@@ -244,6 +250,19 @@ def test_a_python_without_headers_is_a_line_to_paste(tmp_path: Path, programs: d
     assert find_interpreter(host, "3.11").version == "3.11.2"
 
 
+def test_windows_hears_of_no_development_package(tmp_path: Path) -> None:
+    import json
+
+    class Windows(Machine):
+        system = "windows"
+
+    host = Windows({"python3.11": json.dumps({"version": "3.11.2", "include": str(tmp_path), "tag": "cp311"})})
+    with pytest.raises(BadInput, match="has no headers") as refused:
+        find_interpreter(host, "3.11")
+    assert "python.org" in (refused.value.remedy or "") and "-dev" not in (refused.value.remedy or "")
+
+
+@needs.posix()
 def test_no_blas_is_asked_for_not_noted(tmp_path: Path) -> None:
     """configure goes on without one, and torch.linalg is missing in the end."""
     for files, lacks in (({}, True), ({"/usr/lib/x86_64-linux-gnu/libopenblas.so": ""}, False)):
@@ -283,6 +302,7 @@ def test_torchs_policies_are_not_asked_of_an_extension(tmp_path: Path) -> None:
         assert [one.status for one in checks if one.id == "cmake"] == ["ok"]
 
 
+@needs.posix()
 def test_nccl_is_asked_for_where_it_is_planned() -> None:
     env = {"CUDA_HOME": "/opt/cuda", "CUDNN_ROOT": "/opt/cudnn", "USE_NCCL": "1", "USE_SYSTEM_NCCL": "1"}
     planned = plan(**CUDA, recipe={"env": env})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build import preflight
 from rekindle.build.companion import plan_for, with_settings
@@ -125,6 +126,7 @@ def test_it_is_one_of_the_questions_of_every_build(tmp_path: Path) -> None:
     assert not [check for check in preflight.preflight(Machine(()), other) if check.id.startswith("libraries")]
 
 
+@needs.posix()
 def test_cmake_files_of_a_torch_with_cuda_want_a_toolkit(tmp_path: Path) -> None:
     """torchaudio 2.6.0 beside PyPI's torch 2.6.0: "uses CUDA but I cannot find the CUDA libraries", says configure."""
     audio = companion("torchaudio", "2.6.0", "2.6.0")

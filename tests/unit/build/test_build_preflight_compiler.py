@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.preflight import Asked, preflight
 from rekindle.build.preflight_compiler import check_compiler, glibc_of
@@ -98,6 +99,7 @@ class Packaged(Machine):
 
 
 @pytest.mark.parametrize(("home", "broken"), [("/usr", False), ("/usr/local/cuda", True), ("/opt/x", True)])
+@needs.posix()
 def test_headers_below_usr_are_spared(home: str, broken: bool) -> None:
     host = Packaged(gcc("12.2.0"), "glibc 2.41")
     host.home = home

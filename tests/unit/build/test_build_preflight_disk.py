@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.preflight_disk import check_disk, demands_of
 from rekindle.compat.disk import Demand, Shortage, first_shortage, measured
@@ -89,6 +90,7 @@ def test_only_what_was_measured_counts() -> None:
     assert measured("compile", "torch-scatter", "2.6.0", facts, gpu=False) is None
 
 
+@needs.posix()
 def test_enough_is_told_with_what_is_not_known() -> None:
     (check,) = check_disk(Disks(work=30), plan(origin="git"), places(verify="/work"), None)
     assert (check.status, check.want) == ("ok", "12 GiB")
@@ -98,6 +100,7 @@ def test_enough_is_told_with_what_is_not_known() -> None:
     assert check.status == "warn", "less than the plan expects, more than was measured"
 
 
+@needs.posix()
 def test_the_phase_that_does_not_fit_is_named() -> None:
     with pytest.raises(BadInput) as refused:
         list(check_disk(Disks(work=3), plan(), places(), None))
@@ -116,6 +119,7 @@ def test_the_phase_that_does_not_fit_is_named() -> None:
     assert not list(check_disk(Disks(), plan(), places(), None)), "a disk that does not answer is not held against us"
 
 
+@needs.posix()
 def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     tree = SourceTree(project="torch", version="1.13.1", root=str(tmp_path))
     phases = [one.phase for one in demands_of(plan(), places(), tree)]
@@ -127,6 +131,7 @@ def test_what_is_there_is_not_asked_for_again(tmp_path: Path) -> None:
     assert check.status == "ok"
 
 
+@needs.tool("mount")
 def test_two_real_file_systems() -> None:
     with tempfile.TemporaryDirectory() as folder, small_disk_at(Path(folder, "small"), "64m") as small:
         host = LiveHost()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.preflight import Asked, preflight
 from rekindle.build.preflight_index import check_index
@@ -73,6 +74,7 @@ def test_where_there_is_no_pip_nothing_is_claimed() -> None:
     assert slow.status == "warn" and "no answer in 60 seconds" in (slow.found or ""), "slow is not missing"
 
 
+@needs.posix("an embedded Python has no headers")
 def test_it_is_asked_only_where_something_long_comes_first(tmp_path: Path) -> None:
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch", pins={"numpy": "<2"}))
     own = Offline()

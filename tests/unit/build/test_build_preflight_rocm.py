@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.preflight_rocm import check_rocm, demanded, refuse_cuda_tree
 from rekindle.build.toolkits import toolkit_places
@@ -68,11 +69,13 @@ def test_only_what_the_tree_demands_is_asked_for() -> None:
     assert demanded(machine(), "/elsewhere") == ()
 
 
+@needs.posix()
 def test_all_there() -> None:
     (check,) = check_rocm(machine("hip", "miopen", "hsa-runtime64", "roctx"), plan(), TREE)
     assert check.status == "ok" and check.found == "4 demanded, all below /usr"
 
 
+@needs.posix()
 def test_what_lacks_is_named_with_its_packages() -> None:
     host = machine("hip", "roctx", more={"/usr/bin/apt-get": ""})
     with pytest.raises(BadInput, match="the build will demand miopen, hsa-runtime64, not found below /usr") as caught:
@@ -85,6 +88,7 @@ def test_the_other_spelling_of_a_config_counts() -> None:
     assert list(check_rocm(machine("hip", "hsa-runtime64", "roctx", more=files), plan(), TREE))
 
 
+@needs.posix()
 def test_what_is_linked_without_being_demanded_is_asked_for_too() -> None:
     lacks = machine("hip", "miopen", "hsa-runtime64", more={"/usr/bin/apt-get": ""})
     with pytest.raises(BadInput, match=r"will demand roctx \(libroctx64\), not found below /usr") as caught:
@@ -102,6 +106,7 @@ AMD = {f"/opt/rocm/lib/cmake/{name}/{name}-config.cmake": "" for name in ("hip",
 
 
 @pytest.mark.parametrize("place", ["lib", "roctracer/lib", None])
+@needs.posix()
 def test_amds_own_rocm_is_looked_through_and_told_amds_own_packages(place: str | None) -> None:
     there = {f"/opt/rocm/{place}/libroctx64.so": "", "/opt/rocm/lib/cmake/miopen/miopen-config.cmake": ""}
     host = machine(hipcc="/opt/rocm/bin/hipcc", more={**AMD, **(there if place else {}), "/usr/bin/apt-get": ""})
@@ -137,6 +142,7 @@ def test_a_tree_that_is_not_hipified_is_refused_with_the_line_that_does_it() -> 
     refuse_cuda_tree(Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch")), bare)
 
 
+@needs.posix()
 def test_configure_is_told_where_the_found_rocm_lies() -> None:
     assert toolkit_places(machine(), plan(), {}) == {"ROCM_PATH": "/usr"}
     assert toolkit_places(machine(hipcc="/opt/rocm/bin/hipcc"), plan(), {}) == {"ROCM_PATH": "/opt/rocm"}
@@ -146,6 +152,7 @@ def test_configure_is_told_where_the_found_rocm_lies() -> None:
     assert toolkit_places(machine(), cpu, {}) == {}
 
 
+@needs.posix()
 def test_hips_module_is_told_where_configure_would_not_look() -> None:
     debian = {f"{DEBIAN}/hip/FindHIP.cmake": ""}
     told = {"ROCM_PATH": "/usr", "CMAKE_MODULE_PATH": f"{DEBIAN}/hip"}
@@ -161,6 +168,7 @@ def test_hips_module_is_told_where_configure_would_not_look() -> None:
 CLANG = {"/usr/bin/hipconfig": "/usr/lib/llvm-21/bin", "/usr/lib/llvm-21/bin/clang++": ""}
 
 
+@needs.posix()
 def test_hips_clang_is_told_where_it_is_not_below_rocm() -> None:
     told = {"ROCM_PATH": "/usr", "HIP_CLANG_PATH": "/usr/lib/llvm-21/bin"}
     assert toolkit_places(machine(more=CLANG), plan(), {}) == told
@@ -170,6 +178,7 @@ def test_hips_clang_is_told_where_it_is_not_below_rocm() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "/gone/bin"])
+@needs.posix()
 def test_a_clang_that_is_not_there_is_not_told(said: str) -> None:
     files = {**CLANG, "/usr/bin/hipconfig": said}
     assert toolkit_places(machine(more=files), plan(), {}) == {"ROCM_PATH": "/usr"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from rekindle.build.steps import renew_build_file
 
 # Each generator says so where another one runs beside it.
@@ -26,6 +27,7 @@ build all: phony a.cmake
 
 
 @pytest.mark.parametrize(("jobs", "together"), [(1, False), (3, True)])
+@needs.tool("ninja")
 def test_generators_keep_to_the_number_of_jobs(jobs: int, together: bool, tmp_path: Path) -> None:
     ninja = shutil.which("ninja")
     assert ninja is not None

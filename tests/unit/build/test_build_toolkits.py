@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import needs
 from bare_host import BareHost
 from rekindle.build.toolkits import (
     check_toolkit,
@@ -109,6 +110,7 @@ HEADER = "include/cuda_runtime.h"
     ],
     ids=["usual place", "as planned", "link on PATH", "packaged by the system", "nvcc without headers"],
 )
+@needs.posix()
 def test_the_toolkit_that_extensions_are_told(host: Toolkits, settings: dict[str, str], home: str | None) -> None:
     assert cuda_home(host, settings) == home
 
@@ -146,6 +148,7 @@ FOUR = {
 }
 
 
+@needs.posix()
 def test_every_toolkit_is_found_once() -> None:
     assert every_nvcc(Several(FOUR, "/usr/bin/nvcc")) == (
         "/usr/local/cuda/bin/nvcc",
@@ -166,6 +169,7 @@ def test_every_toolkit_is_found_once() -> None:
     ],
 )
 @pytest.mark.parametrize("env", [{}, {"CUDA_HOME": "/usr/local/cuda-9.2"}], ids=["", "the shell names another"])
+@needs.posix()
 def test_the_one_that_the_plan_names_is_taken_and_told(cuda: str, home: str, env: dict[str, str]) -> None:
     host = Several(FOUR, "/usr/local/cuda/bin/nvcc", env)
     nvcc = f"{home}/bin/nvcc"
@@ -175,11 +179,13 @@ def test_the_one_that_the_plan_names_is_taken_and_told(cuda: str, home: str, env
     assert chosen_cuda(host, plan(cuda=cuda), {}) == told
 
 
+@needs.posix()
 def test_none_of_them_is_the_planned_one() -> None:
     with pytest.raises(BadInput, match=r"wants CUDA 12\.6, but /usr/local/cuda/bin/nvcc is 13\.0, .*12\.4.* is 9\.2"):
         check_toolkit(Several(FOUR), plan(cuda="12.6"), {}, "g++")
 
 
+@needs.posix()
 def test_a_single_toolkit_is_told_nothing_unless_named() -> None:
     alone = Several({"/usr": "12.4", "/usr/lib/nvidia-cuda-toolkit": "12.4"}, "/usr/bin/nvcc")
     assert chosen_cuda(alone, plan(cuda="12.4"), {}) == {}
@@ -198,6 +204,7 @@ REAL = Path("/usr/local/cuda/bin/nvcc")
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="no nvcc in /usr/local/cuda")
+@needs.posix()
 def test_a_real_nvcc_beside_another(tmp_path: Path) -> None:
     """CMake itself takes the nvcc that we choose, not the first that it would find."""
     live = LiveHost()
@@ -232,6 +239,7 @@ def test_a_real_nvcc_beside_another(tmp_path: Path) -> None:
     assert f"taken {told['CUDACXX']} {told['CUDACXX']}" in said.stdout, said.stdout + said.stderr
 
 
+@needs.posix()
 def test_headers_that_came_with_torch(tmp_path: Path) -> None:
     """A toolkit of the compiler alone; what lies beside torch has the rest. Asked of a real Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import needs
+
 _SPEC = importlib.util.spec_from_file_location("object_probe", Path(__file__).parents[3] / "tools" / "object_probe.py")
 assert _SPEC is not None and _SPEC.loader is not None
 PROBE = importlib.util.module_from_spec(_SPEC)
@@ -37,6 +39,7 @@ def test_a_name_is_the_objects_own_in_the_order_asked(build: Path, capsys: pytes
     assert capsys.readouterr().err.splitlines() == ["no command makes Gone.hip.o", "no command makes plain.cpp.o"]
 
 
+@needs.tool("sh")
 def test_each_is_compiled_once_and_accounted_for(build: Path) -> None:
     out = build / "probe.jsonl"
     asked = [str(build), "--out", str(out), "Abs.hip.o", "Sort.hip.o"]
