@@ -71,6 +71,7 @@ def _signature(
 
     from rekindle.errors import BadInput
     from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, read_provenance, signed_by
+    from rekindle.host.files import read_head
     from rekindle.host.keys import checker, read_public, trusted_keys
     from rekindle.model.claims import ClaimCheck
 
@@ -83,10 +84,10 @@ def _signature(
         raise BadInput(f"there is no file {given}", remedy="the .intoto.dsse.json beside the wheel")
     if not path.is_file():
         words = "nobody signed it" if plain.is_file() else "no statement lies beside the wheel"
-        found = _statement(plain.read_bytes()[:MAX_ENVELOPE_BYTES]) if plain.is_file() else None
+        found = _statement(read_head(plain, MAX_ENVELOPE_BYTES)) if plain.is_file() else None
         return ClaimCheck(id="signature", status="skipped", skip="untried", detail=words), None, found
     read = read_provenance if path.suffix == ".provenance" else read_envelope
-    envelope = read(path.read_bytes()[: MAX_ENVELOPE_BYTES + 1], path.name)
+    envelope = read(read_head(path, MAX_ENVELOPE_BYTES + 1), path.name)
     if envelope.payload_type != IN_TOTO:
         raise BadInput(f"{path.name} is signed, but it is {envelope.payload_type!r}, not a statement about a wheel")
     known = tuple(read_public(key) for key in keys) or trusted_keys()

@@ -61,19 +61,16 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
     from rekindle.facts.canonical import reformat
     from rekindle.facts.load import HERE, MAX_FILE_BYTES
     from rekindle.host.files import write_for_user
+    from rekindle.model.document import read_bounded
     from rekindle.model.facts import FactsFormat
 
     chosen = tuple(files) or tuple(sorted(HERE.glob("*.toml")))
     changed = []
     for path in chosen:
+        raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
         try:
-            raw = path.read_bytes()[: MAX_FILE_BYTES + 1]
-            if len(raw) > MAX_FILE_BYTES:
-                raise BadInput(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is no facts file")
             text = raw.decode("utf-8").replace("\r\n", "\n")
             wanted = reformat(text)
-        except OSError as error:
-            raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{path} is not valid TOML: {error}") from error
         except ValueError as error:

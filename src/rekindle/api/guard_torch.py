@@ -97,9 +97,10 @@ def kept_in(host: Host, python: str) -> Path:
 def read_kept(place: Path) -> dict[str, str]:
     """``name==version`` lines; anything else in the file is no pin."""
     from rekindle.errors import BadInput
+    from rekindle.host.files import read_head
 
     try:
-        text = place.read_bytes()[:MAX_KEPT_BYTES].decode("utf-8")
+        text = read_head(place, MAX_KEPT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read {place}: {error}") from error
     lines = (line.partition("#")[0].strip() for line in text.splitlines())

@@ -16,7 +16,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cache import parse_toml
-from rekindle.model.document import _from_json
+from rekindle.model.document import _from_json, read_bounded
 
 HERE = Path(__file__).parent
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -40,12 +40,9 @@ def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
 
 
 def _parse(path: Path) -> dict[str, Any]:
+    raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise BadInput(f"{path} is larger than {MAX_FILE_BYTES >> 20} MiB, so it is no facts file")
-        return parse_toml(path.read_bytes(), path.stem)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+        return parse_toml(raw, path.stem)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not valid TOML: {error}") from error
 

@@ -58,6 +58,12 @@ def write_for_user(path: Path, content: bytes | str) -> None:
         raise BadInput(f"cannot write {path}: {error.strerror or error}", remedy="name another place") from error
 
 
+def read_head(path: Path, limit: int) -> bytes:
+    """The first bytes of a file that a stranger may have made as large as they like."""
+    with path.open("rb") as file:
+        return file.read(limit)
+
+
 def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in bounded memory."""
     with path.open("rb") as file:

@@ -9,6 +9,7 @@ from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import MAX_ENVELOPE_BYTES, read_envelope
+from rekindle.host.files import read_head
 from rekindle.index.listing import provenance_object
 from rekindle.index.names import WheelName
 from rekindle.model.build import BuildResult
@@ -49,7 +50,7 @@ def find_provenance(wheel: Path, sha256: str) -> bytes | None:
     path = wheel.with_name(f"{wheel.name}.intoto.dsse.json")
     if not path.is_file():
         return None
-    raw = path.read_bytes()[: MAX_ENVELOPE_BYTES + 1]
+    raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
     try:
         subjects = json.loads(read_envelope(raw, path.name).payload)["subject"]
         digests = [one["digest"]["sha256"] for one in subjects]
