@@ -57,7 +57,7 @@ def test_what_a_wheel_holds(place: Path) -> None:
     assert requires == ["numpy", "sympy>=1"]
 
 
-def test_the_loaders_order(place: Path) -> None:
+def test_the_loaders_order(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First the places that are told, then its list, then its own; a file for another machine is passed over."""
     told, listed, last = (library(place / name / "liba.so") for name in ("told", "listed", "last"))
     names = {"liba.so": [str(listed)]}
@@ -65,6 +65,7 @@ def test_the_loaders_order(place: Path) -> None:
     assert find_library("liba.so", "x86_64", [], names) == listed
     assert find_library("liba.so", "x86_64", [], {}) == last
     assert find_library("libb.so", "x86_64", [str(told.parent)], names) is None
+    monkeypatch.chdir(place)
     assert find_library("liba.so", "x86_64", ["told"], {}) == last, "a place that is no path from the root is none"
     library(told, machine=ARM)
     assert find_library("liba.so", "x86_64", [str(told.parent)], names) == listed
@@ -110,6 +111,9 @@ def test_packages_copies_and_what_they_need(place: Path, monkeypatch: pytest.Mon
 def test_a_librarys_own_places_count(place: Path) -> None:
     there = library(place / "mine" / "libmine.so")
     assert ask([wheel(place, "libmine.so", rpath=str(there.parent))]).libraries == {"libmine.so": there}
+    # Those of a library that does not need it are nobody's.
+    with pytest.raises(LookupError, match="libmine"):
+        ask([wheel(place, "libmine.so", a=make_elf(rpath=str(there.parent)))])
 
 
 def test_what_is_nowhere_is_told_with_its_users(
