@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import needs
 from rekindle.api.journey.after import activate_line, next_steps
 from rekindle.api.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.api.journey.options import UpOptions
@@ -91,6 +92,7 @@ def test_no_network_and_no_room_end_before_anything_begins() -> None:
         refuse_hopeless(Card(what=("torch",), download_bytes=(1 << 30) + 1, disk_free_gib=2.0))
 
 
+@needs.tool("mount")
 def test_a_small_temporary_disk_is_seen_before_pip_fills_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with small_disk_at(tmp_path / "small", "16m") as small:
         monkeypatch.setattr(tempfile, "tempdir", str(small))

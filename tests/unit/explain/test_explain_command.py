@@ -22,9 +22,12 @@ sys.exit({})"""
 
 
 def rekindle(*words: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-m", "rekindle", "explain", *words], input=stdin, capture_output=True, check=False
     )
+    # A command's own line ends come through as they are, and on Windows they are two bytes.
+    out, err = (text.replace(b"\r\n", b"\n") for text in (ended.stdout, ended.stderr))
+    return subprocess.CompletedProcess(ended.args, ended.returncode, out, err)
 
 
 def test_a_failing_command_keeps_its_output_and_its_exit_code_and_is_explained() -> None:

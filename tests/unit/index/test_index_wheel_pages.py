@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.version import Version
 
+import needs
 from rekindle import api
 from rekindle.index.fields import columns_of, field_rows, spoken_python, standing
 from rekindle.index.lines import version_order
@@ -159,6 +160,7 @@ def test_a_failed_proof_proves_nothing() -> None:
     )
 
 
+@needs.links()
 def test_the_house_has_a_page_for_each_and_rewrites_only_what_changed(tmp_path: Path) -> None:
     house = tmp_path / "house"
     report = tmp_path / "report.json"
