@@ -87,7 +87,7 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
         first_cuda=first,
         dotted=card.dotted,
         capability=str(card),
-        carrier=f"torch {carrier.torch} ({carrier.flavour}): {carrier.command}" if carrier else None,
+        carrier=f"torch {carrier}: {carrier.command}" if carrier else None,
     )
 
 
@@ -120,7 +120,7 @@ def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
     carrier = find_carrier(card, scene)
     if carrier is None:
         return f"No published torch carries {card}; 'rekindle plan --gpu {card} --build' says whether it can be built"
-    return f"The newest published torch with code for {card} is {carrier.torch} ({carrier.flavour}): {carrier.command}"
+    return f"The newest published torch with code for {card} is {carrier}: {carrier.command}"
 
 
 @fill

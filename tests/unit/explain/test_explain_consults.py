@@ -127,3 +127,12 @@ def test_no_text_ever_shows_a_placeholder_or_none() -> None:
                 text = text.replace(quoted, "")  # what the log itself says may hold anything
             assert "{" not in text.replace("{libcudnn", ""), (sample.name, text)
             assert "None" not in text and match.cause
+
+
+def test_a_card_that_is_part_of_a_board_is_offered_the_wheels_for_its_processor() -> None:
+    """Orin and Thor sit beside an Arm processor, whatever the log leaves out; an x86-64 machine says otherwise."""
+    log = f"NVIDIA Thor with CUDA capability sm_110\n>>> torch.cuda.get_device_capability(0)\n(11, 0)\n{NO_KERNEL}"
+    board = " ".join(first(log).fix)
+    assert "with code for sm_110 is" in board and "CUDA 13" in board
+    odd = " ".join(first(NO_KERNEL, machine=card(Sm(11, 0)), wheel=wheel("sm_80", "sm_120")).fix)
+    assert "No published torch carries sm_110" in odd, "PTX of a release from before the card is no advice"

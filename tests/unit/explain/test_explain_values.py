@@ -68,7 +68,9 @@ def test_the_wheel_for_a_card() -> None:
     values = look.toolkit_for_card(event(capability="6.1"), scene())
     carrier = find_carrier(Sm(6, 1), scene())
     assert carrier is not None and carrier.index is not None
-    assert values["carrier"] == f"torch {carrier.torch} ({carrier.flavour}): {carrier.command}"
+    assert carrier.cuda and values["carrier"] == (
+        f"torch {carrier.torch} with CUDA {carrier.cuda} ({carrier.flavour}): {carrier.command}"
+    )
     assert (values["dotted"], values["capability"]) == ("6.1", "sm_61")
     assert "carrier" not in look.toolkit_for_card(event(capability="2.0"), scene())
     assert look.toolkit_for_card(event(), scene()) == {}
