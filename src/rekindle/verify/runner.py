@@ -134,7 +134,10 @@ def _ending(code: int) -> str:
 def _with(how: str, log: Path) -> str:
     """The last line the agent complained with, where there is one."""
     try:
-        data = log.read_bytes()[-4000:]
+        with log.open("rb") as file:
+            # A stranger's wheel may have filled it with anything, however much.
+            file.seek(max(0, log.stat().st_size - 4000))
+            data = file.read(4000)
     except OSError:
         return how
     lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]

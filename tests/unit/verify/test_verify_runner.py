@@ -15,7 +15,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import read_events
-from rekindle.verify.runner import run_checks
+from rekindle.verify.runner import _with, run_checks
 from rekindle.verify.target import CHECKS, Target
 from spark_stand_in import GOOD
 
@@ -258,3 +258,16 @@ def test_what_an_agent_said_elsewhere_becomes_the_same_report(tmp_path: Path) ->
     (tmp_path / "junk.jsonl").write_text("[1, 2]\n")
     with pytest.raises(BadInput):
         read_events(LiveHost(), tmp_path / "junk.jsonl", "full", Silent())
+
+
+def test_what_was_complained_about_last_is_read_from_the_end(tmp_path: Path) -> None:
+    log = tmp_path / "agent.log"
+    assert _with("it died", log) == "it died"
+    log.write_bytes(b"\n \n")
+    assert _with("it died", log) == "it died"
+    log.write_bytes(b"first\n  last words \xff\n\n")
+    assert _with("it died", log) == "it died: last words \ufffd"
+    log.write_bytes(b"x" * 5000 + b"\nout of memory\n")
+    assert _with("it died", log) == "it died: out of memory"
+    log.write_bytes(b"y" * 5000)
+    assert _with("it died", log) == f"it died: {'y' * 300}"
