@@ -241,8 +241,11 @@ def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
 def test_a_python_without_headers_is_a_line_to_paste(tmp_path: Path, programs: dict[str, str], line: str) -> None:
     import json
 
+    class Linux(Machine):
+        system = "linux"
+
     told = {"version": "3.11.2", "include": str(tmp_path), "tag": "cp311", "free_threaded": False}
-    host = Machine({"python3.11": json.dumps(told), **programs})
+    host = Linux({"python3.11": json.dumps(told), **programs})
     with pytest.raises(BadInput, match="has no headers") as refused:
         find_interpreter(host, "3.11")
     assert (refused.value.remedy or "").removeprefix("sudo ") == line

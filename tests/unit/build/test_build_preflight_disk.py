@@ -33,7 +33,7 @@ class Disks(BareHost):
 
     def disk(self, path: str) -> Disk | None:
         for number, (name, gib) in enumerate(self.free.items()):
-            if path.startswith(f"/{name}"):
+            if path.replace("\\", "/").startswith(f"/{name}"):
                 return Disk(total=1 << 50, free=int(gib * GIB), device=number)
         return None
 
