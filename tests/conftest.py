@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # A busy machine is no failure: no property here is about time.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+COLLECTED = pytest.StashKey[frozenset[Path]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Remembers whose tests were found, before marks choose among them."""
+    config.stash[COLLECTED] = frozenset(item.path for item in items)
+
+
+@pytest.fixture
+def collected(pytestconfig: pytest.Config) -> frozenset[Path] | None:
+    """The files that this run took tests from; None where it was asked for a part only."""
+    whole = pytestconfig.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return pytestconfig.stash[COLLECTED] if whole else None
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     from rekindle.model.plan import pip_arguments
 
     made = plan(machine, wish)
-    backend: Kind = "cuda" if made.cuda else "rocm" if made.rocm else "cpu"
+    backend: Kind = made.backend
     build = made.build if made.answer == "build" else None
     disk = None if made.answer == "none" else use_disk_gib(backend, load_facts())
     return TorchChoice(

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
     from rekindle.source.patches import Choice
@@ -66,7 +65,7 @@ def source_fetch(
         mirrors=tuple(checkout.parse_mirror(mirror) for mirror in mirrors),
         reference=reference,
         submodules=submodules,
-        filling=fetch.Filling(backend=_backend(wish), find_links=tuple(find_links), offline=offline),
+        filling=fetch.Filling(backend=wish.backend if wish else None, find_links=tuple(find_links), offline=offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)
@@ -158,14 +157,9 @@ def source_fill(
     from rekindle.source.fetch import Filling, fill_tree
 
     home = Workspace(workspace) if workspace else default_workspace()
-    backend = _backend(load(plan, Plan) if plan else None)
+    backend = load(plan, Plan).backend if plan else None
     filling = Filling(backend=backend, find_links=tuple(find_links), offline=offline)
     return fill_tree(root, cache=home.cache, filling=filling, progress=progress)
-
-
-def _backend(plan: Plan | None) -> str | None:
-    """What a plan builds for; without one nobody has said."""
-    return None if plan is None else "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
 
 
 def _with_requires(tree: SourceTree) -> SourceTree:

@@ -73,7 +73,7 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     if not compiles_against_torch(tree.project) or plan.project != "torch" or plan.build is None:
         return plan
     _refuse_other_release(plan, tree)
-    kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
+    kind = plan.backend
     own = _OWN.get(tree.project, ())
     env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
     switches = _SWITCHES.get(tree.project, SWITCHES)[kind]

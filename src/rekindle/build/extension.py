@@ -141,7 +141,7 @@ class Own(NamedTuple):
 def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
     """The switches of a known package for this plan's cards, from the tables; nothing for a stranger's."""
     facts = load_facts()
-    kind = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
+    kind = plan.backend
     for row in facts.beside.source:
         if row.package != project or kind not in row.backends or platform not in row.platforms:
             continue

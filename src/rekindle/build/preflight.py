@@ -197,7 +197,7 @@ def _headers(host: Host, asked: Asked) -> Iterator[Check]:
     tree, plan = asked.tree, asked.plan
     if tree is None or plan.torch is None or plan.project != "torch":
         return
-    backend = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
+    backend = plan.backend
     empty = {part.path for part in tree.parts if part.way == "off"}
     rows = parts_for(plan.torch.split("+")[0])
     for row in rows:

@@ -72,7 +72,7 @@ def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
     home = cuda_home(host, settings, plan.cuda) if plan.cuda else None
     return Combination(
         torch=plan.torch.split("+")[0],
-        backend="cuda" if plan.cuda else "rocm" if plan.rocm else "cpu",
+        backend=plan.backend,
         cuda=plan.cuda,
         rocm=plan.rocm,
         python=plan.python,

@@ -9,8 +9,8 @@ from rekindle.build.resume import START_FREE_BYTES, has_objects
 from rekindle.compat.disk import Demand, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.host.free_space import free_space
 from rekindle.host.protocol import Host
-from rekindle.host.room import room_of
 from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
@@ -42,7 +42,7 @@ def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: S
     """Fails where a phase would not fit by what was measured; a warning where the plan expects more than is free."""
     assert plan.build is not None
     demands = demands_of(plan, places, tree)
-    room = room_of(host)
+    room = free_space(host)
     here = room(str(places["compile"]))
     if here is not None and here[1] < START_FREE_BYTES:
         raise BadInput(f"only {here[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_fix("compile"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rekindle.errors import BadInput
 from rekindle.host.paste import paste_line
+from rekindle.host.pip_errors import telling_lines
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check
 
@@ -33,7 +34,7 @@ def check_index(host: Host, python: str, wanted: Sequence[str]) -> Iterator[Chec
                 break
         else:
             return  # no pip to ask; the environment's own will tell
-    lines = [line for line in said.err.splitlines() if "ERROR" in line] or said.err.splitlines()
+    lines = telling_lines(said.err)
     windows = host.system == "windows"
     wheels = r"%CD%\wheels" if windows else "$PWD/wheels"
     fix = (
@@ -46,6 +47,6 @@ def check_index(host: Host, python: str, wanted: Sequence[str]) -> Iterator[Chec
         yield Check(id="index", status="warn", needed_for=("build",), found=found, fix=fix)
         return
     raise BadInput(
-        f"pip finds no packages here ({lines[-1].strip()}), and the build environment needs {', '.join(wanted)}",
+        f"pip finds no packages here ({lines[-1]}), and the build environment needs {', '.join(wanted)}",
         remedy=fix,
     )

@@ -37,8 +37,8 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
+from rekindle.host.free_space import free_space
 from rekindle.host.live import LiveHost
-from rekindle.host.room import room_of
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
@@ -134,7 +134,7 @@ class _Bundling:
         sizes = [lib.path.stat().st_size for lib in found.brought.values()]
         sizes += [info.file_size for info in self.source.infolist() if _NATIVE.search(info.filename)]
         need = self.order.wheel.stat().st_size + max(sizes, default=0)
-        short = first_shortage([Demand("bundle", str(self.order.out), need)], room_of(LiveHost()))
+        short = first_shortage([Demand("bundle", str(self.order.out), need)], free_space(LiveHost()))
         if short is not None:
             raise BadInput(
                 f"bundle needs at least {spoken_bytes(need)} at {self.order.out}, and {spoken_bytes(short.free)} are"

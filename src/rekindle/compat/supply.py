@@ -51,13 +51,21 @@ def settings_of(rows: Iterable[Need], *, gpu: bool, rocm: bool = False) -> dict[
 
 def from_index(rows: Iterable[ThirdParty], backend: str) -> tuple[ThirdParty, ...]:
     """Those that a build with ``backend`` (cpu, cuda, rocm) takes from the package index."""
-    return tuple(row for row in rows if row.index is not None and row.index.backend in (None, backend))
+    return tuple(row for row in rows if takes_from_index(row, backend))
+
+
+def takes_from_index(row: ThirdParty, backend: str | None) -> bool:
+    """Is it fetched from the package index for ``backend``? None: nobody has said what will be built."""
+    return row.index is not None and (backend is None or row.index.backend in (None, backend))
 
 
 def losses_of(rows: Iterable[ThirdParty], *, gpu: bool, rocm: bool = False) -> tuple[str, ...]:
     """What is lost where these parts are left out; what is switched off for a GPU alone costs other builds nothing."""
-    told = ((row.loss, row.settings, (row.gpu if gpu else {}) | (row.rocm if rocm else {}), row) for row in rows)
-    return tuple(loss for loss, always, here, row in told if loss and (always or here or not (row.gpu or row.rocm)))
+    return tuple(row.loss for row in rows if row.loss and (_off_here(row, gpu, rocm) or not (row.gpu or row.rocm)))
+
+
+def _off_here(row: ThirdParty, gpu: bool, rocm: bool) -> bool:
+    return bool(row.settings or (gpu and row.gpu) or (rocm and row.rocm))
 
 
 def manager_of(distro: str | None, facts: Facts | None = None) -> Manager | None:

@@ -75,7 +75,7 @@ class Recipe:
 
     @property
     def backend(self) -> Name:
-        return "cuda" if self.plan.cuda else "rocm" if self.plan.rocm else "cpu"
+        return self.plan.backend
 
     @property
     def digest(self) -> str:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from rekindle.model.arch import GpuArch
 from rekindle.model.document import Document, Part
+from rekindle.model.version import same_prefix
 
 System = Literal["linux", "windows", "macos"]
 Vendor = Literal["nvidia", "amd", "intel"]
@@ -133,6 +134,11 @@ class Machine(Document, frozen=True, kw_only=True):
     pythons: tuple[Python, ...] = ()
     tools: dict[str, str | None] = {}
     torches: tuple[InstalledTorch, ...] = ()
+
+    def cuda_folders(self, version: str) -> tuple[str, ...]:
+        """Where CUDA toolkits of this version lie; 11.8 is the version of an 11.8.89."""
+        kits = ((kit.path, kit.version) for kit in self.toolkits if kit.kind == "cuda")
+        return tuple(path for path, found in kits if path and found and same_prefix(found, version))
 
 
 class Check(Part, frozen=True, kw_only=True):

@@ -251,6 +251,11 @@ class Plan(Document, frozen=True, kw_only=True):
     choices: tuple[TorchChoice, ...] = ()
     os: PlannedFor | None = None
 
+    @property
+    def backend(self) -> Literal["cpu", "cuda", "rocm"]:
+        """What it is for: a card's vendor, or the processor alone."""
+        return "cuda" if self.cuda else "rocm" if self.rocm else "cpu"
+
 
 class Considered(Part, frozen=True, kw_only=True):
     """One way that was judged, and every "no" that was found. ``feasible`` ones were merely not the best."""

@@ -6,7 +6,6 @@ import msgspec
 
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Reason
-from rekindle.model.version import same_prefix
 from rekindle.plan.supplied import without
 
 _SAYS_WHERE = ("USE_CUDNN", "CUDNN_ROOT", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR")
@@ -19,7 +18,7 @@ def without_absent_cudnn(plan: Plan, here: Machine) -> Plan:
     """
     if plan.build is None or plan.cuda is None or any(name in plan.build.env for name in _SAYS_WHERE):
         return plan
-    if any(kit.kind == "cudnn" for kit in here.toolkits) or not _has_toolkit(here, plan.cuda):
+    if any(kit.kind == "cudnn" for kit in here.toolkits) or not here.cuda_folders(".".join(plan.cuda.split(".")[:2])):
         return plan
     wanted = f"cuDNN {plan.cudnn}" if plan.cudnn else "cuDNN"
     how = plan.build.toolchain.get("cudnn", "https://developer.nvidia.com/cudnn-archive").partition(": ")[2]
@@ -39,10 +38,3 @@ def without_absent_cudnn(plan: Plan, here: Machine) -> Plan:
         f" {wanted}{f' ({how})' if how else ''} and give its folder: --set CUDNN_ROOT=FOLDER.",
     )
     return msgspec.structs.replace(plan, build=recipe, cudnn=None, warnings=(*plan.warnings, warning))
-
-
-def _has_toolkit(here: Machine, cuda: str) -> bool:
-    planned = ".".join(cuda.split(".")[:2])
-    return any(
-        kit.kind == "cuda" and kit.path and kit.version and same_prefix(kit.version, planned) for kit in here.toolkits
-    )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.model.facts import Hazard
-from rekindle.model.version import same_prefix
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
 
@@ -52,13 +51,5 @@ def _combination(candidate: Candidate, question: Question) -> Combination:
         rocm=candidate.rocm,
         python=candidate.python,
         compiler=candidate.compiler,
-        toolkit_folders=_folders(candidate.cuda, question),
+        toolkit_folders=question.machine.cuda_folders(candidate.cuda) if candidate.cuda else (),
     )
-
-
-def _folders(cuda: str | None, question: Question) -> tuple[str, ...]:
-    """Where the machine has a CUDA toolkit of this version."""
-    if cuda is None:
-        return ()
-    kits = (kit for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version)
-    return tuple(kit.path for kit in kits if kit.path and same_prefix(kit.version or "", cuda))

@@ -56,8 +56,7 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
     )
     if not rows:
         return msgspec.structs.replace(plan, build=recipe)
-    backend = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
-    fetched = from_index(rows, backend)
+    fetched = from_index(rows, plan.backend)
     left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
     by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
     why = Reason(
@@ -67,9 +66,9 @@ def with_supply(plan: Plan, rows: Sequence[ThirdParty], machine: Machine, origin
         source="facts: supply",
     )
     stops = tuple(
-        Reason(code="third-party-needed", text=f"{row.name}: {row.stops[backend]}", source=row.source[0])
+        Reason(code="third-party-needed", text=f"{row.name}: {row.stops[plan.backend]}", source=row.source[0])
         for row in rows
-        if backend in row.stops
+        if plan.backend in row.stops
     )
     steps = [
         Step(kind="run", argv=("rekindle", "up", "--build", "--from", origin, "--torch", plan.torch.split("+")[0]))

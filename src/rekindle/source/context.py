@@ -89,7 +89,7 @@ def from_plan(plan: Plan | None) -> dict[str, str | None]:
     facts: dict[str, str | None] = {"python": plan.python}
     if plan.answer == "build":
         facts |= {"cuda": plan.cuda or ABSENT, "rocm": plan.rocm or ABSENT, "cudnn": plan.cudnn}
-        facts["backend"] = "rocm" if plan.rocm else "cuda" if plan.cuda else "cpu"
+        facts["backend"] = plan.backend
     if plan.build is not None:
         facts["policy-minimum"] = (plan.build.env | plan.build.cmake).get("CMAKE_POLICY_VERSION_MINIMUM")
         if plan.build.compiler:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.pip_errors import telling_lines
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.supply import FromIndex
@@ -86,8 +87,7 @@ class Headers:
         elif said.ok:
             why = "pip brought another file"
         else:
-            errors = [line for line in said.err.splitlines() if "ERROR" in line]
-            why = (errors or said.err.splitlines() or ["pip gave no reason"])[-1].removeprefix("ERROR: ").strip()
+            why = (telling_lines(said.err) or ["pip gave no reason"])[-1]
         raise StageFailed(f"{wanted.file} cannot be had from the package index: {why}", remedy=how_to_get(wanted))
 
     def _pips(self) -> list[list[str]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.compat.supply import how_to_install, managers, parts_for
+from rekindle.compat.supply import how_to_install, managers, parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
@@ -145,22 +145,20 @@ def _with_reason(name: str, failed: Mapping[str, TreePart]) -> str:
 
 def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:
     """Does nothing stand yet for what this build would take from the index, or another file of it?"""
-    return _is_for(row, backend) and (part.way == "off" or (part.way == "index" and part.origin != _origin(row)))
+    return takes_from_index(row, backend) and (
+        part.way == "off" or (part.way == "index" and part.origin != _origin(row))
+    )
 
 
 def _origin(row: ThirdParty) -> str | None:
     return f"package index: {row.index.file} sha256:{row.index.sha256}" if row.index else None
 
 
-def _is_for(row: ThirdParty, backend: str | None) -> bool:
-    return row.index is not None and (backend is None or row.index.backend in (None, backend))
-
-
 def _from_index(root: Path, row: ThirdParty, headers: Headers | None, backend: str | None) -> TreePart:
     assert row.index is not None
     done = TreePart(name=row.name, path=row.folder, way="index", origin=_origin(row))
     unused = msgspec.structs.replace(done, way="off", origin=f"not used without {row.index.backend}")
-    if not _is_for(row, backend) or headers is None:
+    if not takes_from_index(row, backend) or headers is None:
         _write(root, row.folder, "CMakeLists.txt", _absent(row.folder, f"needed with {row.index.backend} alone"))
         return unused
     try:

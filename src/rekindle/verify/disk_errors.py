@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from rekindle.compat.disk import Demand, first_shortage
 from rekindle.errors import BadInput
+from rekindle.host.free_space import free_space
 from rekindle.host.protocol import Host
-from rekindle.host.room import room_of
 from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
 
@@ -33,7 +33,7 @@ def disk_errors() -> Iterator[None]:
 
 def refuse_small_disk(host: Host, subject: Subject, folder: str) -> None:
     """The environment holds the wheel unpacked; what it requires comes on top, and nobody knows how much that is."""
-    short = first_shortage([Demand("environment", folder, subject.unpacked)], room_of(host))
+    short = first_shortage([Demand("environment", folder, subject.unpacked)], free_space(host))
     if short is not None:
         raise BadInput(
             f"the environment to try {subject.path.name} in needs {spoken_bytes(subject.unpacked)} for that wheel"

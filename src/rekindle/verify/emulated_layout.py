@@ -17,6 +17,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rekindle.errors import BadInput, Unprepared
+from rekindle.host.pip_errors import telling_lines
 from rekindle.host.sandbox import parts_of
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
@@ -154,8 +155,7 @@ def install_dependencies(
         [*argv, *requirements], stdin=subprocess.DEVNULL, capture_output=True, timeout=PIP_SECONDS, check=False
     )
     if done.returncode:
-        lines = [line for line in (done.stderr + done.stdout).decode("utf-8", "replace").splitlines() if line.strip()]
-        telling = [line for line in lines if "ERROR" in line] or lines
+        telling = telling_lines((done.stderr + done.stdout).decode("utf-8", "replace"))
         raise Unprepared(
             argv[:4], done.returncode, telling[-5:], remedy="is a package index reachable? --no-deps goes without"
         )

@@ -102,7 +102,7 @@ def _lent_places(request: Mapping[str, Any]) -> list[Path]:
 
 def _listen(talk: Dialogue, target: Target, gathered: Gathering, log: Path) -> bool | None:
     """One event. None: go on; True: all is said; False: the agent ended early and must be started again."""
-    limit = START * target.patience
+    limit = START * max(1.0, target.patience)  # impatience is for checks: an interpreter starts no quicker
     if gathered.current is not None:
         limit = float(gathered.current["timeout"]) + GRACE
     importing = gathered.current is not None and gathered.current["id"].startswith("import.")

@@ -44,7 +44,7 @@ def bring_wheel(folder: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="/dev/null")
 def test_neither_index_nor_wheels_is_told_before_the_hours(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"pip finds no packages here \(ERROR: No matching distribution") as refused:
+    with pytest.raises(BadInput, match=r"pip finds no packages here \(No matching distribution") as refused:
         list(check_index(Offline(), sys.executable, ("setuptools<82", "wheel")))
     line, _, rest = (refused.value.remedy or "").partition("   # ")
     assert line == "pip download -d wheels 'setuptools<82' wheel", "to paste, quoted as a shell wants it"

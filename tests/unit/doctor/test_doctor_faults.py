@@ -80,8 +80,8 @@ def test_a_question_that_never_returns_costs_only_its_own_answer(stuck: tuple[st
     host = Stuck("e5-2690v2-rtx3060-ubuntu2204", *stuck)
     try:
         begin = time.monotonic()
-        document = examine(host, deadline_s=1.0).examination
-        assert time.monotonic() - begin < 8
+        document = examine(host, deadline_s=4.0).examination  # long enough for the other answers on a busy machine
+        assert time.monotonic() - begin < 25, "it waited for the question itself"
     finally:
         host.released.set()
     sound(document)

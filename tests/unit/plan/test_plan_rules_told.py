@@ -7,7 +7,6 @@ from planning import FACTS, ask, build, changed, said, wheel
 
 from rekindle.model.arch import parse_gfx
 from rekindle.model.machine import Machine, Os, Toolkit
-from rekindle.plan.absent import _has_toolkit
 from rekindle.plan.assess import assess, with_hazards
 from rekindle.plan.candidates import official
 from rekindle.plan.compilers import _first
@@ -88,4 +87,4 @@ def test_a_toolkit_counts_by_its_first_two_numbers(here: str | None, has: bool) 
         Toolkit(kind="cuda", version=here, path="/usr/local/cuda"),
         Toolkit(kind="cudnn", version="12.4", path="/x"),
     )
-    assert _has_toolkit(Machine(os=Os(system="linux"), toolkits=kits), "12.4.1") is has
+    assert bool(Machine(os=Os(system="linux"), toolkits=kits).cuda_folders("12.4")) is has

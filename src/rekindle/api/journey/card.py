@@ -9,14 +9,13 @@ from pathlib import Path
 
 from rekindle.api.journey.resolve import largest
 from rekindle.api.journey.target import Target
-from rekindle.compat.backend import Name
 from rekindle.compat.disk import Demand, first_shortage
 from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
+from rekindle.host.free_space import free_space
 from rekindle.host.network import why_unreachable
 from rekindle.host.protocol import Host
-from rekindle.host.room import room_of
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request
@@ -50,7 +49,7 @@ def make_card(
         download_bytes=sum(known) if packages is not None and (known or not packages) else None,
         download_unknown=len(packages or ()) - len(known),
         largest=largest(packages or ()),
-        disk_gib=build.disk_gib if build else use_disk_gib(_backend(plan), load_facts()),
+        disk_gib=build.disk_gib if build else use_disk_gib(plan.backend, load_facts()),
         disk_free_gib=free_gib(target.folder or Path(target.python)),
         memory_gib=build.memory_gib if build else None,
         minutes=build.minutes if build else None,
@@ -105,7 +104,7 @@ def refuse_small_temporary(card: Card, host: Host) -> None:
     if card.installer != "pip" or not any(place.startswith(("http:", "https:")) for place in card.places):
         return
     place = tempfile.gettempdir()
-    short = first_shortage([Demand("download", place, card.download_bytes)], room_of(host))
+    short = first_shortage([Demand("download", place, card.download_bytes)], free_space(host))
     if short is not None:
         raise NotReady(
             f"pip downloads {spoken_bytes(card.download_bytes or 0)} into {place}, and {spoken_bytes(short.free)} are"
@@ -122,10 +121,6 @@ def _what(plan: Plan, requests: Sequence[Request], beside: Sequence[str]) -> tup
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         return (f"{name}{kit}, compiled here", *beside)
     return tuple(f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests)
-
-
-def _backend(plan: Plan) -> Name:
-    return "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu"
 
 
 def _other(other: Alternative) -> str:
