@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def collected(pytestconfig: pytest.Config) -> frozenset[Path] | None:
     """The files that this run took tests from; None where it was asked for a part only."""
     whole = pytestconfig.args_source is pytest.Config.ArgsSource.TESTPATHS
-    return pytestconfig.stash[COLLECTED] if whole else None
+    return pytestconfig.stash[COLLECTED] if whole and not pytestconfig.getoption("lf") else None
 
 
 @pytest.fixture(scope="module")
