@@ -82,12 +82,21 @@ def made_project(folder: Path) -> tuple[Path, Path]:
     return folder / "plan.json", root
 
 
+def ninja_of(build: Path) -> str:
+    """The one the tree was configured with: another version would throw its log away and build everything anew."""
+    for line in (build / "CMakeCache.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("CMAKE_MAKE_PROGRAM:"):
+            return line.partition("=")[2]
+    return "ninja"
+
+
 def compare(argv: list[str], build: Path, target: str, jobs: int, rounds: int) -> None:
-    bare = ["ninja", "-C", str(build), f"-j{jobs}", target]
+    ninja = ninja_of(build)
+    bare = [ninja, "-C", str(build), f"-j{jobs}", target]
     found: dict[str, list[Cost]] = {"ninja": [], "rekindle": []}
     for number in range(rounds):
         for name in ("ninja", "rekindle") if number % 2 == 0 else ("rekindle", "ninja"):
-            subprocess.run(["ninja", "-C", str(build), "-t", "clean", target], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([ninja, "-C", str(build), "-t", "clean", target], check=True, stdout=subprocess.DEVNULL)
             cost = cost_of(bare if name == "ninja" else argv)
             found[name].append(cost)
             print(f"  {name:<9} {cost.cpu:7.1f} s of CPU {cost.wall:7.1f} s waited {cost.own:6.2f} s own", flush=True)

@@ -16,21 +16,12 @@ from rekindle.compat.hazards import Combination, Surroundings, machine_meets, to
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Completed
 from rekindle.model.arch import Sm
-from rekindle.model.facts import Hazard
 from rekindle.model.machine import Machine, Os, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, Wish
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
-
-
-def hazard(**values: Any) -> Hazard:
-    base: dict[str, Any] = {
-        "id": "x", "concerns": "both", "effect": "breaks", "text": "It breaks.", "remedy": "Do not.",
-        "source": ("here",), "date": "2026-01-01", "how": "measured",
-    }  # fmt: skip
-    return Hazard(**{**base, **values})
-
+from small_hazards import hazard
 
 MACHINE = Surroundings("linux", "x86_64", "2.41", frozenset({"avx", "avx2"}), (Sm(8, 6), Sm(9, 0)), False)
 UNKNOWN = Surroundings("linux", "x86_64")

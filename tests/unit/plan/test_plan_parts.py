@@ -21,14 +21,7 @@ from rekindle.plan.hazards import _combination, _surroundings, cured
 from rekindle.plan.question import Question
 from rekindle.plan.solve import _easier, _much_newer, _subsets, find_nearest, make_plan, solve
 from rekindle.plan.wish import check_wish
-
-
-def hazard(**values: Any) -> Hazard:
-    base: dict[str, Any] = {
-        "id": "x", "concerns": "both", "effect": "breaks", "text": "It breaks.", "remedy": "Do not.",
-        "source": ("here",), "date": "2026-01-01", "how": "measured",
-    }  # fmt: skip
-    return Hazard(**{**base, **values})
+from small_hazards import hazard
 
 
 def applies(given: Hazard, candidate: Candidate, question: Question) -> bool:
