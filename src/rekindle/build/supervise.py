@@ -94,7 +94,7 @@ class Supervisor:
 
     def _show(self) -> None:
         if not self.total:
-            self._progress.step(round(time.monotonic() - self._begun), None, f"s  {self._detail[:100]}")
+            self._progress.step(0, None, f"{self._detail[:100]}: {time.monotonic() - self._begun:.0f} s")
             return
         show_build(self._progress, self.view())
 

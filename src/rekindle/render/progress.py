@@ -38,18 +38,19 @@ class LineProgress:
         if now - self._last < (LIVE_EVERY_SECONDS if self._live else PLAIN_EVERY_SECONDS):
             return
         self._last = now
-        share = f"{100 * done / total:3.0f} %" if total else f"{done:g}"
+        share = f"{100 * done / total:3.0f} %  " if total else f"{done:g}  " if done else ""
         if self._live:
             import shutil
 
-            text = printable(f"  {share}  {detail}")[: shutil.get_terminal_size().columns - 1]
+            text = printable(f"  {share}{detail}")[: shutil.get_terminal_size().columns - 1]
             if self._height > 1:
                 self.close()
             self._stream.write(f"\r\x1b[K{text}")
             self._stream.flush()
             self._drawn = True
         else:
-            self._say(f"  {self._name} {share}  {detail}")
+            name = "" if detail.startswith(self._name) else f"{self._name} " if share else f"{self._name}: "
+            self._say(f"  {name}{share}{detail}")
 
     def panel(self, view: BuildView) -> None:
         """All compilers at once on a terminal; elsewhere a plain line now and then."""
