@@ -74,11 +74,12 @@ class Step(Part, frozen=True, kw_only=True):
 
 
 class Reason(Part, frozen=True, kw_only=True):
-    """One sourced reason; ``code`` is stable, ``text`` is for people."""
+    """One sourced reason; ``code`` is stable, ``text`` is for people. ``handled``: the plan's own settings avoid it."""
 
     code: Line
     text: Line
     source: Line | None = None
+    handled: bool = False
 
 
 class Wish(Part, frozen=True, kw_only=True):

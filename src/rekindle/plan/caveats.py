@@ -41,7 +41,9 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
         text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
         yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
     for hazard in assessed.hazards:
-        yield Reason(code=hazard.id, text=f"{hazard.text} {hazard.remedy}", source=hazard.source[0])
+        handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
+        text = f"{hazard.text} {hazard.remedy}"
+        yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
     yield from _without_card(question)
     yield from _on_this_cpu(candidate, question)
 

@@ -45,7 +45,7 @@ def _torch(document: Examination, plan: Plan, screen: Screen) -> None:
         screen.command("rekindle plan -v")
         return
     screen.paragraph(sentence(summarise_plan(plan)))
-    for warning in plan.warnings[:2]:
+    for warning in [one for one in plan.warnings if not one.handled][:2]:
         screen.bullet(warning.text, status="warn")
     screen.command("rekindle up")
     there = [torch for torch in document.torches if torch.version.partition("+")[0] == plan.torch]

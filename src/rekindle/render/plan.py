@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.model.plan import Plan, WhyNot
+from rekindle.model.plan import Plan, Reason, WhyNot
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.beside import companions_view
 from rekindle.render.screen import Screen
@@ -36,15 +36,8 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
             screen.paragraph(f"[{reason.source}]", indent=6)
     if plan.build is not None:
         _recipe(plan, screen)
-    if plan.warnings:
-        screen.section("Know this")
-        for warning in plan.warnings if screen.verbosity else plan.warnings[:_SHOWN_WARNINGS]:
-            screen.bullet(warning.text, status="warn")
-            if screen.verbosity and warning.source:
-                screen.paragraph(f"[{warning.source}]", indent=6)
-        more = len(plan.warnings) - _SHOWN_WARNINGS
-        if more > 0 and not screen.verbosity:
-            screen.bullet(f"and {more} more", status="skip")
+    _warnings("Know this", [one for one in plan.warnings if not one.handled], "warn", screen)
+    _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
     _alternatives(plan, screen)
     if assumed:
         screen.section("Assumed, since nothing else was said")
@@ -124,6 +117,19 @@ def _recipe(plan: Plan, screen: Screen) -> None:
         )
     if recipe.losses:
         screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")
+
+
+def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen: Screen) -> None:
+    if not warnings:
+        return
+    screen.section(title)
+    for warning in warnings if screen.verbosity else warnings[:_SHOWN_WARNINGS]:
+        screen.bullet(warning.text, status=status)
+        if screen.verbosity and warning.source:
+            screen.paragraph(f"[{warning.source}]", indent=6)
+    more = len(warnings) - _SHOWN_WARNINGS
+    if more > 0 and not screen.verbosity:
+        screen.bullet(f"and {more} more", status="skip")
 
 
 def _alternatives(plan: Plan, screen: Screen) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import needs
@@ -49,6 +50,11 @@ def shown(card: Card, width: int = 100) -> str:
     out = io.StringIO()
     show_card(card, Screen(out, width=width))
     return out.getvalue()
+
+
+def test_what_the_plan_avoids_by_itself_is_no_worry_of_the_card() -> None:
+    handled = Reason(code="x", text="CMake 4 refuses it.", handled=True)
+    assert card_of(msgspec.structs.replace(PLAN, warnings=(handled, *PLAN.warnings))).wont == card_of().wont != ()
 
 
 def test_the_card_says_what_from_where_how_much_where_to_what_not_and_what_else() -> None:

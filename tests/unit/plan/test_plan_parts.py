@@ -91,6 +91,13 @@ def test_only_what_breaks_is_cured_and_only_by_a_patch() -> None:
     assert cured(hazard(patch="p")) and not cured(hazard()) and not cured(hazard(patch="p", effect="warns"))
 
 
+def test_a_problem_that_the_settings_avoid_is_said_to_be_handled() -> None:
+    made = plan(torch="1.13.1", variant="cpu", build=True, compiler="gcc-12", python="3.10")
+    told = {warning.code: warning.handled for warning in made.warnings}
+    assert told["cmake4-policy"] and made.build and made.build.env["CMAKE_POLICY_VERSION_MINIMUM"] == "3.5"
+    assert not told["setuptools-82"], "nothing in this plan's settings takes it away"
+
+
 def test_a_candidate_is_feasible_if_every_certain_no_can_be_changed() -> None:
     def judged(*refusals: Refusal) -> Assessed:
         assessed = Assessed(BUILD, list(refusals))

@@ -58,7 +58,7 @@ def make_card(
         python=plan.python,
         installer=installer,
         network=network,
-        wont=tuple(warning.text for warning in plan.warnings),
+        wont=tuple(warning.text for warning in plan.warnings if not warning.handled),
         others=tuple(_other(one) for one in plan.alternatives[:_SHOWN]),
     )
 
