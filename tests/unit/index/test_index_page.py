@@ -87,7 +87,8 @@ def test_a_grid_reads_back_what_was_put() -> None:
     for place in PLACES[:1]:
         grid.put(Ask(gpu="none", place=place.id, cpu="", python="3.9"), plan)
     found = grid.find(Ask(gpu="none", place="linux", cpu="", python="3.9"))
-    assert found["commands"] == ["a", "b"] and found["because"] == [{"code": "x", "text": "y", "source": None, "handled": False}]
+    assert found["commands"] == ["a", "b"]
+    assert found["because"] == [{"code": "x", "text": "y", "source": None, "handled": False}]
     with pytest.raises(ValueError, match="in order"):
         grid.put(Ask(gpu="none", place="linux", cpu="", python="3.9"), plan)
 
