@@ -108,8 +108,7 @@ def probe_command(words: list[str], sm: Sm, level: str, output: Path) -> list[st
             kept.append(word)
         elif _DROPPED[name] and not equals:
             next(rest, None)
-    number = f"{sm.major}{sm.minor}"
-    kept += ["-gencode", f"arch=compute_{number},code=sm_{number}", "-o", str(output)]
+    kept += ["-gencode", f"arch={sm.compute},code={sm}", "-o", str(output)]
     if level == "quick":
         kept += ["-Xcicc", "-O0", "-Xptxas", "-O0"]
     return [*kept, "-c" if level == "tree" else "-cubin"]

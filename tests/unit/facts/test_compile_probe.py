@@ -91,6 +91,12 @@ def test_only_the_architecture_and_the_output_change(level: str, ends: list[str]
     assert made == [*kept, "-gencode", "arch=compute_35,code=sm_35", "-o", "out", *ends]
 
 
+def test_a_card_s_own_variant_is_asked_for_by_its_name() -> None:
+    """Code for sm_90 says nothing of sm_90a, and the row would have said it."""
+    made = PROBE.probe_command(["nvcc", "-c", "k.cu"], parse_sm("9.0a"), "device", Path("out"))
+    assert made[2:4] == ["-gencode", "arch=compute_90a,code=sm_90a"]
+
+
 def test_a_command_without_nvcc_is_refused() -> None:
     with pytest.raises(ValueError, match="no nvcc"):
         PROBE.probe_command(["g++", "-c", "a.cu"], Sm(3, 5), "quick", Path("out"))
