@@ -167,9 +167,12 @@ def own_plan(choices: BuildChoices) -> Plan:
     wish = Wish(build=True, torch=told.release, variant=told.flavour, python=python)
     made = plan(machine, wish, wheelhouses=[])
     if made.build is None:
+        # A wheel in place of the build: what spoke for the wheel is no answer to why there is no build.
+        against = next((one.why for one in made.changes if one.what == "build"), "")
+        whole = next((one.text for one in made.because if one.text.startswith(against)), against)
         raise BadInput(
-            "no build is possible here: " + (made.because[0].text if made.because else "nothing fits"),
-            remedy="rekindle plan --build says why; --plan FILE takes a plan of your own",
+            f"no build is possible here: {whole or 'nothing fits'}",
+            remedy="rekindle plan --build says more; --plan FILE takes a plan of your own",
         )
     return made
 

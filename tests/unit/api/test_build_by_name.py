@@ -16,7 +16,8 @@ import needs
 from rekindle.api import extensions
 from rekindle.api.build import build_script
 from rekindle.api.build_choices import BuildChoices
-from rekindle.api.extensions import fetch_sources, with_own_plan, with_sources
+from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
+from rekindle.api.plan import machine_from_flags
 from rekindle.build.extension import torch_of
 from rekindle.build.frontend import find_front_end
 from rekindle.build.side_by_side import BY_JOBSERVER, DRIVER, chooses_jobs, is_serial
@@ -181,6 +182,17 @@ def test_a_plan_of_its_own_for_the_cards_asked_for(tmp_path: Path) -> None:
     assert "export TORCH_CUDA_ARCH_LIST='8.0;9.0'" in script
     assert "export FORCE_CUDA=1" in script
     assert "torch==2.11.0+cu130" in script
+
+
+def test_why_there_is_no_build_and_not_why_there_is_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It said "no build is possible here: sm_50: the wheel 2.6.0+cu124 holds sm_50"."""
+    monkeypatch.setattr(
+        sys.modules["rekindle.api.plan"],
+        "this_machine",
+        lambda: machine_from_flags(os="linux", arch="x86_64", glibc="2.41"),
+    )
+    with pytest.raises(BadInput, match=r"^no build is possible here: glibc 2\.41 .* distribution's own toolkit"):
+        own_plan(BuildChoices(against="torch==2.6.0", gpus=("sm_50", "sm_90")))
 
 
 def fake_torch(folder: Path, version: str, inner: str | None) -> str:
