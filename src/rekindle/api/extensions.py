@@ -10,6 +10,7 @@ from rekindle.host.paste import pasted
 
 if TYPE_CHECKING:
     from rekindle.api.build_choices import BuildChoices
+    from rekindle.build.extension import Torch
     from rekindle.host.workspace import Workspace
     from rekindle.inspect.published import Places
     from rekindle.model.machine import Machine
@@ -151,6 +152,7 @@ def own_plan(choices: BuildChoices) -> Plan:
     from rekindle.errors import BadInput
     from rekindle.host.live import LiveHost
     from rekindle.model.plan import Wish
+    from rekindle.model.version import same_prefix
 
     host = LiveHost()
     given = next(iter(choices.get("pythons") or ()), None)
@@ -164,7 +166,8 @@ def own_plan(choices: BuildChoices) -> Plan:
     machine: Machine = this_machine()
     if gpus := choices.get("gpus"):
         machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
-    wish = Wish(build=True, torch=told.release, variant=told.flavour, python=python)
+    cuda = _cuda_of(told, choices, machine)
+    wish = Wish(build=True, torch=told.release, variant=told.flavour, cuda=cuda, python=python)
     made = plan(machine, wish, wheelhouses=[])
     if made.build is None:
         # A wheel in place of the build: what spoke for the wheel is no answer to why there is no build.
@@ -174,7 +177,29 @@ def own_plan(choices: BuildChoices) -> Plan:
             f"no build is possible here: {whole or 'nothing fits'}",
             remedy="rekindle plan --build says more; --plan FILE takes a plan of your own",
         )
+    if cuda and made.cuda and not same_prefix(made.cuda, cuda):
+        why = next((one.why for one in made.changes if one.what in ("cuda", "variant")), "")
+        raise BadInput(
+            f"that torch {told.release} is for CUDA {cuda}, and code for the same cannot be compiled here: {why}",
+            remedy=f"--against a torch for CUDA {'.'.join(made.cuda.split('.')[:2])} (rekindle plan says which there"
+            " are), or other cards with --gpu",
+        )
     return made
+
+
+def _cuda_of(told: Torch, choices: BuildChoices, machine: Machine) -> str | None:
+    """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
+    installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
+    from rekindle.compat.published import platform_of
+    from rekindle.facts import load_facts
+
+    row = load_facts().release(told.release or "")
+    platform = platform_of(machine.os)
+    if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):
+        return None
+    plain = (choices.get("against") or "").endswith(f"=={told.release}")
+    flavour = told.flavour or (row.pypi.get(platform) if plain else None)
+    return next((one.cuda for one in load_facts().flavours(told.release or "") if one.name == flavour), None)
 
 
 def _plans_a_build(path: Path) -> bool:

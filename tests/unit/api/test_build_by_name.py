@@ -195,6 +195,25 @@ def test_why_there_is_no_build_and_not_why_there_is_a_wheel(monkeypatch: pytest.
         own_plan(BuildChoices(against="torch==2.6.0", gpus=("sm_50", "sm_90")))
 
 
+@pytest.mark.parametrize("toolkit", [None, "12.4", "12.6", "13.0", "11.8"])
+def test_the_cuda_of_the_torch_and_not_of_the_newest_toolkit(
+    monkeypatch: pytest.MonkeyPatch, toolkit: str | None
+) -> None:
+    """PyPI's torch 2.6.0 for Linux is the one for CUDA 12.4: a plan for 12.6 was refused after pip had brought it."""
+    flags = {"os": "linux", "arch": "x86_64", "glibc": "2.36", "compiler": "gcc-12"}
+    flags |= {"cuda": toolkit} if toolkit else {}
+    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: machine_from_flags(**flags))
+    for named in ("torch==2.6.0", "torch==2.6.0+cu124"):
+        assert own_plan(BuildChoices(against=named, gpus=("sm_50", "sm_90"))).cuda == "12.4"
+    assert own_plan(BuildChoices(against="torch==2.6.0+cu118", gpus=("sm_50",))).cuda == "11.8"
+    assert own_plan(BuildChoices(against="torch==2.6.0")).cuda is None, "no card, no CUDA"
+    with pytest.raises(
+        BadInput, match=r"that torch 2\.6\.0 is for CUDA 12\.4, .*: CUDA 12\.4 cannot .* sm_35"
+    ) as refused:
+        own_plan(BuildChoices(against="torch==2.6.0", gpus=("sm_35",)))
+    assert "--against a torch for CUDA 11.8" in (refused.value.remedy or "")
+
+
 def fake_torch(folder: Path, version: str, inner: str | None) -> str:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
