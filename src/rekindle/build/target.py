@@ -32,6 +32,7 @@ _PROBE = (
 )
 _ALWAYS = ("setuptools", "wheel")
 # With --upgrade: the setuptools that venv brings along would satisfy any upper bound and is too old for new trees.
+_PATIENCE = "300"
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--prefer-binary")
 
 
@@ -177,13 +178,27 @@ def prepare_target(
                 remedy="install its venv module (python3-venv)",
             )
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
-    if not run(*pip, "install", "--upgrade", *_QUIETLY, *wanted):
+    install = (*pip, "install", "--upgrade", *_QUIETLY, *wanted)
+    done = run(*install)
+    if not done and _too_slow(last) and "PIP_DEFAULT_TIMEOUT" not in clean:
+        # A mirror that fetches a torch before it hands on its first byte takes longer than pip's 15 seconds.
+        say(f"pip gave up waiting; once more, waiting up to {_PATIENCE} s")
+        clean["PIP_DEFAULT_TIMEOUT"] = _PATIENCE
+        done = run(*install)
+    if not done:
         raise StageFailed(
             f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {_words(last)}",
-            remedy="see the log; behind a proxy or mirror set PIP_INDEX_URL",
+            remedy="the index is slow: the same command goes on, and pip keeps what has come; PIP_DEFAULT_TIMEOUT=900"
+            " waits longer"
+            if _too_slow(last)
+            else "see the log; behind a proxy or mirror set PIP_INDEX_URL",
         )
     write_atomically(stamp, digest)
     return ready
+
+
+def _too_slow(lines: Sequence[str]) -> bool:
+    return any("timed out" in line.lower() for line in lines)
 
 
 def _words(lines: Sequence[str]) -> str:
