@@ -18,6 +18,7 @@ from pathlib import Path
 from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
+from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, manager_here
@@ -32,7 +33,6 @@ _PROBE = (
 )
 _ALWAYS = ("setuptools", "wheel")
 # With --upgrade: the setuptools that venv brings along would satisfy any upper bound and is too old for new trees.
-_PATIENCE = "300"
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--prefer-binary")
 
 
@@ -180,25 +180,16 @@ def prepare_target(
         pip = [sys.executable, "-m", "pip", "--python", str(python)]
     install = (*pip, "install", "--upgrade", *_QUIETLY, *wanted)
     done = run(*install)
-    if not done and _too_slow(last) and "PIP_DEFAULT_TIMEOUT" not in clean:
-        # A mirror that fetches a torch before it hands on its first byte takes longer than pip's 15 seconds.
-        say(f"pip gave up waiting; once more, waiting up to {_PATIENCE} s")
-        clean["PIP_DEFAULT_TIMEOUT"] = _PATIENCE
+    if not done and gave_up_waiting(last) and with_patience(clean):
+        say(f"pip gave up waiting; once more, waiting up to {PATIENCE} s")
         done = run(*install)
     if not done:
         raise StageFailed(
             f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {_words(last)}",
-            remedy="the index is slow: the same command goes on, and pip keeps what has come; PIP_DEFAULT_TIMEOUT=900"
-            " waits longer"
-            if _too_slow(last)
-            else "see the log; behind a proxy or mirror set PIP_INDEX_URL",
+            remedy=WAIT_LONGER if gave_up_waiting(last) else "see the log; behind a proxy or mirror set PIP_INDEX_URL",
         )
     write_atomically(stamp, digest)
     return ready
-
-
-def _too_slow(lines: Sequence[str]) -> bool:
-    return any("timed out" in line.lower() for line in lines)
 
 
 def _words(lines: Sequence[str]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rekindle.errors import BadInput, MissingTool, Unprepared
+from rekindle.host.pip_errors import WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.protocol import Host
 from rekindle.host.venv import python_of
 from rekindle.model.progress import Progress
@@ -137,18 +138,27 @@ def _have_pip() -> bool:
 
 
 def _run(argv: Sequence[str], cwd: Path | None = None) -> None:
+    env = dict(os.environ)
+    code, lines = _once(argv, cwd, env)
+    if code and gave_up_waiting(lines) and with_patience(env):
+        code, lines = _once(argv, cwd, env)
+    if code:
+        remedy = WAIT_LONGER if gave_up_waiting(lines) else _remedy(" ".join(lines))
+        raise Unprepared(argv, code, [*lines[-20:], _gist(lines)], remedy=remedy)
+
+
+def _once(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str]) -> tuple[int, list[str]]:
     try:
         done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False, cwd=cwd
-        )
+            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False, cwd=cwd,
+            env=env,
+        )  # fmt: skip
     except FileNotFoundError as error:
         raise MissingTool(f"{argv[0]} is not there", remedy="install it, or give another with --python EXE") from error
     except subprocess.TimeoutExpired as error:
         raise Unprepared(argv, None, [f"no end within {INSTALL_SECONDS:.0f} s"]) from error
-    if done.returncode:
-        lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
-        lines = [line for line in lines if line.strip()]
-        raise Unprepared(argv, done.returncode, [*lines[-20:], _gist(lines)], remedy=_remedy(" ".join(lines)))
+    lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
+    return done.returncode, [line for line in lines if line.strip()]
 
 
 def _gist(lines: Sequence[str]) -> str:

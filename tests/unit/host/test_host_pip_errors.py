@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rekindle.host.pip_errors import telling_lines
+import sys
+from pathlib import Path
+
+import pytest
+
+from rekindle.api.journey.install import run_installer
+from rekindle.errors import CommandFailed, Unprepared
+from rekindle.host.pip_errors import gave_up_waiting, telling_lines, with_patience
+from rekindle.verify import environment
 
 
 def test_marked_errors_stand_for_all_without_the_mark() -> None:
@@ -13,3 +21,50 @@ def test_marked_errors_stand_for_all_without_the_mark() -> None:
 def test_without_a_mark_all_that_was_said_counts() -> None:
     assert telling_lines("\n  one\n\n two \n") == ["one", "two"]
     assert telling_lines(" \n\n") == []
+
+
+PIP = "ERROR: Could not install packages due to an OSError: (Caused by ReadTimeoutError: Read timed out.)"
+UV = "error: Failed to download distribution due to network timeout. Try increasing UV_HTTP_TIMEOUT (now: 30s)."
+
+
+@pytest.mark.parametrize("said", [PIP, UV])
+def test_an_installer_that_gave_up_waiting_may_wait_longer(said: str) -> None:
+    assert gave_up_waiting(["Collecting torch", said])
+    assert not gave_up_waiting(["ERROR: No matching distribution found for torch==2.6.0"])
+    env: dict[str, str] = {}
+    assert with_patience(env) and env == {"PIP_DEFAULT_TIMEOUT": "300", "UV_HTTP_TIMEOUT": "300"}
+    assert not with_patience(env), "once"
+    assert not with_patience(told := {"UV_HTTP_TIMEOUT": "7"}) and told == {"UV_HTTP_TIMEOUT": "7"}, "who says how long"
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An installer that needs patience, and keeps how often it was called."""
+    for name in ("PIP_DEFAULT_TIMEOUT", "UV_HTTP_TIMEOUT"):
+        monkeypatch.delenv(name, raising=False)
+    calls = tmp_path / "calls"
+    script = (
+        "import os, sys\n"
+        f"open({str(calls)!r}, 'a').write('x')\n"
+        f"sys.exit(None if int(os.environ.get('PIP_DEFAULT_TIMEOUT', 15)) >= int(sys.argv[1]) else {PIP!r})\n"
+    )
+    (tmp_path / "installer.py").write_text(script, encoding="utf-8")
+    return [sys.executable, str(tmp_path / "installer.py")]
+
+
+def test_a_proof_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
+    environment._run([*slow, "300"])
+    assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
+    with pytest.raises(Unprepared, match="Read timed out") as refused:
+        environment._run([*slow, "301"])
+    assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
+
+
+def test_up_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
+    log = tmp_path / "install.log"
+    run_installer([*slow, "300"], log, None)
+    assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
+    assert "once more, waiting up to 300 s" in log.read_text(encoding="utf-8")
+    with pytest.raises(CommandFailed, match="Read timed out") as refused:
+        run_installer([*slow, "301"], log, None)
+    assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")

@@ -21,6 +21,7 @@ from rekindle.api.journey.installer import Installer
 from rekindle.api.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.places import note_made
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
@@ -189,9 +190,14 @@ def run_installer(argv: list[str], log: Path, progress: Progress | None) -> None
             if progress and line.startswith(("Collecting", "  Downloading", "Downloading", "Installing")):
                 progress.step(count, None, line.strip())
 
-        ended = run_long(argv, cwd=log.parent, env=dict(os.environ), on_line=keep)
+        env = dict(os.environ)
+        ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
+        if not ended.ok and gave_up_waiting(last) and with_patience(env):
+            keep(f"# the index was slow: once more, waiting up to {PATIENCE} s")
+            last.clear()
+            ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
     if not ended.ok:
         errors = [line for line in last if "error" in line.lower()] or last
-        known = remedy_for("\n".join(last))
+        known = WAIT_LONGER if gave_up_waiting(last) else remedy_for("\n".join(last))
         remedy = f"{known}; the whole log: {log}" if known else f"the whole log: {log}"
         raise CommandFailed(argv, ended.code, errors[:1] or last, remedy=remedy)
