@@ -24,6 +24,7 @@ from rekindle.model.version import same_prefix
 
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
+_NVJPEG = "TORCHVISION_USE_NVJPEG"
 _OFF = ("0", "off", "no", "false")
 
 
@@ -32,6 +33,7 @@ def check_companion(host: Host, plan: Plan) -> Iterator[Check]:
     if plan.build is None or plan.torch is None or host.system != "linux":
         return
     yield from _libraries(host, plan)
+    yield from _of_the_toolkit(host, plan)
     yield from _downloads(plan)
 
 
@@ -83,6 +85,25 @@ def _libraries(host: Host, plan: Plan) -> Iterator[Check]:
     there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
     if there:
         yield Check(id="libraries-there", status="ok", needed_for=("build",), found=", ".join(there))
+
+
+def _of_the_toolkit(host: Host, plan: Plan) -> Iterator[Check]:
+    """torchvision links nvJPEG where the toolkit has it. No torch brings that library, and without it no picture of any
+    kind is opened, since all decoders are one library."""
+    assert plan.build is not None
+    env = plan.build.env
+    if plan.project != "torchvision" or plan.cuda is None or env.get(_NVJPEG, "1").lower() in _OFF:
+        return
+    home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
+    if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
+        yield Check(
+            id="nvjpeg",
+            status="warn",
+            needed_for=("build",),
+            found="nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
+            " opens no pictures",
+            fix=f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0",
+        )
 
 
 def _fix(lacks: list[Lack], install: str | None, switches: str | None) -> str:

@@ -59,6 +59,19 @@ def test_all_there() -> None:
     assert checks["libraries-there"].found == "libpng, libjpeg, libwebp, FFmpeg"
 
 
+def test_what_the_toolkit_alone_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wheel with it opened no pictures on a machine without a toolkit, and nobody had said that it would."""
+    monkeypatch.setattr("rekindle.build.preflight_companion.cuda_home", lambda host, settings, wanted: "/usr")
+    torch = Plan(answer="build", torch="2.6.0", cuda="12.4", arch_list=("5.0",), build=BuildRecipe(source="x"))
+    plan = plan_for(torch, SourceTree(project="torchvision", version="0.21.0", root="/t"))
+    there = Machine((*FILES, "/usr/include/nvjpeg.h"))
+    told = found(there, plan)["nvjpeg"]
+    assert told.status == "warn" and "rekindle bundle" in (told.fix or "") and "USE_NVJPEG=0" in (told.fix or "")
+    assert "nvjpeg" not in found(there, with_settings(plan, {"TORCHVISION_USE_NVJPEG": "0"}))
+    assert "nvjpeg" not in found(Machine(), plan), "a toolkit without it"
+    assert "nvjpeg" not in found(there, vision()), "no CUDA, no nvJPEG"
+
+
 @pytest.mark.parametrize(
     ("gone", "words", "package", "switch"),
     [
