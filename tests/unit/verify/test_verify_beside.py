@@ -67,6 +67,23 @@ def test_right_wrong_broken_and_missing(tmp_path: Path, monkeypatch: pytest.Monk
     assert (status, detail, verdict) == ("skipped", "triton is not installed", "not-proven")
 
 
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        ("OSError('libnvjpeg.so.12: cannot open shared object file: No such file')", "rekindle bundle"),
+        ("ImportError('undefined symbol: _ZN3c10')", "rekindle plan --with triton"),
+    ],
+)
+def test_a_missing_library_is_no_wrong_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: str, remedy: str
+) -> None:
+    rows = {"triton": beside.BesideCheck(module="tiny", call=f"raise {error}")}
+    monkeypatch.setattr(beside, "load_table", lambda: rows)
+    report = run_checks(target(tmp_path, tiny=""), only=("with.*",), beside=("triton",))
+    (told,) = [one.remedy or "" for one in report.checks if one.id == "with.triton"]
+    assert remedy in told
+
+
 def test_a_companion_asked_for_is_owed() -> None:
     claim = Claim(package="torch", level="smoke", gpu=False, beside=("with.xformers",))
     assert "with.xformers" in required_checks(claim)

@@ -152,6 +152,8 @@ def known_remedy(text):
         return "the driver cannot read this PTX: update the driver"
     if "no space left" in low:
         return "the disk or /dev/shm is full"
+    if "cannot open shared object file" in low:
+        return "a library is missing here: install what brings it, or put it inside the wheel with rekindle bundle"
     return None
 
 
