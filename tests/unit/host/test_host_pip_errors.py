@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from rekindle.api.journey.install import run_installer
 from rekindle.errors import CommandFailed, Unprepared
 from rekindle.host.pip_errors import gave_up_waiting, telling_lines, with_patience
+from rekindle.render.progress import LineProgress
 from rekindle.verify import environment
 
 
@@ -61,8 +63,9 @@ def test_a_proof_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None
 
 
 def test_up_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
-    log = tmp_path / "install.log"
-    run_installer([*slow, "300"], log, None)
+    log, shown = tmp_path / "install.log", io.StringIO()
+    run_installer([*slow, "300"], log, LineProgress(shown))
+    assert "the index was slow" in shown.getvalue()
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
     assert "once more, waiting up to 300 s" in log.read_text(encoding="utf-8")
     with pytest.raises(CommandFailed, match="Read timed out") as refused:

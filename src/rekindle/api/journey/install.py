@@ -193,7 +193,10 @@ def run_installer(argv: list[str], log: Path, progress: Progress | None) -> None
         env = dict(os.environ)
         ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
         if not ended.ok and gave_up_waiting(last) and with_patience(env):
-            keep(f"# the index was slow: once more, waiting up to {PATIENCE} s")
+            slow = f"the index was slow: once more, waiting up to {PATIENCE} s for each answer"
+            keep(f"# {slow}")
+            if progress:
+                progress.note(slow)
             last.clear()
             ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
     if not ended.ok:
