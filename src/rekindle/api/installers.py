@@ -44,7 +44,7 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
         disk_gib=build.disk_gib if build else disk,
         minutes=build.minutes if build else None,
         why=tuple(reason.text for reason in made.because),
-        beware=tuple(warning.text for warning in made.warnings),
+        beware=tuple(warning.text for warning in made.warnings if not warning.handled),
     )
 
 
