@@ -100,7 +100,8 @@ class CMakeFirst(build_ext):
         forward += ["-GNinja", "-DPython_EXECUTABLE=" + sys.executable, str(ROOT)]
         subprocess.check_call(["cmake", *forward], cwd=build)
         @STOP@
-        subprocess.check_call(["cmake", "--build", "."], cwd=build)
+        jobs = ["-j", os.environ["MAX_JOBS"]] if "MAX_JOBS" in os.environ else []  # as torch's own does
+        subprocess.check_call(["cmake", "--build", ".", *jobs], cwd=build)
         subprocess.check_call(["cmake", "--install", ".", "--prefix", str(out)], cwd=build)
 
     def get_outputs(self):

@@ -65,6 +65,7 @@ def up(
     """
     from rekindle.api.journey.options import UpOptions
     from rekindle.api.journey.up import run_up
+    from rekindle.build.options import most_jobs
     from rekindle.host.workspace import workspace_at
     from rekindle.model.plan import Wish
     from rekindle.model.progress import Silent
@@ -84,7 +85,7 @@ def up(
         wheel=wheel,
         level=level,
         memory=memory,
-        jobs=jobs,
+        jobs=most_jobs(jobs, wish.settings if wish else ()),
         launcher=launcher,
         target=target,
         bundle=bundle,

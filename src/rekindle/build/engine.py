@@ -33,7 +33,6 @@ from rekindle.build.preflight_companion import toolkit_for_cmake
 from rekindle.build.preflight_python import python_tools
 from rekindle.build.preflight_rocm import refuse_cuda_tree
 from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
-from rekindle.build.side_by_side import BY_JOBSERVER
 from rekindle.build.target import (
     Interpreter,
     TargetPython,
@@ -174,9 +173,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None
     with elastic_jobs(options, ninja, history, str(build_tree), farm=farm) as work.jobs:
-        if work.front.chooses_jobs and "MAKEFLAGS" in work.jobs.env:
-            env.full["MAX_JOBS"] = BY_JOBSERVER
-        env.full.update(work.jobs.env)
+        work.jobs.tell(env.full, chooses=work.front.chooses_jobs)
         if work.jobs.note:
             work.note(work.jobs.note)
         with work.phase("compile", spoken_targets(options.target or "") or f"wheel for Python {interpreter.version}"):

@@ -11,12 +11,15 @@ from pathlib import Path
 from rekindle.build.governor import Governor
 from rekindle.build.history import Learnt, load_history, save_history
 from rekindle.build.options import BuildOptions
+from rekindle.build.side_by_side import BY_JOBSERVER
 from rekindle.build.tools import JOBSERVER_NINJA, Tool
 from rekindle.host.jobserver import open_jobserver
 from rekindle.host.memory import read_memory
 
 # The MAKEFLAGS of a jobserver that several builds share; whoever opened it governs them all.
 SHARED_JOBSERVER = "REKINDLE_SHARED_JOBSERVER"
+# How torch's setup.py and CMake are given a number of jobs.
+FIXED = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,16 @@ class Jobs:
     env: dict[str, str]
     max_jobs: int
     note: str | None = None
+
+    def tell(self, env: dict[str, str], *, chooses: bool) -> None:
+        """Put it into a build's environment. Ninja asks no jobserver where it is given a number, so the plan's number,
+        which is for builds without us, must go; a setup.py that ``chooses`` one itself is given a word instead."""
+        if "MAKEFLAGS" in self.env:
+            for name in FIXED:
+                env.pop(name, None)
+            if chooses:
+                env["MAX_JOBS"] = BY_JOBSERVER
+        env.update(self.env)
 
 
 def cores() -> int:
@@ -71,7 +84,7 @@ def elastic_jobs(
             yield Jobs(
                 governor=governor,
                 learnt=learnt,
-                env={"MAX_JOBS": str(count), "CMAKE_BUILD_PARALLEL_LEVEL": str(count)},
+                env=dict.fromkeys(FIXED, str(count)),
                 max_jobs=count,
                 note=f"Ninja {ninja.version} knows no jobserver (1.13 does): a fixed number of {count} jobs instead",
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from rekindle.errors import BadInput
@@ -48,3 +49,16 @@ def memory_budget(text: str) -> int:
     if size < MIN_MEMORY_BYTES:
         raise BadInput(f"{text!r} is too small for any compiler", remedy="write for example 8G or 1500M")
     return size
+
+
+def most_jobs(jobs: int | None, settings: Iterable[tuple[str, str]]) -> int | None:
+    """The ceiling asked for: ``--jobs``, or MAX_JOBS among the switches by hand. A plan's own MAX_JOBS is none: it is
+    what fits where nobody watches the memory."""
+    said = dict(settings).get("MAX_JOBS")
+    if jobs is None and said:
+        if not said.isdecimal():
+            raise BadInput(f"MAX_JOBS is a number of jobs, not {said!r}", remedy="--jobs 4")
+        jobs = int(said)
+    if jobs is not None and jobs < 1:
+        raise BadInput("--jobs is at least 1")
+    return jobs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rekindle.build.extension import find_extension
 from rekindle.build.foreign import check_names
-from rekindle.build.options import LAUNCHERS, BuildOptions, memory_budget
+from rekindle.build.options import LAUNCHERS, BuildOptions, memory_budget, most_jobs
 from rekindle.errors import BadInput
 from rekindle.host.workspace import Workspace, default_workspace
 from rekindle.model.document import load
@@ -60,10 +60,8 @@ def make_order(request: BuildRequest) -> Order:
     tree = find_tree(request, workspace, plan)
     if request.launcher and request.launcher not in LAUNCHERS:
         raise BadInput(f"{request.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")
-    if request.jobs is not None and request.jobs < 1:
-        raise BadInput("--jobs is at least 1")
     options = BuildOptions(
-        jobs=request.jobs,
+        jobs=most_jobs(request.jobs, request.settings),
         memory_bytes=memory_budget(request.memory) if request.memory else None,
         launcher=request.launcher,
         clean=request.clean,

@@ -11,8 +11,9 @@ from rekindle.build import jobs as room
 from rekindle.build.governor import Governor
 from rekindle.build.history import load_history
 from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
-from rekindle.build.options import BuildOptions
+from rekindle.build.options import BuildOptions, most_jobs
 from rekindle.build.tools import Tool
+from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
 
 GIB = 1 << 30
@@ -108,3 +109,44 @@ def test_what_was_learnt_is_kept_however_it_ends(calm: None, tmp_path: Path) -> 
         jobs.learnt.record("a.o", 5, 1.0)
         raise KeyboardInterrupt
     assert load_history(history).peak("a.o") == 5
+
+
+@pytest.mark.parametrize(
+    ("own", "chooses", "left"),
+    [
+        ({"MAKEFLAGS": "x"}, False, {"CC": "gcc", "MAKEFLAGS": "x"}),
+        ({"MAKEFLAGS": "x"}, True, {"CC": "gcc", "MAKEFLAGS": "x", "MAX_JOBS": "jobserver"}),
+        ({"MAX_JOBS": "3"}, False, {"CC": "gcc", "MAX_JOBS": "3", "CMAKE_BUILD_PARALLEL_LEVEL": "9"}),
+        ({"MAX_JOBS": "3"}, True, {"CC": "gcc", "MAX_JOBS": "3", "CMAKE_BUILD_PARALLEL_LEVEL": "9"}),
+    ],
+    ids=["a jobserver", "and a setup.py that chooses", "a fixed number", "a fixed number, and it chooses"],
+)
+def test_a_plans_number_of_jobs_does_not_go_past_the_jobserver(
+    own: dict[str, str], chooses: bool, left: dict[str, str]
+) -> None:
+    env = {"CC": "gcc", "MAX_JOBS": "9", "CMAKE_BUILD_PARALLEL_LEVEL": "9"}
+    jobs = room.Jobs(governor=None, learnt=None, env=own, max_jobs=1)  # type: ignore[arg-type]
+    jobs.tell(env, chooses=chooses)
+    assert env == left
+
+
+@pytest.mark.parametrize(
+    ("jobs", "settings", "most"),
+    [
+        (None, (), None),
+        (3, (), 3),
+        (None, (("MAX_JOBS", "2"),), 2),
+        (3, (("MAX_JOBS", "2"),), 3),
+        (None, (("A", "2"),), None),
+    ],
+)
+def test_the_ceiling_is_what_was_asked_by_hand(
+    jobs: int | None, settings: tuple[tuple[str, str], ...], most: int | None
+) -> None:
+    assert most_jobs(jobs, settings) == most
+
+
+@pytest.mark.parametrize(("jobs", "said"), [(0, "2"), (None, "0"), (None, "many"), (None, "-1")])
+def test_no_jobs_at_all_cannot_be_asked_for(jobs: int | None, said: str) -> None:
+    with pytest.raises(BadInput, match="jobs"):
+        most_jobs(jobs, (("MAX_JOBS", said),))
