@@ -56,6 +56,16 @@ def system_version(host: Host, row: ThirdParty, env: Mapping[str, str] | None = 
     return None
 
 
+def system_kind(host: Host, row: ThirdParty) -> str | None:
+    """What the patches call a system header that says no version: its old name, or "usual"."""
+    if row.old is None:
+        return None
+    for place in [*_listed(host.env, "CPATH"), *_below(host.env, "include"), *_INCLUDES]:
+        for path in host.glob(str(PurePosixPath(place, row.old.header))):
+            return "usual" if row.old.lacks.encode() in (host.read(path) or b"") else row.old.name
+    return None
+
+
 def _listed(env: Mapping[str, str], name: str) -> list[str]:
     return [place for place in env.get(name, "").split(os.pathsep) if place]
 

@@ -57,6 +57,14 @@ class VersionMacro(Part, frozen=True, kw_only=True):
     macro: str
 
 
+class OldHeader(Part, frozen=True, kw_only=True):
+    """A header that says no version: one that ``lacks`` this text is called ``name`` by the patches that ask."""
+
+    header: str
+    lacks: str
+    name: str
+
+
 class FromIndex(Part, frozen=True, kw_only=True):
     """One file of the package index, by its checksum: ``take`` is what of it goes where (place in the third party's
     folder → place in the file). Only a build with ``backend`` needs it; others go without."""
@@ -131,6 +139,7 @@ class ThirdParty(Need, frozen=True, kw_only=True):
     generate: Generate | None = None
     index: FromIndex | None = None
     version: VersionMacro | None = None
+    old: OldHeader | None = None
     loss: str | None = None
     stops: dict[str, str] = {}
 

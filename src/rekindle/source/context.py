@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rekindle.compat.supply import parts_for
 from rekindle.host.protocol import Host
-from rekindle.host.supply import system_version
+from rekindle.host.supply import system_kind, system_version
 from rekindle.host.venv import usual_python
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.plan import Plan
@@ -62,7 +62,7 @@ def gather(
         "version": version,
         "os": host.system,
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
-        "fmt": _fmt(host, root, version),
+        **_from_the_system(host, root, version),
         **{key: answer.result() for key, answer in answers.items()},
     }
     for group in groups:
@@ -72,14 +72,15 @@ def gather(
     return Context(facts, root)
 
 
-def _fmt(host: Host, root: Path, version: str) -> str | None:
-    """The version of the system's fmt where that takes the place of the submodule; the submodule fits its tree."""
+def _from_the_system(host: Host, root: Path, version: str) -> dict[str, str | None]:
+    """What is known of system libraries that take the place of submodules; a submodule fits its tree."""
     from rekindle.source.submodules import is_ours
 
-    row = next((row for row in parts_for(version) if row.name == "fmt"), None)
-    if row is None or not is_ours(root, row.folder):
-        return ABSENT
-    return system_version(host, row)
+    rows = {row.name: row for row in parts_for(version) if is_ours(root, row.folder)}
+    return {
+        "fmt": system_version(host, rows["fmt"]) if "fmt" in rows else ABSENT,
+        "cpuinfo": system_kind(host, rows["cpuinfo"]) if "cpuinfo" in rows else ABSENT,
+    }
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
@@ -111,7 +112,8 @@ def forecast(plan: Plan, *, system: str, arch: str | None = None, glibc: str | N
     """
     if plan.answer != "build" or plan.torch is None:
         return ()
-    facts = {"version": plan.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc, "fmt": ABSENT}
+    facts = {"version": plan.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc}
+    facts |= {"fmt": ABSENT, "cpuinfo": ABSENT, "place": "plain"}
     context = Context(facts | from_plan(plan))
     sure = []
     for patch in load_patches(plan.project):

@@ -101,3 +101,11 @@ def test_an_example_that_says_nothing_is_named(line: str) -> None:
     assert _example("version 2.6.0\n\ncompiler gcc 14.2", "x") == {"version": "2.6.0", "compiler": "gcc 14.2"}
     with pytest.raises(BadInput, match="Example cannot read"):
         _example(line, "x.patch")
+
+
+def test_a_blank_in_the_trees_own_path_is_seen(tmp_path: Path) -> None:
+    condition = read_condition("place blanks", origin="x")
+    assert condition.holds(Context(root=tmp_path / "my tree")) is True
+    assert condition.holds(Context(root=Path("/plain/tree"))) is False
+    assert condition.holds(Context()) is None, "no tree yet"
+    assert condition.holds(Context({"place": "plain"}, tmp_path / "my tree")) is False, "what was said wins"

@@ -14,7 +14,7 @@ from rekindle.compat.supply import how_to_install, managers, parts_for
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.host.supply import is_root, lacking, manager_here, system_version
+from rekindle.host.supply import is_root, lacking, manager_here, system_kind, system_version
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source.fetch import Wanted, fetch
@@ -180,3 +180,15 @@ def test_the_version_of_a_system_header(macro: str, version: str) -> None:
     host = Machine(files=["/usr/include/fmt/base.h"], content=f"#define FMT_VERSION {macro}\n".encode())
     assert system_version(host, fmt) == version
     assert system_version(Machine(), fmt) is None
+
+
+def test_an_old_header_that_says_no_version_is_told_by_what_it_lacks() -> None:
+    (cpuinfo,) = [row for row in parts_for("2.6.0") if row.name == "cpuinfo"]
+    header = "/usr/include/cpuinfo.h"
+    assert cpuinfo.old is not None
+    new = f"static inline bool {cpuinfo.old.lacks}(void);".encode()
+    assert system_kind(Machine(files=[header], content=b"bool cpuinfo_has_x86_avx2(void);"), cpuinfo) == "without-amx"
+    assert system_kind(Machine(files=[header], content=new), cpuinfo) == "usual"
+    assert system_kind(Machine(), cpuinfo) is None, "not there: nobody knows"
+    (fmt,) = [row for row in parts_for("2.6.0") if row.name == "fmt"]
+    assert system_kind(Machine(files=[header]), fmt) is None

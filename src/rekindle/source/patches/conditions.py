@@ -19,7 +19,7 @@ ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody sa
 VERSIONED = (
     "version", "cmake", "setuptools", "python", "numpy", "glibc", "cuda", "rocm", "cudnn", "fmt", "policy-minimum",
 )  # fmt: skip
-NAMED = ("os", "backend", "arch")
+NAMED = ("os", "backend", "arch", "cpuinfo", "place")
 KEYS = (*VERSIONED, *NAMED, "compiler", "file")
 MAX_FILE_BYTES = 8 << 20
 
@@ -43,6 +43,8 @@ class Context:
 
     def get(self, key: str) -> str | None:
         value = self.facts.get(key)
+        if value is None and key == "place" and self.root is not None:
+            return "blanks" if " " in str(self.root) else "plain"
         # Nobody sets CMAKE_POLICY_VERSION_MINIMUM unless they say so.
         return "0" if value is None and key == "policy-minimum" else value
 
