@@ -129,6 +129,21 @@ def test_a_second_run_compiles_nothing(workspace: Workspace, first: Any) -> None
     assert again.wheel_sha256 == result.wheel_sha256
 
 
+def test_a_changed_file_goes_on_with_what_depends_on_it(place: Path, workspace: Workspace, first: Any) -> None:
+    """A patch that came later, or an edit: the rest is not compiled again, and the user is told."""
+    tree = spark_tree(place / "changed")
+    build(spark_plan(), tree, workspace, python=sys.executable, options=OPTIONS)
+    log = Path(tree.root) / "build/.ninja_log"
+    before = lines_of(log)
+    file = next(file for file in sorted(Path(tree.root, "spark").rglob("*.cpp")))
+    file.write_text(file.read_text() + "\n// patched\n")
+    changed = msgspec.structs.replace(tree, digest=status(Path(tree.root)).digest)
+    assert changed.digest != tree.digest
+    result = build(spark_plan(), changed, workspace, python=sys.executable, options=OPTIONS)
+    assert [Path(name).name for name in objects_since(log, before)] == [f"{file.name}.o"]
+    assert any("sources have changed" in note for note in result.notes), result.notes
+
+
 def test_another_python_compiles_only_the_python_parts(workspace: Workspace, first: Any) -> None:
     tree, _ = first
     log = Path(tree.root) / "build/.ninja_log"

@@ -214,6 +214,8 @@ def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:
         clean(tree)
         tree.mkdir(exist_ok=True)
         return None
+    if before.runs and state.sources_changed(before, now):
+        work.note("the sources have changed since the last run: what depends on the changed files is compiled again")
     if before.running:
         empty = remove_empty_outputs(tree)
         work.log.write("rekindle: the last run did not end; continuing it")

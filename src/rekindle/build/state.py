@@ -33,12 +33,12 @@ class TreeState(Part, frozen=True, kw_only=True):
 def settings_of(plan: Plan) -> dict[str, str]:
     """What decides the compiled code: a change in any of these makes the old tree another tree.
 
-    How it is made (launcher, jobs, memory, a cache's own settings) is not among them.
+    How it is made (launcher, jobs, memory, a cache's own settings) is not among them, nor are patches:
+    they change files, and Ninja sees by itself which files are newer.
     """
     assert plan.build is not None
     settings = {f"env {name}": value for name, value in plan.build.env.items() if not _only_how(name)}
     settings |= {f"cmake {name}": value for name, value in plan.build.cmake.items() if not _only_how(name)}
-    settings |= {f"patch {name}": "applied" for name in plan.build.patches}
     return settings
 
 
@@ -72,14 +72,16 @@ def differences(old: TreeState, new: TreeState) -> list[str]:
         )
         if was != now
     ]
-    # A tree given by its place may have been edited and has no digest: Ninja sees by itself which files are newer.
-    if None not in (old.source_digest, new.source_digest) and old.source_digest != new.source_digest:
-        found.append(f"source digest was {old.source_digest!r} and is now {new.source_digest!r}")
     for name in sorted(old.settings.keys() | new.settings.keys()):
         was, now = old.settings.get(name), new.settings.get(name)
-        if was != now and not _only_how(name):
+        if was != now and not _only_how(name) and not name.startswith("patch "):  # so earlier states name them
             found.append(f"{name} was {was!r} and is now {now!r}")
     return found
+
+
+def sources_changed(old: TreeState, new: TreeState) -> bool:
+    """Were files of the tree changed since (a patch, an edit)? One given by its place has no digest to tell it by."""
+    return None not in (old.source_digest, new.source_digest) and old.source_digest != new.source_digest
 
 
 def refuse_other_plan(old: TreeState, new: TreeState, build_tree: Path) -> None:

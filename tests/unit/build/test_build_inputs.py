@@ -13,7 +13,7 @@ import needs
 from bare_host import BareHost
 from rekindle.build.inputs import check_inputs, same_release
 from rekindle.build.request import BuildRequest, make_order, project_of
-from rekindle.build.state import TreeState, differences
+from rekindle.build.state import TreeState, differences, sources_changed
 from rekindle.build.target import find_interpreter
 from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
@@ -146,9 +146,11 @@ def test_the_tree_that_fetch_and_up_made_is_found_without_being_named(tmp_path: 
     assert Path(make_order(request).tree.root).name == "torch"
 
 
-def test_a_tree_given_by_its_place_continues_what_up_began() -> None:
-    """It has no digest, since it may be edited; two digests that differ are two trees."""
-    known = TreeState(project="torch", version="1.13.1", settings={}, source_digest="a" * 64)
-    assert differences(known, msgspec.structs.replace(known, source_digest=None)) == []
-    assert differences(msgspec.structs.replace(known, source_digest=None), known) == []
-    assert "source digest" in differences(known, msgspec.structs.replace(known, source_digest="b" * 64))[0]
+def test_changed_files_are_no_other_tree() -> None:
+    """Ninja sees which files are newer; that they have changed is told. A tree given by its place has no digest."""
+    known = TreeState(project="torch", version="1.13.1", settings={"patch a": "applied"}, source_digest="a" * 64)
+    patched = msgspec.structs.replace(known, settings={"patch b": "applied"}, source_digest="b" * 64)
+    unknown = msgspec.structs.replace(known, source_digest=None)
+    assert differences(known, patched) == differences(known, unknown) == differences(unknown, known) == []
+    assert sources_changed(known, patched)
+    assert not any(sources_changed(*pair) for pair in ((known, known), (known, unknown), (unknown, known)))
