@@ -57,6 +57,7 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
     if failure.log:
         screen.section("The whole log")
         screen.line(f"  {printable(failure.log)}")
+    screen.paragraph("When the cause is removed, the same command goes on: what was compiled is kept.")
 
 
 def _time(leg: Leg) -> str:

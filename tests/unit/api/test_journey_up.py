@@ -116,6 +116,7 @@ def test_without_a_yes_nothing_is_done(stages: Stages, tmp_path: Path) -> None:
 def test_a_failed_build_is_a_value_to_the_end(stages: Stages, tmp_path: Path) -> None:
     journey = go(tmp_path)
     assert journey.failure == FAILURE and not journey.arrived and "cc1plus was killed" in journey.verdict
+    assert journey.next == ("rekindle explain /w/logs/build.log",)
     assert statuses(journey) == {
         "probe": "done", "plan": "done", "check": "done", "fetch": "done", "patch": "done", "build": "failed"
     }  # fmt: skip

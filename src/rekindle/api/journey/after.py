@@ -10,6 +10,7 @@ from rekindle.api.journey.target import Target
 from rekindle.host.files import write_atomically
 from rekindle.host.paste import pasted
 from rekindle.host.venv import bin_of
+from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned, pyproject_text, requirements_text
 from rekindle.model.plan import Request
@@ -43,6 +44,13 @@ def next_steps(target: Target, keeps: Sequence[str]) -> tuple[str, ...]:
     if limits:
         steps.append(f"{python} -m pip install -c {pasted(limits)} PACKAGE")
     return tuple(steps)
+
+
+def steps_after_no(failure: BuildFailure | None) -> tuple[str, ...]:
+    """What to look at when there is no torch: the log of the build that failed, or why nothing was planned."""
+    if failure is not None and failure.log:
+        return (f"rekindle explain {pasted(failure.log)}",)
+    return ("rekindle plan -v",)
 
 
 def activate_line(folder: Path, *, shell: str | None = None, windows: bool | None = None) -> str:

@@ -20,7 +20,7 @@ from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.journey import install as installing
 from rekindle.api.journey import resolve
-from rekindle.api.journey.after import next_steps, write_keeps
+from rekindle.api.journey.after import next_steps, steps_after_no, write_keeps
 from rekindle.api.journey.beside import add_beside
 from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.api.journey.companions import build_companions, wanted_beside
@@ -425,5 +425,5 @@ class _Story:
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,
             keeps=self.keeps,
-            next=use or (() if arrived else ("rekindle plan -v",)),
+            next=use or (() if arrived else steps_after_no(failure)),
         )
