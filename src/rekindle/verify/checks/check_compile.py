@@ -70,6 +70,12 @@ def borrow(t):
     os.environ["PATH"] = os.pathsep.join(place for place in places if place)
 
 
+def quotes_paths(source):
+    """Does cpp_extension put quotes around the folders it hands to the compiler? Early releases do not."""
+    with open(source, encoding="utf-8") as file:
+        return "quote(include)" in file.read()
+
+
 @check("cpp-extension", level="full", timeout=600, remedy="extensions need the compiler torch was built with: torch.utils.collect_env names it")
 def cpp_extension(t):
     torch = t.torch()
@@ -86,6 +92,8 @@ def cpp_extension(t):
         from torch.utils import cpp_extension as maker
     except ImportError as error:
         raise Untried("torch.utils.cpp_extension: %s" % error)
+    if " " in os.path.dirname(torch.__file__) and not quotes_paths(maker.__file__):
+        raise Untried("this torch writes its include folders without quotes, and it lies in a folder with a blank")
     folder = tempfile.mkdtemp(prefix="rekindle-ext-")
     if not shutil.which("ninja"):
         raise Untried("no ninja on this machine, which torch's extension builder needs")
