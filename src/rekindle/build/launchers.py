@@ -104,9 +104,13 @@ def statistics(host: Host, launcher: Launcher) -> dict[str, str]:
         return {"launcher": launcher.name}
     if "sent" in change:
         return {"launcher": launcher.name, "compiled elsewhere": str(change["sent"])}
+    languages = _logged(host, launcher) if launcher.name == "ccache" else _split(change)
+    if launcher.name == "ccache" and languages:
+        # Its log is of this build alone; its counters are those of the cache the shell names, which may be another.
+        hits = sum(good for good, _ in languages.values())
+        misses = sum(every for _, every in languages.values()) - hits
     rate = f"{100 * hits / (hits + misses):.0f} %" if hits + misses else "no compilations"
     told = {"launcher": launcher.name, "hits": str(hits), "misses": str(misses), "hit rate": rate}
-    languages = _logged(host, launcher) if launcher.name == "ccache" else _split(change)
     return told | {f"hits, {name}": f"{good} of {every}" for name, (good, every) in sorted(languages.items())}
 
 

@@ -93,6 +93,7 @@ def test_hits_are_counted_by_language(tmp_path: Path) -> None:
     assert {name: words for name, words in told.items() if name.startswith("hits,")} == {
         "hits, C++": "1 of 2", "hits, CUDA": "1 of 1", "hits, others": "0 of 1",
     }  # fmt: skip
+    assert (told["hits"], told["misses"], told["hit rate"]) == ("2", "2", "50 %"), "one sum, of the same log"
 
 
 def test_sccache_counts_by_language_itself(tmp_path: Path) -> None:
