@@ -10,11 +10,14 @@ import msgspec
 from rekindle.api.build import build_one
 from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
+from rekindle.api.journey.at_hand import refuse_missing_wheels
+from rekindle.api.journey.installer import choose_installer
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.walk import Walk, digest
 from rekindle.api.source import source_fetch, source_hipify, source_patch
 from rekindle.errors import OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
+from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
@@ -56,6 +59,8 @@ def build_from_source(
         tree = walk.leg(
             "hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress), summarise_tree
         )
+    if options.offline and not options.target:
+        refuse_missing_wheels(LiveHost(), choose_installer(None, links=options.find_links, offline=True), python, root)
     inputs = digest(plan, tree.digest or "", str(root), python)
 
     def make() -> BuildResult | BuildFailure:

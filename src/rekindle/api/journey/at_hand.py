@@ -1,0 +1,59 @@
+"""Without an index: are the wheels at hand that a built torch needs when it is installed? Asked before it is built."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from pathlib import Path
+
+from rekindle.api.journey.installer import Installer, pip_of
+from rekindle.errors import BadInput
+from rekindle.host.files import read_head
+from rekindle.host.paste import paste_line
+from rekindle.host.pip_errors import telling_lines
+from rekindle.host.protocol import Host
+
+_MAX_BYTES = 4 << 20
+_SECONDS = 120.0
+
+
+def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:
+    """Raise where pip cannot bring what setup.py will ask for in the wheel: before the hours of compiling."""
+    wanted = installed_beside(root)
+    if not wanted:
+        return
+    pip = pip_of(host, python)
+    with tempfile.TemporaryDirectory(prefix="rekindle-wheels-") as folder:
+        words = ("download", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", "--dest", folder)
+        said = host.run([*pip, *words, *installer.places, *wanted], timeout=_SECONDS)
+    lines = telling_lines(said.err)
+    # Only pip's own no counts: no pip, one that knows no such option, or no time is no answer.
+    if said.ok or not any("No matching distribution" in line or "satisfies" in line for line in lines):
+        return
+    lacking = next(line for line in lines if "satisfies" in line or "No matching distribution" in line)
+    line = paste_line(wanted, windows=host.system == "windows")
+    raise BadInput(
+        f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}",
+        remedy=f"where there is a network: pip download -d wheels {line}",
+    )
+
+
+def installed_beside(root: Path) -> tuple[str, ...]:
+    """The requirements that setup.py names for the installed package: literal words alone, nothing is run."""
+    try:
+        tree = ast.parse(read_head(root / "setup.py", _MAX_BYTES).decode("utf-8", "replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    found: list[str] = []
+    for node in ast.walk(tree):
+        named = isinstance(node, ast.Assign) and any(_is_named(target) for target in node.targets)
+        given = isinstance(node, ast.keyword) and node.arg == "install_requires"
+        value = getattr(node, "value", None) if named or given else None
+        if isinstance(value, ast.List | ast.Tuple):
+            found += [one.value for one in value.elts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+    # A word with an address would be fetched from there, index or not.
+    return tuple(dict.fromkeys(word for word in found if word and not word.startswith("-") and "@" not in word))
+
+
+def _is_named(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id == "install_requires"
