@@ -83,7 +83,9 @@ def summarise_inspection(report: WheelReport) -> str:
 
 
 def summarise_proof(proof: VerifyReport) -> str:
-    count = f"{proof.passed} passed, {proof.failed} failed, {proof.skipped} skipped"
+    names = [check.id for check in proof.checks if check.status == "failed"]
+    which = f" ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})" if names else ""
+    count = f"{proof.passed} passed, {proof.failed} failed{which}, {proof.skipped} skipped"
     if proof.verdict != "not-proven":
         return f"{proof.verdict}: {count}"
     way = [one.why for one in proof.missing if one.why != "did not run"] or ["required checks did not run"]

@@ -11,18 +11,21 @@ import msgspec
 import pytest
 
 import needs
-from rekindle.api.journey.after import activate_line, next_steps
+from rekindle.api.journey.after import activate_line, next_steps, steps_after_no
 from rekindle.api.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.api.journey.options import UpOptions
 from rekindle.api.journey.target import Target, base_python, is_version, target_of, wanted_python
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
+from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.render.card import show_card
 from rekindle.render.screen import Screen
+from rekindle.render.summary import summarise_proof
 from small_disks import small_disk_at
 
 INDEX = "https://example.org/whl/cu126"
@@ -157,3 +160,19 @@ def test_the_lines_for_afterwards_fit_the_shell(tmp_path: Path) -> None:
     assert activate_line(Path("C:/v"), windows=True) == "C:\\v\\Scripts\\activate"
     steps = next_steps(Target(python="/p", folder=None, exists=True), ["/k/constraints.txt"])
     assert steps[-1] == "/p -m pip install -c /k/constraints.txt PACKAGE" and "import torch" in steps[0]
+
+
+def test_what_to_look_at_when_there_is_no_torch() -> None:
+    failure = BuildFailure(project="torch", phase="compile", message="no", log="/w/b.log")
+    assert steps_after_no(failure, "/e/python") == ("rekindle explain /w/b.log",)
+    assert steps_after_no(None, "/e/python") == ("rekindle verify --python /e/python --level full",)
+    assert steps_after_no(None) == ("rekindle plan -v",)
+    assert steps_after_no(BuildFailure(project="torch", phase="compile", message="no")) == ("rekindle plan -v",)
+
+
+def test_a_proof_that_failed_names_what_failed() -> None:
+    checks = [VerifyCheck(id=name, status="failed") for name in ("a", "b", "c", "d")]
+    one = VerifyReport(verdict="failed", checks=(checks[0], VerifyCheck(id="x", status="passed")), passed=1, failed=1)
+    assert summarise_proof(one) == "failed: 1 passed, 1 failed (a), 0 skipped"
+    assert "4 failed (a, b, c, …)" in summarise_proof(VerifyReport(verdict="failed", checks=tuple(checks), failed=4))
+    assert summarise_proof(VerifyReport(verdict="proven", passed=3)) == "proven: 3 passed, 0 failed, 0 skipped"

@@ -46,10 +46,13 @@ def next_steps(target: Target, keeps: Sequence[str]) -> tuple[str, ...]:
     return tuple(steps)
 
 
-def steps_after_no(failure: BuildFailure | None) -> tuple[str, ...]:
-    """What to look at when there is no torch: the log of the build that failed, or why nothing was planned."""
+def steps_after_no(failure: BuildFailure | None, unproven: str | None = None) -> tuple[str, ...]:
+    """What to look at when there is no torch: the log of the build that failed, the checks again in the Python where it
+    is not proven, or why nothing was planned."""
     if failure is not None and failure.log:
         return (f"rekindle explain {pasted(failure.log)}",)
+    if unproven:
+        return (f"rekindle verify --python {pasted(unproven)} --level full",)
     return ("rekindle plan -v",)
 
 

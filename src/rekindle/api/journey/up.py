@@ -425,5 +425,5 @@ class _Story:
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,
             keeps=self.keeps,
-            next=use or (() if arrived else steps_after_no(failure)),
+            next=use or (() if arrived else steps_after_no(failure, self.python if proof else None)),
         )
