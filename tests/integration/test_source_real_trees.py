@@ -30,9 +30,11 @@ EXPECTED = {
         "pkg-resources-packaging",
         "static-runtime-anonymous-export",
         "vc-env-setuptools74",
+        "version-file-blanks",
     },
     "2.6.0": {
         "aarch64-gcc14-math-errno",
+        "cpuinfo-without-amx",
         "functorch-clz",
         "rocm-version-from-hip",
         "static-runtime-anonymous-export",
