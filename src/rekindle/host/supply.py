@@ -27,7 +27,7 @@ def is_root(host: Host) -> bool:
 def lacking(host: Host, rows: Iterable[Need], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
     """What these rows ask of the system and it does not have. ``env``: the plan's, which may name other places."""
     told = {**host.env, **(env or {})}
-    includes = [*_listed(told, "CPATH"), *_below(told, "include"), *_INCLUDES]
+    includes = _includes(told)
     libraries = [*_listed(told, "LIBRARY_PATH"), *_below(told, "lib"), *_LIBRARIES]
     found = []
     for row in rows:
@@ -46,7 +46,7 @@ def system_version(host: Host, row: ThirdParty, env: Mapping[str, str] | None = 
     if row.version is None:
         return None
     told = {**host.env, **(env or {})}
-    for place in [*_listed(told, "CPATH"), *_below(told, "include"), *_INCLUDES]:
+    for place in _includes(told):
         # fmt 11 keeps the macro in base.h, which core.h includes.
         for path in host.glob(str(PurePosixPath(place, row.version.header).with_name("*.h"))):
             text = (host.read(path) or b"").decode("utf-8", "replace")
@@ -60,10 +60,15 @@ def system_kind(host: Host, row: ThirdParty) -> str | None:
     """What the patches call a system header that says no version: its old name, or "usual"."""
     if row.old is None:
         return None
-    for place in [*_listed(host.env, "CPATH"), *_below(host.env, "include"), *_INCLUDES]:
+    for place in _includes(host.env):
         for path in host.glob(str(PurePosixPath(place, row.old.header))):
             return "usual" if row.old.lacks.encode() in (host.read(path) or b"") else row.old.name
     return None
+
+
+def _includes(env: Mapping[str, str]) -> list[str]:
+    """Where a compiler finds headers, in its order."""
+    return [*_listed(env, "CPATH"), *_below(env, "include"), *_INCLUDES]
 
 
 def _listed(env: Mapping[str, str], name: str) -> list[str]:

@@ -103,9 +103,12 @@ def test_an_example_that_says_nothing_is_named(line: str) -> None:
         _example(line, "x.patch")
 
 
-def test_a_blank_in_the_trees_own_path_is_seen(tmp_path: Path) -> None:
+def test_a_blank_in_the_trees_own_path_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     condition = read_condition("place blanks", origin="x")
     assert condition.holds(Context(root=tmp_path / "my tree")) is True
     assert condition.holds(Context(root=Path("/plain/tree"))) is False
     assert condition.holds(Context()) is None, "no tree yet"
     assert condition.holds(Context({"place": "plain"}, tmp_path / "my tree")) is False, "what was said wins"
+    (tmp_path / "my tree").mkdir()
+    monkeypatch.chdir(tmp_path / "my tree")
+    assert condition.holds(Context(root=Path())) is True, "given as ., it lies there all the same"

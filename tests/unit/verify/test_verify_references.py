@@ -7,6 +7,7 @@ import math
 import sys
 import types
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -102,3 +103,11 @@ def test_a_type_left_out_of_the_build_is_a_fault_where_every_build_has_it(
         else:
             said = checks("families").each_dtype(bench(version, capability, gpu=gpu), NAMES, without(name))
             assert said.endswith(f"; not offered: {name}")
+
+
+def test_whether_an_extension_can_name_a_folder_with_a_blank(checks: Any, tmp_path: Path) -> None:
+    """As 1.13.1 and as 2.6.0 write it."""
+    source = tmp_path / "cpp_extension.py"
+    for text, quotes in (("[f'-I{include}' for", False), ("[f'-I{shlex.quote(include)}' for", True)):
+        source.write_text(text)
+        assert checks("check_compile").quotes_paths(str(source)) is quotes

@@ -15,6 +15,7 @@ from rekindle.host.protocol import Host
 
 _MAX_BYTES = 4 << 20
 _SECONDS = 120.0
+_LACKING = ("that satisfies the requirement", "No matching distribution")
 
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:
@@ -24,13 +25,12 @@ def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: P
         return
     pip = pip_of(host, python)
     with tempfile.TemporaryDirectory(prefix="rekindle-wheels-") as folder:
-        words = ("download", "--disable-pip-version-check", "--no-input", "--only-binary=:all:", "--dest", folder)
+        words = ("download", "--disable-pip-version-check", "--no-input", "--dest", folder)
         said = host.run([*pip, *words, *installer.places, *wanted], timeout=_SECONDS)
-    lines = telling_lines(said.err)
     # Only pip's own no counts: no pip, one that knows no such option, or no time is no answer.
-    if said.ok or not any("No matching distribution" in line or "satisfies" in line for line in lines):
+    lacking = next((line for line in telling_lines(said.err) if any(word in line for word in _LACKING)), None)
+    if said.ok or lacking is None:
         return
-    lacking = next(line for line in lines if "satisfies" in line or "No matching distribution" in line)
     line = paste_line(wanted, windows=host.system == "windows")
     raise BadInput(
         f"--offline, and the wheels at hand lack what this torch needs beside it: {lacking}",

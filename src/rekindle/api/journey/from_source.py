@@ -59,11 +59,13 @@ def build_from_source(
         tree = walk.leg(
             "hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress), summarise_tree
         )
-    if options.offline and not options.target:
-        refuse_missing_wheels(LiveHost(), choose_installer(None, links=options.find_links, offline=True), python, root)
     inputs = digest(plan, tree.digest or "", str(root), python)
 
     def make() -> BuildResult | BuildFailure:
+        if options.offline and not options.target:
+            installer = choose_installer(options.installer, links=options.find_links, offline=True)
+            refuse_missing_wheels(LiveHost(), installer, python, root)
+
         def carry_out(clean: bool) -> BuildResult | BuildFailure:
             return build_one(
                 plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,

@@ -44,7 +44,7 @@ class Context:
     def get(self, key: str) -> str | None:
         value = self.facts.get(key)
         if value is None and key == "place" and self.root is not None:
-            return "blanks" if " " in str(self.root) else "plain"
+            return "blanks" if " " in str(self.root.absolute()) else "plain"
         # Nobody sets CMAKE_POLICY_VERSION_MINIMUM unless they say so.
         return "0" if value is None and key == "policy-minimum" else value
 
