@@ -3,4 +3,4 @@
 The public library is :mod:`rekindle.api`; the command line is :mod:`rekindle.cli.main`.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
