@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.api.journey.from_source import bundle_wheel, fat_is_there
 from rekindle.host.workspace import Workspace
+from rekindle.journey.from_source import bundle_wheel, fat_is_there
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Silent
 from rekindle.render.summary import summarise_bundle

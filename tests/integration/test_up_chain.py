@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 import tiny_wheels
-from rekindle.api.journey import up
-from rekindle.api.journey.options import UpOptions
 from rekindle.errors import StageFailed
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey import up
+from rekindle.journey.options import UpOptions
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.progress import Silent

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import tiny_wheels
-from rekindle.api.journey.install import foresee, install
-from rekindle.api.journey.installed import look_into
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey.install import foresee, install
+from rekindle.journey.installed import look_into
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Silent

@@ -75,7 +75,7 @@ PyMODINIT_FUNC PyInit__C() { return PyModule_Create(&module); }
 # The command line, with two places at which it can be shot, and without the checks that only a real torch can pass.
 DRIVER = """\
 import os, signal, sys
-from rekindle.api.journey import companions, up
+from rekindle.journey import companions, up
 from rekindle.cli.main import main
 from rekindle.model.verify import VerifyReport
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from rekindle.api.build import build, build_checks, build_script, save_bug_report
     from rekindle.api.bundle import bundle
     from rekindle.api.claims import verify_claims
-    from rekindle.api.demo import demo
     from rekindle.api.doctor import doctor
     from rekindle.api.explain import (
         explain,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         index_yank,
     )
     from rekindle.api.inspect import holds_wheels, inspect, inspect_diff, inspect_machine, inspect_page, inspect_shelf
-    from rekindle.api.installers import bring_torch, choose_torch
+    from rekindle.api.installers import choose_torch
     from rekindle.api.keepings import clean, holdings
     from rekindle.api.keys import key_list, key_new, key_sign, key_trust, sign_results
     from rekindle.api.matrix import (
@@ -81,16 +81,20 @@ if TYPE_CHECKING:
         source_status,
         source_unpatch,
     )
-    from rekindle.api.up import up
     from rekindle.api.variant import variant_environment
     from rekindle.api.verify import compare_verifications, verify, verify_page
+    from rekindle.model.choice import TorchReady
+    from rekindle.model.journey import Journey
+
+    up: Callable[..., Journey]
+    demo: Callable[..., Journey]
+    bring_torch: Callable[..., TorchReady]
 
 # The file of each function: it is read when its function is first asked for, as most commands need one verb only.
 _FILES = {
     "build": "build build_checks build_script save_bug_report",
     "bundle": "bundle",
     "claims": "verify_claims",
-    "demo": "demo",
     "doctor": "doctor",
     "explain": "explain explain_command explain_list explain_report explain_rule explain_watch installed_torch",
     "export": "export",
@@ -99,7 +103,7 @@ _FILES = {
     "guide_pages": "guide",
     "index": "index_add index_build index_check index_search index_serve index_sync index_yank",
     "inspect": "holds_wheels inspect inspect_diff inspect_machine inspect_page inspect_shelf",
-    "installers": "bring_torch choose_torch",
+    "installers": "choose_torch",
     "keepings": "clean holdings",
     "keys": "key_list key_new key_sign key_trust sign_results",
     "matrix": "matrix_cancel matrix_cell matrix_plan matrix_publish "
@@ -109,11 +113,12 @@ _FILES = {
     "rebuild": "rebuild",
     "source": "find_tree rewrite_cmake save_patches source_fetch "
     "source_fill source_hipify source_patch source_status source_unpatch",
-    "up": "up",
     "variant": "variant_environment",
     "verify": "compare_verifications verify verify_page",
 }
-_HOME = {name: file for file, names in _FILES.items() for name in names.split()}
+_HOME = {name: f"rekindle.api.{file}" for file, names in _FILES.items() for name in names.split()}
+# Whole journeys are public too, but their room lies above this one: it is known here by its name only.
+_HOME |= dict.fromkeys(("bring_torch", "demo", "up"), "rekindle.journey.verbs")
 
 __all__ = [
     "bring_torch",
@@ -202,7 +207,7 @@ class _Front(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in _HOME:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"{self.__name__}.{_HOME[name]}"), name)
+        found = getattr(importlib.import_module(_HOME[name]), name)
         setattr(self, name, found)
         return found
 

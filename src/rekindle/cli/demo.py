@@ -30,10 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
-    from rekindle import api
+    from rekindle.journey.verbs import demo
     from rekindle.render.journey import show_journey
 
-    journey = api.demo(
+    journey = demo(
         workspace=Path(args.workspace) if args.workspace else None,
         cmake=args.cmake,
         use_cuda=not args.no_cuda,

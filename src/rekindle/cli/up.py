@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
-    from rekindle import api
+    from rekindle.journey.verbs import up
     from rekindle.model.card import Card
     from rekindle.model.plan import Plan, Wish
     from rekindle.render.card import show_card
@@ -111,7 +111,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return session.confirm(f"{capital(summarise_plan(plan))}?")
 
     settings = read_settings(args.settings)
-    journey = api.up(
+    journey = up(
         Wish(
             torch=args.torch,
             variant=args.variant,

@@ -54,11 +54,11 @@ COMPILES = {"build.build"}
 
 def examples() -> list[Any]:
     found = []
-    for info in pkgutil.iter_modules(api.__path__):
-        module = importlib.import_module(f"rekindle.api.{info.name}")
+    names = [f"rekindle.api.{info.name}" for info in pkgutil.iter_modules(api.__path__)]
+    for module in map(importlib.import_module, [*names, "rekindle.journey.verbs"]):
         for test in doctest.DocTestFinder(exclude_empty=True).find(module, module.__name__):
             if test.examples:
-                name = test.name.removeprefix("rekindle.api.")
+                name = test.name.removeprefix("rekindle.").removeprefix("api.")
                 marks = [pytest.mark.integration, needs.tool("c++")] if name in COMPILES else []
                 found.append(pytest.param(test, id=name, marks=marks))
     return found

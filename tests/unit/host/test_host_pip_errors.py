@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api.journey.install import run_installer
 from rekindle.errors import CommandFailed, Unprepared
 from rekindle.host.pip_errors import gave_up_waiting, telling_lines, with_patience
+from rekindle.journey.install import run_installer
 from rekindle.render.progress import LineProgress
 from rekindle.verify import environment
 

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from rekindle import api
-from rekindle.api.journey import up
 from rekindle.errors import BadInput
+from rekindle.journey import up
 from rekindle.model.document import encode
 from rekindle.model.machine import Cpu, Drivers, Examination, Gpu, Machine, Os, Toolkit
 from rekindle.model.plan import Plan, Wish

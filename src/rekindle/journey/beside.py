@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rekindle.api.journey.install import run_installer
-from rekindle.api.journey.installed import look_into
-from rekindle.api.journey.installer import Installer
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
+from rekindle.journey.install import run_installer
+from rekindle.journey.installed import look_into
+from rekindle.journey.installer import Installer
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned
 from rekindle.model.plan import Plan, Request

@@ -18,20 +18,6 @@ from packaging.utils import canonicalize_name
 
 from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
-from rekindle.api.journey import install as installing
-from rekindle.api.journey import resolve
-from rekindle.api.journey.after import next_steps, steps_after_no, write_keeps
-from rekindle.api.journey.beside import add_beside
-from rekindle.api.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.api.journey.companions import build_companions, wanted_beside
-from rekindle.api.journey.from_source import build_from_source
-from rekindle.api.journey.installed import look_into
-from rekindle.api.journey.installer import Installer, choose_installer
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.report import reported
-from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
-from rekindle.api.journey.target import Target, base_python, target_of, wanted_python
-from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.plan import with_hardware
 from rekindle.api.verify import verify
@@ -43,6 +29,20 @@ from rekindle.host.made import mark_made
 from rekindle.host.pip_settings import read_pip_settings
 from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
+from rekindle.journey import install as installing
+from rekindle.journey import resolve
+from rekindle.journey.after import next_steps, steps_after_no, write_keeps
+from rekindle.journey.beside import add_beside
+from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.companions import build_companions, wanted_beside
+from rekindle.journey.from_source import build_from_source
+from rekindle.journey.installed import look_into
+from rekindle.journey.installer import Installer, choose_installer
+from rekindle.journey.options import UpOptions
+from rekindle.journey.report import reported
+from rekindle.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.journey.target import Target, base_python, target_of, wanted_python
+from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.costs import DiskPhase

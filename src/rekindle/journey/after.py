@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.api.journey.target import Target
 from rekindle.host.files import write_atomically
 from rekindle.host.paste import pasted
 from rekindle.host.venv import bin_of
+from rekindle.journey.target import Target
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned, pyproject_text, requirements_text

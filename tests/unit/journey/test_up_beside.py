@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.api.journey.beside import add_beside
-from rekindle.api.journey.installed import look_into
-from rekindle.api.journey.installer import Installer
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.journey.beside import add_beside
+from rekindle.journey.installed import look_into
+from rekindle.journey.installer import Installer
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent

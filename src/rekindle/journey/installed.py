@@ -9,8 +9,8 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 import rekindle.host
-from rekindle.api.journey.walk import digest
 from rekindle.host.protocol import Host
+from rekindle.journey.walk import digest
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
 

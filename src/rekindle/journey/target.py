@@ -7,11 +7,11 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.api.journey.install import find_python
-from rekindle.api.journey.options import UpOptions
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.protocol import Host
 from rekindle.host.venv import python_of
+from rekindle.journey.install import find_python
+from rekindle.journey.options import UpOptions
 from rekindle.model.machine import Machine
 
 _ASK = (

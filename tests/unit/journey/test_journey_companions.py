@@ -10,12 +10,12 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.api.build import companion_checks
-from rekindle.api.journey import companions
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.walk import Walk
 from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey import companions
+from rekindle.journey.options import UpOptions
+from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
 from rekindle.model.plan import BuildRecipe, Plan, Wish

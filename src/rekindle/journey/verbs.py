@@ -1,4 +1,4 @@
-"""``up``: the whole way for this machine, from nothing to a torch that provably runs."""
+"""What the library offers of this room, under its names in :mod:`rekindle.api`: ``up``, ``demo``, ``bring_torch``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.model.card import Card
+    from rekindle.model.choice import TorchReady
     from rekindle.model.journey import Journey
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.progress import Progress
@@ -63,10 +64,10 @@ def up(
     >>> journey.arrived, [leg.name for leg in journey.legs]
     (True, ['probe', 'plan'])
     """
-    from rekindle.api.journey.options import UpOptions
-    from rekindle.api.journey.up import run_up
     from rekindle.build.options import most_jobs
     from rekindle.host.workspace import workspace_at
+    from rekindle.journey.options import UpOptions
+    from rekindle.journey.up import run_up
     from rekindle.model.plan import Wish
     from rekindle.model.progress import Silent
 
@@ -93,3 +94,92 @@ def up(
         dry_run=dry_run,
     )
     return run_up(workspace_at(workspace), options, progress or Silent(), confirm or (lambda *_: True))
+
+
+def demo(
+    *,
+    workspace: Path | None = None,
+    cmake: str | None = None,
+    use_cuda: bool = True,
+    clean: bool = False,
+    progress: Progress | None = None,
+) -> Journey:
+    """Probe, plan, unpack, patch, build, inspect, install, verify and report; under a minute, with real tools.
+
+    ``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out; ``clean``
+    forgets what earlier runs left in the workspace.
+    """
+    from rekindle.host.workspace import workspace_at
+    from rekindle.journey.demo import run_demo
+    from rekindle.journey.options import DemoOptions
+    from rekindle.model.progress import Silent
+
+    options = DemoOptions(cmake=cmake, use_cuda=use_cuda, clean=clean)
+    return run_demo(workspace_at(workspace, "demo"), options, progress or Silent())
+
+
+def bring_torch(
+    venv: Path | None = None,
+    *,
+    wish: Wish | None = None,
+    python: str | None = None,
+    workspace: Path | None = None,
+    installer: str | None = None,
+    index: str | None = None,
+    find_links: Sequence[str] = (),
+    offline: bool = False,
+    torch_only: bool = False,
+    allow_build: bool = False,
+    progress: Progress | None = None,
+) -> TorchReady:
+    """Do it: install that torch into ``venv`` (or ``python``), and prove it. A build of hours only if ``allow_build``.
+
+    Nothing is asked. A machine for which nothing fits, or only a build that was not allowed, is an answer that is not
+    ``ready``; a network that does not answer, a full disk or a missing Python raises, with the next step in
+    ``remedy``. The same call again is quick where all is there, and continues where it was cut short.
+    """
+    from rekindle.errors import BadInput
+    from rekindle.model.choice import TorchReady
+
+    refused: list[str] = []
+
+    def confirm(plan: object, card: Callable[[], object]) -> bool:
+        if getattr(plan, "answer", None) == "build" and not allow_build:
+            refused.append(f"torch {getattr(plan, 'torch', None)} would have to be built, which was not allowed")
+        return not refused
+
+    try:
+        journey = up(
+            wish,
+            workspace=workspace,
+            python=python,
+            venv=venv,
+            installer=installer,
+            index=index,
+            find_links=find_links,
+            offline=offline,
+            torch_only=torch_only,
+            confirm=confirm,
+            progress=progress,
+        )
+    except BadInput:
+        if not refused:
+            raise
+        return TorchReady(ready=False, verdict=refused[0])
+    return _ready(journey)
+
+
+def _ready(journey: Journey) -> TorchReady:
+    from rekindle.model.choice import TorchReady
+
+    limits = next((place for place in journey.keeps if place.endswith("constraints.txt")), None)
+    activate = next((line for line in journey.next if "activate" in line), None)
+    return TorchReady(
+        ready=journey.arrived,
+        verdict=journey.verdict,
+        torch=journey.plan.torch if journey.plan else None,
+        python=journey.python,
+        activate=activate,
+        constraints=limits,
+        report=journey.report,
+    )

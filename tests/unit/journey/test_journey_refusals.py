@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rekindle import api
-from rekindle.api.journey.resolve import _refusal
 from rekindle.errors import CommandFailed, StageFailed
+from rekindle.journey.resolve import _refusal
 from rekindle.model.plan import Request
 
 ASKED = [Request(name="torch", version="2.7.1", index="https://example.invalid/simple", why="planned")]

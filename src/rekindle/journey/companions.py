@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.api.build import build_one
-from rekindle.api.journey.from_source import again_if_changed, bundle_wheel, fat_is_there, wheel_is_there
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.walk import Walk, digest
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, Interrupted, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey.from_source import again_if_changed, bundle_wheel, fat_is_there, wheel_is_there
+from rekindle.journey.options import UpOptions
+from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
 from rekindle.model.journey import Beside

@@ -12,10 +12,6 @@ import msgspec
 from rekindle.api.build import build_one
 from rekindle.api.doctor import doctor
 from rekindle.api.inspect import inspect
-from rekindle.api.journey.from_source import wheel_is_there
-from rekindle.api.journey.options import DemoOptions
-from rekindle.api.journey.report import reported
-from rekindle.api.journey.walk import Walk, Within, digest
 from rekindle.api.spark import patch_spark
 from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
 from rekindle.api.verify import verify
@@ -23,6 +19,10 @@ from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
+from rekindle.journey.from_source import wheel_is_there
+from rekindle.journey.options import DemoOptions
+from rekindle.journey.report import reported
+from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey

@@ -16,9 +16,6 @@ import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.api.causes import remedy_for
-from rekindle.api.journey.installed import disagreements, look_into
-from rekindle.api.journey.installer import Installer
-from rekindle.api.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
@@ -27,6 +24,9 @@ from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey.installed import disagreements, look_into
+from rekindle.journey.installer import Installer
+from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.journey import Installation, Package
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Request

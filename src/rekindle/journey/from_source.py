@@ -10,15 +10,15 @@ import msgspec
 from rekindle.api.build import build_one
 from rekindle.api.bundle import bundle
 from rekindle.api.inspect import inspect
-from rekindle.api.journey.at_hand import refuse_missing_wheels
-from rekindle.api.journey.installer import choose_installer
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.walk import Walk, digest
 from rekindle.api.source import source_fetch, source_hipify, source_patch
 from rekindle.errors import OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.journey.at_hand import refuse_missing_wheels
+from rekindle.journey.installer import choose_installer
+from rekindle.journey.options import UpOptions
+from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
 from rekindle.model.plan import Plan

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from bare_host import BareHost
-from rekindle.api.journey.at_hand import installed_beside, refuse_missing_wheels
-from rekindle.api.journey.installer import Installer
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.journey.at_hand import installed_beside, refuse_missing_wheels
+from rekindle.journey.installer import Installer
 
 SETUP = """\
 from setuptools import setup

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from rekindle.api.journey import up
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
-from rekindle.api.journey.walk import Walk
 from rekindle.errors import BadInput
 from rekindle.host.places import MARK
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey import up
+from rekindle.journey.options import UpOptions
+from rekindle.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.journey.walk import Walk
 from rekindle.model.journey import Beside
 from rekindle.model.machine import Examination, Gpu, Machine, Os
 from rekindle.model.plan import BuildRecipe, Plan, Request, Wish

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api.journey.install import find_python, wanted_from
-from rekindle.api.journey.resolve import exact, groups_of, told
 from rekindle.errors import BadInput, MissingTool
+from rekindle.journey.install import find_python, wanted_from
+from rekindle.journey.resolve import exact, groups_of, told
 from rekindle.model.journey import Package
 from rekindle.model.machine import Machine, Os, Python
 from rekindle.model.plan import Request

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api.journey.walk import Walk, digest
 from rekindle.errors import StageFailed
 from rekindle.host.workspace import Workspace
+from rekindle.journey.walk import Walk, digest
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Silent
 

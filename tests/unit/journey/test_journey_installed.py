@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.api.journey.installed import Contents, disagreements
+from rekindle.journey.installed import Contents, disagreements
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
 

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 
 from rekindle import api
-from rekindle.api.journey import from_source, up
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.walk import Walk
 from rekindle.cli.main import main
 from rekindle.errors import BadInput, OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
+from rekindle.journey import from_source, up
+from rekindle.journey.options import UpOptions
+from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match

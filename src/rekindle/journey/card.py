@@ -7,8 +7,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.api.journey.resolve import largest
-from rekindle.api.journey.target import Target
 from rekindle.compat.disk import Demand, first_shortage
 from rekindle.compat.resources import use_disk_gib
 from rekindle.errors import NotReady, StageFailed
@@ -16,6 +14,8 @@ from rekindle.facts import load_facts
 from rekindle.host.free_space import free_space
 from rekindle.host.network import why_unreachable
 from rekindle.host.protocol import Host
+from rekindle.journey.resolve import largest
+from rekindle.journey.target import Target
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import needs
-from rekindle.api.journey.after import activate_line, next_steps, steps_after_no
-from rekindle.api.journey.card import make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.api.journey.options import UpOptions
-from rekindle.api.journey.target import Target, base_python, is_version, target_of, wanted_python
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
+from rekindle.journey.after import activate_line, next_steps, steps_after_no
+from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
+from rekindle.journey.options import UpOptions
+from rekindle.journey.target import Target, base_python, is_version, target_of, wanted_python
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
