@@ -60,9 +60,9 @@ def _features(cpu: str | None) -> frozenset[str] | None:
     """What the named CPU can do, or the one of this machine; None where nobody knows."""
     from rekindle.compat.processor import features_of
     from rekindle.doctor.cpu import probe_cpu
-    from rekindle.doctor.probing import Asking
     from rekindle.errors import BadInput
     from rekindle.facts import load_facts
+    from rekindle.host.asking import Asking
     from rekindle.host.live import LiveHost
     from rekindle.model.machine import Cpu
     from rekindle.verify.cpus import find_cpu, machine_of_cpu

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from rekindle.doctor.chips import chip_of, gpu_by_number
 from rekindle.doctor.nvidia import Cards
 from rekindle.doctor.pci import PciCard
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import gib, key_values, text_of
+from rekindle.host.asking import Asking
+from rekindle.host.text import key_values, text_of
 from rekindle.model.arch import Gfx, parse_gfx
 from rekindle.model.machine import Gpu
+from rekindle.model.size import gib
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 

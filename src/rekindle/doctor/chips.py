@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from rekindle.doctor.pci import PciCard
-from rekindle.doctor.text import gib
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import by_pci_id, find_gpu
 from rekindle.model.arch import GpuArch
 from rekindle.model.machine import Gpu
+from rekindle.model.size import gib
 
 
 class Chip(msgspec.Struct, frozen=True, kw_only=True):

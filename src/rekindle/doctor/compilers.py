@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rekindle.doctor.msvc import find_msvc
-from rekindle.doctor.probing import Asking, ask_each
-from rekindle.doctor.text import version_key
+from rekindle.host.asking import Asking, ask_each
+from rekindle.host.text import version_key
 from rekindle.model.machine import Compiler
 
 _NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")

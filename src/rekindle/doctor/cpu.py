@@ -16,9 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.doctor.cpu_limit import allowed_processors
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of
+from rekindle.host.asking import Asking
 from rekindle.host.protocol import Cpuid
+from rekindle.host.text import text_of
 from rekindle.model.machine import Cpu
 
 # XCR0 bits: AVX state (XMM, YMM), AVX-512 state (opmask, upper ZMM, ZMM16-31), AMX tiles.

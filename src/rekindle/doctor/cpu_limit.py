@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of
+from rekindle.host.asking import Asking
 from rekindle.host.cgroups import groups_of
+from rekindle.host.text import text_of
 
 
 def allowed_processors(host: Asking) -> float | None:

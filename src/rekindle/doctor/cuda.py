@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of, version_key
+from rekindle.host.asking import Asking
 from rekindle.host.cuda_places import CUDA_PLACES
+from rekindle.host.text import text_of, version_key
 from rekindle.model.machine import Toolkit
 
 # The version stands in the first 20 KB of a header of one megabyte.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import gib
+from rekindle.host.asking import Asking
 from rekindle.model.machine import Volume
+from rekindle.model.size import gib
 
 
 def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:

@@ -21,7 +21,6 @@ from rekindle.doctor.installations import Installations, probe_installations
 from rekindle.doctor.memory import Limits, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
 from rekindle.doctor.system import probe_os
-from rekindle.doctor.text import gib
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools
 from rekindle.doctor.torch_verdict import torch_with_verdict
@@ -29,6 +28,7 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 from rekindle.model.progress import Progress
+from rekindle.model.size import gib
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 7.5

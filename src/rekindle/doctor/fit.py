@@ -14,8 +14,8 @@ import msgspec
 from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs, driver_side, is_board
 from rekindle.compat.toolkit import compiler_span, compiles_for, takes_compiler
-from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
+from rekindle.host.text import version_key
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Compiler, Gpu, Machine, Toolkit

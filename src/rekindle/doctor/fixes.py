@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from rekindle.doctor.probing import Asking
+from rekindle.host.asking import Asking
 
 _MANAGERS = {
     "linux": (("apt-get", "apt"), ("dnf", "dnf"), ("pacman", "pacman"), ("zypper", "zypper")),

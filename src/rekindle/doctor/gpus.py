@@ -8,7 +8,7 @@ from rekindle.doctor.amd import find_amd
 from rekindle.doctor.jetson import find_jetson
 from rekindle.doctor.nvidia import Cards, find_nvidia
 from rekindle.doctor.pci import find_cards
-from rekindle.doctor.probing import Asking
+from rekindle.host.asking import Asking
 from rekindle.model.machine import Drivers, Gpu
 
 _NONE = Cards()

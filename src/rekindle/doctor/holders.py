@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from rekindle.doctor.probing import Asking
+from rekindle.host.asking import Asking
 
 _MAX_NAMED = 5
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from rekindle.doctor.probing import Asking
 from rekindle.doctor.pythons import probe_pythons
 from rekindle.doctor.toolkits import pip_pieces
 from rekindle.doctor.torches import find_torches
+from rekindle.host.asking import Asking
 from rekindle.model.machine import InstalledTorch, Python, Toolkit
 
 

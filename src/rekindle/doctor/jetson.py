@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from rekindle.doctor.nvidia import Cards
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of
 from rekindle.facts import load_facts
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of
 from rekindle.model.machine import Gpu
 
 _COMPATIBLE = "/proc/device-tree/compatible"

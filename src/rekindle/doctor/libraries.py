@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of, version_key
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of, version_key
 from rekindle.model.machine import Toolkit
 
 _UNIX_INCLUDES = ("/usr/include", "/usr/include/*-linux-gnu", "/usr/local/include")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import lines_of
+from rekindle.host.asking import Asking
 from rekindle.host.cgroups import groups_of, memory_limit
+from rekindle.host.text import lines_of
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of, version_key
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of, version_key
 from rekindle.host.vcvars import read_vcvars
 from rekindle.model.machine import Compiler
 

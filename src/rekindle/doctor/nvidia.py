@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from rekindle.doctor.answers import Nvml, read_answer
 from rekindle.doctor.chips import chip_of, gpu_by_number
 from rekindle.doctor.pci import PciCard
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import gib, text_of
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Gpu
+from rekindle.model.size import gib
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 

@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import key_values, text_of
+from rekindle.host.asking import Asking
+from rekindle.host.text import key_values, text_of
 from rekindle.model.machine import Vendor
 
 _VENDORS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}

@@ -4,61 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 
-from rekindle.doctor.recording_host import RecordingHost
+from rekindle.host.asking import Asking
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Gap
 from rekindle.model.progress import Progress, Silent
 
 OUR_BUG = "a bug in rekindle"
-# Commands end this long before the deadline, so that their processes are gone when the doctor is.
-_TO_END_S = 0.5
-Probe = Callable[["Asking"], Any]
-
-
-class Asking(RecordingHost):
-    """What a probe gets: a host that remembers, and a place to say what could not be learned."""
-
-    def __init__(self, host: Host, probe: str, deadline: float) -> None:
-        super().__init__(host, probe)
-        self._deadline = deadline
-        self.gaps: list[Gap] = []
-
-    def gap(self, what: str, why: str) -> None:
-        self.gaps.append(Gap(what=what, why=" ".join(why.split())[:300]))
-
-    def left(self, at_most: float) -> float:
-        """Seconds a command may take: its own limit or what the deadline leaves."""
-        return max(0.05, min(at_most, self._deadline - _TO_END_S - time.monotonic()))
-
-
-Q = TypeVar("Q")
-A = TypeVar("A")
-
-
-def ask_each(host: Asking, questions: Sequence[Q], ask: Callable[[Q], A], *, at_once: int) -> dict[Q, A]:
-    """Ask several things at the same time. Whoever does not answer in time is missing from the result."""
-    answers: dict[Q, A] = {}
-    waiting = list(reversed(questions))
-
-    def work() -> None:
-        while waiting:
-            try:
-                question = waiting.pop()
-            except IndexError:
-                return
-            answers[question] = ask(question)
-
-    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(questions)))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(host.left(60))
-    return dict(answers)
+Probe = Callable[[Asking], Any]
 
 
 class Answers(msgspec.Struct, kw_only=True):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from rekindle.doctor.answers import Interpreter, read_answer
-from rekindle.doctor.probing import Asking, ask_each
-from rekindle.doctor.text import lines_of, version_key
+from rekindle.host.asking import Asking, ask_each
+from rekindle.host.text import lines_of, version_key
 from rekindle.model.machine import Python
 
 _MAX_PYTHONS = 24

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of, version_key
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of, version_key
 from rekindle.model.machine import Toolkit
 
 

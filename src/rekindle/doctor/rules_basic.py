@@ -10,8 +10,8 @@ from rekindle.compat.published import platform_of
 from rekindle.compat.resources import build_cost, use_disk_gib
 from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
-from rekindle.doctor.text import version_key
 from rekindle.facts import load_facts
+from rekindle.host.text import version_key
 from rekindle.model.costs import BuildCost
 from rekindle.model.machine import Check, Purpose, Python
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import key_values, lines_of, text_of
+from rekindle.host.asking import Asking
+from rekindle.host.text import key_values, lines_of, text_of
 from rekindle.model.machine import Os
 
 _WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"

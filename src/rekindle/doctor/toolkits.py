@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from rekindle.doctor.answers import Interpreter
 from rekindle.doctor.cuda import find_cuda
 from rekindle.doctor.libraries import find_blas, find_cudnn, find_nccl, find_oneapi, packaged_cuda
-from rekindle.doctor.probing import Asking
 from rekindle.doctor.rocm import find_rocm
+from rekindle.host.asking import Asking
 from rekindle.model.machine import Toolkit
 
 # Package on PyPI (underscored, any CUDA) -> what it is a piece of. Only those a build or a use asks for.

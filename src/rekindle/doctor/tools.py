@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rekindle.doctor.probing import Asking, ask_each
-from rekindle.doctor.text import version_in
+from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed
+from rekindle.host.text import version_in
 
 # Program -> what to ask it. The first dotted number in the answer is the version.
 _QUESTIONS = {

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from rekindle.doctor.answers import Interpreter, Tried, read_answer
-from rekindle.doctor.probing import Asking
-from rekindle.doctor.text import text_of
+from rekindle.host.asking import Asking
+from rekindle.host.text import text_of
 from rekindle.model.machine import InstalledTorch
 
 _MAX_TRIED = 3

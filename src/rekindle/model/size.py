@@ -20,3 +20,8 @@ def parse_size(text: str) -> int:
     unit = (match[2] or "").lower()
     factor = _BYTES.get(unit, 1 if trimmed[-1] in "bB" else GIB)
     return int(float(match[1]) * factor)
+
+
+def gib(count: float | None) -> float | None:
+    """Bytes as GiB with one decimal."""
+    return None if count is None else round(count / GIB, 1)

@@ -13,10 +13,10 @@ from rekindle.doctor.memory import probe_memory
 from rekindle.doctor.msvc import cl_version, find_msvc
 from rekindle.doctor.nvidia import find_nvidia
 from rekindle.doctor.pci import find_cards
-from rekindle.doctor.probing import Asking
 from rekindle.doctor.pythons import probe_pythons
 from rekindle.doctor.rocm import find_rocm
 from rekindle.doctor.system import probe_os
+from rekindle.host.asking import Asking
 from rekindle.host.protocol import Completed, Memory, RegistryKey
 from rekindle.host.record import Record
 from rekindle.host.recorded import RecordedHost

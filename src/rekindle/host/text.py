@@ -36,7 +36,3 @@ def version_in(text: str, *, after: str = "") -> str | None:
 def version_key(version: str | None) -> tuple[int, ...]:
     """Numbers for comparing: ``11.4.4`` before ``11.10``; what is no number counts as nothing."""
     return tuple(int(part) for part in re.findall(r"\d+", version or "")[:4])
-
-
-def gib(count: float | None) -> float | None:
-    return None if count is None else round(count / 2**30, 1)

@@ -1,15 +1,25 @@
-"""A host that remembers every question and its answer: the evidence of a probe, and the stuff of a capture."""
+"""A host that remembers every question and its answer, has a deadline, and a place for what could not be learned.
+
+What it remembers is the evidence of a probe and the content of a capture. :func:`ask_each` asks several things at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
 from rekindle.host.record import Record
-from rekindle.model.machine import Evidence
+from rekindle.model.machine import Evidence, Gap
 
 _SAID_CHARACTERS = 160
+# Commands end this long before the deadline, so that their processes are gone when the doctor is.
+_TO_END_S = 0.5
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class _WatchedEnv(Mapping[str, str]):
@@ -31,15 +41,25 @@ class _WatchedEnv(Mapping[str, str]):
         return len(self._real)
 
 
-class RecordingHost:
-    """Satisfies :class:`rekindle.host.protocol.Host` by asking ``host`` and remembering."""
+class Asking:
+    """Satisfies :class:`rekindle.host.protocol.Host` by asking ``host`` and remembering. ``deadline`` is monotonic."""
 
-    def __init__(self, host: Host, probe: str) -> None:
+    def __init__(self, host: Host, probe: str = "", deadline: float = math.inf) -> None:
         self._host = host
         self._probe = probe
+        self._deadline = deadline
+        self.gaps: list[Gap] = []
         self.record = Record(system=host.system, machine=host.machine)
         self.evidence: list[Evidence] = []
         self._env = _WatchedEnv(host.env, self.record.env)
+
+    def gap(self, what: str, why: str) -> None:
+        """Note what could not be learned."""
+        self.gaps.append(Gap(what=what, why=" ".join(why.split())[:300]))
+
+    def left(self, at_most: float) -> float:
+        """Seconds a command may take: its own limit or what the deadline leaves."""
+        return max(0.05, min(at_most, self._deadline - _TO_END_S - time.monotonic()))
 
     def _note(self, asked: str, said: object) -> None:
         text = " ".join(str(said).split()) if said not in (None, "", {}) else "nothing"
@@ -152,3 +172,24 @@ class RecordingHost:
         self.record.torches[path] = answer
         self._note(f"torch in {path}", answer)
         return answer
+
+
+def ask_each(host: Asking, questions: Sequence[Q], ask: Callable[[Q], A], *, at_once: int) -> dict[Q, A]:
+    """Ask several things at the same time. Whoever does not answer in time is missing from the result."""
+    answers: dict[Q, A] = {}
+    waiting = list(reversed(questions))
+
+    def work() -> None:
+        while waiting:
+            try:
+                question = waiting.pop()
+            except IndexError:
+                return
+            answers[question] = ask(question)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(min(at_once, len(questions)))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(host.left(60))
+    return dict(answers)
