@@ -6,9 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from rekindle.export.recipe import make_recipe
-from rekindle.export.scripts import encode, render
 from rekindle.model.plan import Plan
+from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.scripts import encode, render
 
 PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"
 

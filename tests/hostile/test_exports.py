@@ -19,10 +19,10 @@ from ruamel.yaml import YAML
 
 import export_plans
 from rekindle.errors import BadInput
-from rekindle.export.recipe import make_recipe
-from rekindle.export.scripts import render
 from rekindle.model.document import decode, encode
 from rekindle.model.plan import BuildRecipe, Change, Plan, Reason, Request
+from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.scripts import render
 
 _SHORT = ("torch", "variant", "cuda", "python", "numpy", "project")
 FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "github-windows", "slurm", "devcontainer", "pixi")
@@ -269,7 +269,7 @@ def test_sh_runs_nothing_of_a_plan_in_any_field(payload: str, tmp_path: Path) ->
 
 
 def test_templates_cannot_write_what_nobody_quoted() -> None:
-    from rekindle.export.quoting import only_quoted, sh_word
+    from rekindle.scripts.quoting import only_quoted, sh_word
 
     assert only_quoted(sh_word("a b")) == "'a b'"
     with pytest.raises(TypeError):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.export.workflow import brought
+from rekindle.scripts.workflow import brought
 
 pytestmark = pytest.mark.integration
 COMPONENTS = ("cuda_nvcc", "cuda_cudart", "libcublas", "libcufft", "libcurand", "libcusolver", "libcusparse")

@@ -15,9 +15,9 @@ import export_plans as plans
 import needs
 import tiny_wheels
 from rekindle import api
-from rekindle.export.carried import PROGRAM
-from rekindle.export.recipe import make_recipe
-from rekindle.export.scripts import render
+from rekindle.scripts.carried import PROGRAM
+from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.scripts import render
 
 pytestmark = [pytest.mark.integration, needs.tool("g++", "dpkg")]
 CARRIED = re.compile(r"^COPY <<'(END_\w+)' /(rekindle/\S+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)

@@ -15,9 +15,9 @@ import export_plans as plans
 import needs
 from batch_world import World, windows
 from rekindle import api
-from rekindle.export.recipe import make_recipe
-from rekindle.export.scripts import render
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.scripts import render
 from rekindle.spark.unpack import tree_version, unpack
 from workflow_runner import Runner
 

@@ -13,8 +13,8 @@ import pytest
 import export_plans as plans
 import needs
 from batch_world import TOOLS, World, measuring, windows
-from rekindle.export import quoting
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts import quoting
 
 # Once in about a hundred scripts one ended under wine for a reason not found; what fails twice is ours for sure.
 # The report counts second tries.

@@ -31,12 +31,12 @@ def export(
     >>> script.text.splitlines()[0], (folder / script.path).exists()
     ('#!/bin/sh', True)
     """
-    from rekindle.export.images import docker_platform
-    from rekindle.export.recipe import make_recipe
-    from rekindle.export.scripts import NAMES, beside, encode, render
     from rekindle.host.files import write_for_user
-    from rekindle.host.paste import pasted
     from rekindle.model.export import Exported
+    from rekindle.scripts.images import docker_platform
+    from rekindle.scripts.quoting import pasted
+    from rekindle.scripts.recipe import make_recipe
+    from rekindle.scripts.scripts import NAMES, beside, encode, render
     from rekindle.source.patches import load_patches
 
     wanted = set(plan.build.patches) if plan.build else set()

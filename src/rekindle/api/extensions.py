@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.facts.companions import PACKAGES
-from rekindle.host.paste import pasted
+from rekindle.scripts.quoting import pasted
 
 if TYPE_CHECKING:
     from rekindle.api.build_choices import BuildChoices

@@ -112,7 +112,7 @@ def read_kept(place: Path) -> dict[str, str]:
 
 def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
     """The pip line that brings the meant version back, with the index its build comes from."""
-    from rekindle.host.paste import paste_line
+    from rekindle.scripts.quoting import paste_line
 
     words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
     words += _index_of(expected.get("torch", ""))

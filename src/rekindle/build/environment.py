@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.model.plan import Plan
+from rekindle.scripts.cmake import cache_line, is_forwarded
 
 _DROP_PREFIXES = ("USE_", "BUILD_", "CMAKE_", "TORCH_", "PYTORCH_", "NINJA", "CCACHE_", "CONDA_BUILD", "SKBUILD_")
 _DROP = frozenset(
@@ -38,24 +39,6 @@ _DROP = frozenset(
         "VERBOSE",
         "LD_PRELOAD",
         "SOURCE_DATE_EPOCH",
-    ]
-)
-# What setup.py forwards as -D by itself, beside the three prefixes (tools/setup_helpers/cmake.py).
-_FORWARDED = frozenset(
-    [
-        "BLAS",
-        "WITH_BLAS",
-        "CUDA_NVCC_EXECUTABLE",
-        "CUDNN_LIBRARY",
-        "CUDNN_INCLUDE_DIR",
-        "CUDNN_ROOT",
-        "INTEL_MKL_DIR",
-        "MKL_THREADING",
-        "MKLDNN_CPU_RUNTIME",
-        "ONNX_ML",
-        "ONNX_NAMESPACE",
-        "ATEN_THREADING",
-        "WERROR",
     ]
 )
 # Debian's and Ubuntu's clock for files that should not carry one: the zip format starts in 1980.
@@ -86,10 +69,6 @@ class BuildEnvironment:
 
 def dropped_from(shell: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(k for k in shell if k in _DROP or k.startswith(_DROP_PREFIXES)))
-
-
-def is_forwarded(name: str) -> bool:
-    return name.startswith(("USE_", "BUILD_", "CMAKE_")) or name in _FORWARDED
 
 
 def make_environment(
@@ -183,8 +162,7 @@ def render_cache_script(
     """
     lines = ["# Written by rekindle: settings of the plan that the tree's setup.py does not pass on."]
     for name, value in sorted(settings.items()):
-        fence = "=" * 3
-        lines.append(f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)')
+        lines.append(cache_line(name, value))
     for one in (*([flag] if flag else ()), *more):
         lines.append(f'add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:{one}>")')
     if flag and steady_cuda:

@@ -13,7 +13,6 @@ from rekindle.build.toolkits import cuda_home
 from rekindle.compat.supply import companion_downloads, companion_needs, how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.host.paste import paste_with, pasted
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.build import Fact
@@ -21,6 +20,7 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.supply import Lack
 from rekindle.model.version import same_prefix
+from rekindle.scripts.quoting import paste_with, pasted
 
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")

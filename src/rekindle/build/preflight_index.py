@@ -7,10 +7,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from rekindle.errors import BadInput
-from rekindle.host.paste import paste_line
 from rekindle.host.pip_errors import telling_lines
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check
+from rekindle.scripts.quoting import paste_line
 
 # The smallest package that every build environment gets.
 _PROBE = "wheel"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.live import LiveHost
-from rekindle.host.paste import paste_line
 from rekindle.host.protocol import Completed, Host
 
 # What a tree's configuration may name and git would run or obey in the calls we make (git-config(1)).
@@ -160,10 +159,6 @@ class Git:
             words = [line for line in (done.err or done.out).splitlines() if line.strip()]
             raise CommandFailed(done.argv, done.code, words)
         return done.out
-
-    def shown(self, *args: str) -> str:
-        """The command as a person would paste it into a shell."""
-        return paste_line(["git", *self.place, *args], windows=self.host.system == "windows")
 
     def head(self) -> str | None:
         done = self.ask("rev-parse", "HEAD")

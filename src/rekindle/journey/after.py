@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.host.files import write_atomically
-from rekindle.host.paste import pasted
 from rekindle.host.venv import bin_of
 from rekindle.journey.target import Target
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned, pyproject_text, requirements_text
 from rekindle.model.plan import Request
+from rekindle.scripts.quoting import pasted
 
 
 def write_keeps(folder: Path, requests: Sequence[Request], installed: Installation) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, Request, Step
-from rekindle.plan.shell import Shell, spell
 from rekindle.plan.steps import interpreter_words
+from rekindle.scripts.spell import Shell, spell
 
 __all__ = ["describe"]
 

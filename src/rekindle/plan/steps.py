@@ -16,7 +16,8 @@ from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.shell import spell
+from rekindle.scripts.cmake import cache_line
+from rekindle.scripts.spell import spell
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
 FIRST_OWN_INDEX = "1.11"
@@ -181,7 +182,7 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question, c
     if system == "windows":
         steps.insert(0, Step(kind="run", argv=("git", "config", "--global", "core.longpaths", "true")))
     if recipe.patches:
-        steps.insert(2 + (system == "windows"), _PATCH)
+        steps.insert(1 + (system == "windows"), patch_step("pytorch"))
     kind, _, version = (candidate.compiler or "").partition("-")
     if kind == "msvc":
         steps.append(Step(kind="vcvars", argv=(f"14.{version.split('.')[1]}" if "." in version else "",)))
@@ -194,7 +195,7 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question, c
         folder = ".venv" if prefix == "." else f".venv/{prefix}"
         steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/{folder}"}))
     if recipe.cmake:
-        lines = tuple(f'set({name} {value} CACHE STRING "from the plan" FORCE)' for name, value in recipe.cmake.items())
+        lines = tuple(cache_line(name, value) for name, value in recipe.cmake.items())
         steps.append(Step(kind="write", folder="rekindle-settings.cmake", argv=lines))
         steps.append(Step(kind="set", env={"CMAKE_PROJECT_INCLUDE": f"{HERE}/rekindle-settings.cmake"}))
     steps.append(Step(kind="set", env=recipe.env))
@@ -225,14 +226,19 @@ def rocm_folder(rocm: str, question: Question) -> str | None:
     return None if question.machine.os.system == "windows" else "/opt/rocm"
 
 
+def patch_step(folder: str) -> Step:
+    """The plan's patches into the tree of that folder; before one goes there, where ``./rekindle`` of a clone is."""
+    return Step(kind="run", argv=("rekindle", "source", "patch", folder))
+
+
 def with_patch_step(plan: Plan) -> Plan:
     """The same plan with the step that applies its patches, where it has patches and no such step yet."""
-    if plan.build is None or not plan.build.patches or _PATCH in plan.steps:
+    if plan.build is None or not plan.build.patches or any(step.argv[:3] == _PATCH for step in plan.steps):
         return plan
-    at = next((number for number, step in enumerate(plan.steps) if step.kind == "cd"), -1) + 1
-    if not at:
+    at = next((number for number, step in enumerate(plan.steps) if step.kind == "cd"), None)
+    if at is None:
         return plan
-    return _with_steps(plan, (*plan.steps[:at], _PATCH, *plan.steps[at:]))
+    return _with_steps(plan, (*plan.steps[:at], patch_step(plan.steps[at].folder or "."), *plan.steps[at:]))
 
 
 def asked_by_hand(machine: Machine, wish: Wish | None, plan: Plan) -> tuple[str, ...]:
@@ -279,7 +285,7 @@ def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
     )
 
 
-_PATCH = Step(kind="run", argv=("rekindle", "source", "patch", "."))
+_PATCH = ("rekindle", "source", "patch")
 
 
 def _pip(*words: str) -> Step:

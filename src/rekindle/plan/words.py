@@ -17,8 +17,8 @@ from rekindle.plan.reasons import choice_reasons, why_no_wheel
 from rekindle.plan.recipe import make_recipe, planned_cudnn
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card
-from rekindle.plan.shell import spell
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
+from rekindle.scripts.spell import spell
 
 _MANY = 6
 

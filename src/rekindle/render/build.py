@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.host.paste import pasted
 from rekindle.host.venv import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
 from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import pasted
 
 
 def duration(seconds: float) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rekindle.host.paste import pasted
 from rekindle.model.bundle import BundleReport
 from rekindle.render.screen import Screen
 from rekindle.render.wheelhouse import size
+from rekindle.scripts.quoting import pasted
 
 
 def render_bundle(document: BundleReport, screen: Screen) -> None:

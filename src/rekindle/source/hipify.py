@@ -19,7 +19,7 @@ from rekindle.host.process import run_long
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import history, journal
-from rekindle.source.patches import status
+from rekindle.source.patches import git_line, status
 from rekindle.source.submodules import read_gitmodules
 
 SCRIPT = "tools/amd_build/build_amd.py"
@@ -94,7 +94,7 @@ def undo(root: Path) -> SourceTree:
 
 def _shown(tree: SourceTree) -> SourceTree:
     git = history.open_history(Path(tree.root))
-    command = git.shown("diff", "--stat", history.PATCHED_TAG, history.HIPIFIED_TAG)
+    command = git_line(git, "diff", "--stat", history.PATCHED_TAG, history.HIPIFIED_TAG)
     return msgspec.structs.replace(tree, diff_command=command)
 
 

@@ -24,11 +24,11 @@ from rekindle.build.side_by_side import BY_JOBSERVER, DRIVER, chooses_jobs, is_s
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost
-from rekindle.host.paste import pasted
 from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import Places, find_sdist
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts.quoting import pasted
 
 SETUP = "from torch.utils.cpp_extension import CppExtension\n"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.build import state
-from rekindle.build.environment import is_forwarded, make_environment, render_cache_script
+from rekindle.build.environment import make_environment, render_cache_script
 from rekindle.build.estimate import Estimate
 from rekindle.build.frontend import find_front_end
 from rekindle.build.history import History, Learnt, kind_of, load_history, save_history
@@ -21,6 +21,7 @@ from rekindle.errors import BadInput
 from rekindle.formats.build_ninja import BuildEdge
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.scripts.cmake import is_forwarded
 
 GIB = 1 << 30
 

@@ -190,3 +190,35 @@ def test_a_compiler_is_called_and_installed_as_the_distribution_does() -> None:
     assert recipe("fedora 42") == ("gcc", "gcc 15: dnf install -y gcc-c++")
     assert recipe("fedora 42", compiler="gcc-13") == ("gcc-13", "gcc 13 (fedora 42 itself has gcc 15)")
     assert recipe("arch") == ("gcc-13", "gcc 13: apt install g++-13")
+
+
+def test_a_whole_build_is_valid_bash_and_in_order() -> None:
+    made = plan("sm_35", torch="1.13.1", build=True, cuda="11.8", cpu="ivybridge", memory=16)
+    lines = made.commands
+    checked = subprocess.run(["bash", "-n"], input="\n".join(lines), text=True, capture_output=True)
+    assert checked.returncode == 0, checked.stderr
+    text = "\n".join(lines)
+    order = [
+        "git clone",
+        "cd pytorch",
+        "-m venv",
+        "activate",
+        "mkl-static",
+        "-r requirements.txt",
+        "CMAKE_PREFIX_PATH",
+        "CMAKE_PROJECT_INCLUDE",
+        "TORCH_CUDA_ARCH_LIST=3.5",
+        "MAX_JOBS=",
+        "setup.py bdist_wheel",
+        "dist/*.whl",
+    ]
+    assert sorted(order, key=text.index) == order
+    assert made.powershell == ()
+
+
+def test_a_windows_build_sets_the_compiler_up_before_it_builds() -> None:
+    made = plan("sm_35", torch="2.0.1", build=True, os="windows")
+    for lines in (made.commands, made.powershell):
+        text = "\n".join(lines)
+        assert text.index("core.longpaths") < text.index("git clone") < text.index("vcvarsall") < text.index("setup.py")
+    assert made.commands != made.powershell

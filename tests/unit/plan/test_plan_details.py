@@ -19,8 +19,8 @@ from rekindle.plan.evidence import arch_syntax
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import make_recipe, planned_cudnn
 from rekindle.plan.rules_system import pythons_of, same_python, span
-from rekindle.plan.shell import spell
 from rekindle.plan.whynot import why_not
+from rekindle.scripts.spell import spell
 
 
 def with_(question: Question, **values: Any) -> Question:

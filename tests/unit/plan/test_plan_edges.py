@@ -108,12 +108,12 @@ def test_variables_to_keep() -> None:
 
 
 @pytest.mark.parametrize("system", ["linux", "windows"])
-def test_patches_are_applied_right_after_the_tree_is_entered(system: str) -> None:
+def test_patches_are_applied_right_before_the_tree_is_entered(system: str) -> None:
     made = plan("sm_86", torch="2.6.0", build=True, os=system)
     assert made.build is not None and not made.build.patches and with_patch_step(made) is made
     patched = with_patch_step(msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=("x",))))
     at = patched.commands.index("cd pytorch")
-    assert patched.commands[at + 1] == "rekindle source patch ." and with_patch_step(patched) is patched
+    assert patched.commands[at - 1] == "rekindle source patch pytorch" and with_patch_step(patched) is patched
     assert bool(patched.powershell) is (system == "windows")
 
 

@@ -27,10 +27,10 @@ from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons
 from rekindle.plan.recipe import make_recipe
-from rekindle.plan.shell import spell
 from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder, with_patch_step
 from rekindle.plan.whynot import why_not
 from rekindle.plan.wish import check_wish
+from rekindle.scripts.spell import spell
 
 NEWEST = FACTS.releases[0]
 
@@ -176,7 +176,7 @@ def test_the_front_end_of_a_release_is_the_newest_that_is_not_newer() -> None:
     assert front_end(NEWEST, FACTS) == rows[-1]
 
 
-PATCH = ("rekindle", "source", "patch", ".")
+PATCH = ("rekindle", "source", "patch", "pytorch")
 
 
 def patched(steps: tuple[Step, ...], *, patches: tuple[str, ...] = ("one",), **more: Any) -> Plan:
@@ -190,11 +190,11 @@ LAST = Step(kind="run", argv=("make",))
 
 def test_patches_are_applied_in_the_tree_before_all_else() -> None:
     made = patched((CLONE, CD, LAST), commands=("old",))
-    assert [step.argv for step in made.steps] == [("git", "clone"), (), PATCH, ("make",)]
-    assert made.commands == ("git clone", "cd pytorch", "rekindle source patch .", "make")
+    assert [step.argv for step in made.steps] == [("git", "clone"), PATCH, (), ("make",)]
+    assert made.commands == ("git clone", "rekindle source patch pytorch", "cd pytorch", "make")
     assert made.powershell == ()
     windows = patched((CLONE, CD, LAST), powershell=("old",))
-    assert "rekindle source patch ." in windows.powershell and "rekindle source patch ." in windows.commands
+    assert "rekindle source patch pytorch" in windows.powershell and "rekindle source patch pytorch" in windows.commands
 
 
 def test_patches_are_not_applied_twice_or_nowhere() -> None:
@@ -202,7 +202,7 @@ def test_patches_are_not_applied_twice_or_nowhere() -> None:
     assert with_patch_step(once) == once
     assert patched((CLONE, LAST)).steps == (CLONE, LAST), "no tree to apply them in"
     assert patched((CLONE, CD), patches=()).steps == (CLONE, CD)
-    assert patched((CD,)).steps[0] == CD
+    assert [step.kind for step in patched((CD,)).steps] == ["run", "cd"]
     bare = Plan(answer="install", torch="2.6.0")
     assert with_patch_step(bare) is bare
 

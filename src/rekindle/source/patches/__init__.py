@@ -14,6 +14,7 @@ import msgspec
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.git import Git
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
+from rekindle.scripts.quoting import paste_line
 from rekindle.source import journal
 from rekindle.source.identity import tree_digest
 from rekindle.source.patches import engine
@@ -22,11 +23,26 @@ from rekindle.source.patches.header import Patch, load_patches, parse_patch, rea
 from rekindle.source.tree import exact_version, recognise
 
 __all__ = [
-    "BASE_TAG", "Choice", "Context", "Patch", "apply", "choose", "load_patches", "parse_patch", "read_patch",
-    "status", "unapply",
-]  # fmt: skip
+    "BASE_TAG",
+    "Choice",
+    "Context",
+    "Patch",
+    "apply",
+    "choose",
+    "git_line",
+    "load_patches",
+    "parse_patch",
+    "read_patch",
+    "status",
+    "unapply",
+]
 
 BASE_TAG = "rekindle-base"
+
+
+def git_line(git: Git, *words: str) -> str:
+    """A git command on that tree as a person pastes it into a shell."""
+    return paste_line(["git", *git.place, *words], windows=git.host.system == "windows")
 
 
 @dataclass(frozen=True)
@@ -161,7 +177,7 @@ def _refuse(root: Path, plan: engine.Survey, record: TreeRecord) -> None:
     if touched and git.present and (dirty := git.dirty(*touched)):
         raise StageFailed(
             f"{dirty[0]} has uncommitted changes, and a patch wants to change it; nothing was changed",
-            remedy=f"commit or undo them first: {git.shown('diff', dirty[0])}",
+            remedy=f"commit or undo them first: {git_line(git, 'diff', dirty[0])}",
         )
 
 
@@ -186,7 +202,7 @@ def _describe(
         origin=record.origin,
         patches=(*patches, *rest),
         hipified=record.hipified,
-        diff_command=git.shown("diff", "--submodule=diff", BASE_TAG) if has_git and record.files else None,
+        diff_command=git_line(git, "diff", "--submodule=diff", BASE_TAG) if has_git and record.files else None,
     )
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from rekindle.model.plan import HERE, Step
+from rekindle.scripts.quoting import Quoted, cmd_echo, cmd_word, ps_argument, ps_word, sh_word, sh_words
 
 Shell = Literal["sh", "cmd", "powershell"]
-_CMD_SPECIAL = set(" &|<>^()%!,;=")
+WORD: dict[Shell, Callable[[str], Quoted]] = {"sh": sh_word, "cmd": cmd_word, "powershell": ps_argument}
 
 
 def spell(steps: Iterable[Step], shell: Shell) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def _lines(step: Step, shell: Shell) -> list[str]:
     if step.kind == "keep":
         return [_keep(name, value, shell) for name, value in step.env.items()]
     if step.kind == "cd":
-        return [f"cd {_word(step.folder or '.', shell)}"]
+        return [f"cd {WORD[shell](step.folder or '.')}"]
     if step.kind == "activate":
         folder = step.folder or ".venv"
         scripts = {"sh": f". {folder}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
@@ -34,7 +34,7 @@ def _lines(step: Step, shell: Shell) -> list[str]:
         return _write(step.folder or "", step.argv, shell)
     if step.kind == "install-built":
         return [_install_built(step.folder or "dist", shell)]
-    return [" ".join(_word(word, shell) for word in step.argv)]
+    return [" ".join(map(WORD[shell], step.argv))]
 
 
 def _vcvars(toolset: str, shell: Shell) -> list[str]:
@@ -57,11 +57,10 @@ def _vcvars(toolset: str, shell: Shell) -> list[str]:
 
 def _write(name: str, lines: tuple[str, ...], shell: Shell) -> list[str]:
     if shell == "sh":
-        return [f"printf '%s\\n' {' '.join(shlex.quote(line) for line in lines)} > {_word(name, shell)}"]
+        return [f"printf '%s\\n' {sh_words(lines)} > {sh_word(name)}"]
     if shell == "cmd":
-        return [f"{'>' if number == 0 else '>>'}{name} echo {line}" for number, line in enumerate(lines)]
-    quoted = ", ".join(f"'{line.replace(chr(39), chr(39) * 2)}'" for line in lines)
-    return [f"Set-Content -Encoding ascii {name} {quoted}"]
+        return [f"{'>' if number == 0 else '>>'}{name} echo {cmd_echo(line)}" for number, line in enumerate(lines)]
+    return [f"Set-Content -Encoding ascii {name} {', '.join(map(ps_word, lines))}"]
 
 
 def _install_built(folder: str, shell: Shell) -> str:
@@ -79,21 +78,10 @@ def _set(name: str, value: str, shell: Shell) -> str:
         spelled = {"sh": f'export {name}="$PWD{rest}"', "cmd": f'set "{name}=%CD:\\=/%{rest}"'}
         return spelled.get(shell, f"$env:{name} = $PWD.Path.Replace('\\', '/') + '{rest}'")
     if shell == "sh":
-        return f"export {name}={shlex.quote(value)}"
-    if shell == "cmd":
-        return f'set "{name}={value}"'
-    return f"$env:{name} = '{value.replace(chr(39), chr(39) * 2)}'"
+        return f"export {name}={sh_word(value)}"
+    return f'set "{name}={value}"' if shell == "cmd" else f"$env:{name} = {ps_word(value)}"
 
 
 def _keep(name: str, value: str, shell: Shell) -> str:
     """For good on Windows (a new window sees it); in a POSIX shell the profile is the user's own business."""
-    return _set(name, value, "sh") if shell == "sh" else f"setx {name} {_word(value, shell)}"
-
-
-def _word(text: str, shell: Shell) -> str:
-    if shell == "sh":
-        return shlex.quote(text)
-    if shell == "cmd":
-        return f'"{text}"' if set(text) & _CMD_SPECIAL else text
-    safe = text and all(letter.isalnum() or letter in "-_./\\:=+" for letter in text)
-    return text if safe else f"'{text.replace(chr(39), chr(39) * 2)}'"
+    return _set(name, value, "sh") if shell == "sh" else f"setx {name} {WORD[shell](value)}"

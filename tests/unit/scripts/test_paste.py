@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.host.paste import paste_line, paste_with, pasted
+from rekindle.scripts.quoting import paste_line, paste_with, pasted
 
 # What a Windows path or a pip requirement may hold.
 WORDS = st.text(alphabet="ab 1ü中-_./\\:=+,@<>&|^()[]!~';%", max_size=12)

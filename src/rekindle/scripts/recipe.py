@@ -13,18 +13,17 @@ from dataclasses import dataclass, field, replace
 from rekindle.compat import Name
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
-from rekindle.export.quoting import comment, plain_text
 from rekindle.facts import load_facts
 from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan, pip_arguments
+from rekindle.scripts.cmake import cache_line, is_forwarded
+from rekindle.scripts.quoting import comment
 
 REPOSITORIES = {
     "torch": "https://github.com/pytorch/pytorch.git",
     "torchvision": "https://github.com/pytorch/vision.git",
     "torchaudio": "https://github.com/pytorch/audio.git",
 }
-# What setup.py passes on to CMake by itself; other settings need a file of their own.
-_FORWARDED = ("USE_", "BUILD_", "CMAKE_")
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
@@ -93,7 +92,7 @@ class Recipe:
         """CMake code for what setup.py would not forward."""
         if not self.settings:
             return None
-        lines = [_cmake_set(name, value) for name, value in self.settings.items()]
+        lines = [cache_line(name, value) for name, value in self.settings.items()]
         return EmbeddedFile(name="settings.cmake", content=("\n".join(lines) + "\n").encode())
 
     @property
@@ -134,7 +133,7 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
     missing = [name for name in build.patches if name not in patches]
     if missing:
         raise BadInput(f"the plan needs the patch {missing[0]!r}, which is not known here", remedy="update rekindle")
-    forwarded = {name: value for name, value in build.cmake.items() if name.startswith(_FORWARDED)}
+    forwarded = {name: value for name, value in build.cmake.items() if is_forwarded(name)}
     found = _TAG.search(build.source) or _TAG.search(plan.torch or "")
     return replace(
         base,
@@ -165,15 +164,6 @@ def _requirements(pins: dict[str, str]) -> tuple[str, ...]:
         if name != "python":
             wanted[name.lower()] = pin_requirement(name, pin)
     return tuple(wanted.values())
-
-
-def _cmake_set(name: str, value: str) -> str:
-    """A bracket argument longer than any bracket in the value: nothing in it is special."""
-    if not re.fullmatch(r"[A-Za-z0-9_./+-]+", name):
-        raise BadInput(f"{name!r} is no name for a CMake setting")
-    value = plain_text(value)
-    fence = "=" * next(n for n in range(1, len(value) + 3) if f"]{'=' * n}]" not in value)
-    return f'set({name} [{fence}[{value}]{fence}] CACHE STRING "from the plan" FORCE)'
 
 
 def _truth(value: str) -> bool | str:

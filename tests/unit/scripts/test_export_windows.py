@@ -15,12 +15,12 @@ from rekindle import api
 from rekindle.cli import export as verb
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.export.quoting import ps_word
-from rekindle.export.recipe import make_recipe
-from rekindle.export.scripts import FORMATS, encode, render
-from rekindle.export.workflow import cuda_release, fit_runner
 from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts.quoting import ps_word
+from rekindle.scripts.recipe import make_recipe
+from rekindle.scripts.scripts import FORMATS, encode, render
+from rekindle.scripts.workflow import cuda_release, fit_runner
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})
 assert plans.KEPLER_WINDOWS.build is not None
@@ -136,7 +136,7 @@ def test_a_mac_gets_what_runs_on_it() -> None:
 
 def test_a_long_build_is_split_and_an_endless_one_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     from rekindle.compat.resources import build_cost as real
-    from rekindle.export import workflow
+    from rekindle.scripts import workflow
 
     def cost(minutes: int):  # type: ignore[no-untyped-def]
         return lambda *given: msgspec.structs.replace(real(*given), cpu_minutes=minutes, job_gib=4.0)

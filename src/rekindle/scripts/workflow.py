@@ -9,10 +9,10 @@ from importlib import resources
 
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
-from rekindle.export.images import find_image
-from rekindle.export.recipe import Recipe
 from rekindle.facts import load_facts
 from rekindle.model.images import HostedRunner
+from rekindle.scripts.images import find_image
+from rekindle.scripts.recipe import Recipe
 
 # A job ends this long before the runner does, so that the compiler cache is kept.
 _RESERVE_MINUTES = 60
@@ -73,4 +73,4 @@ def cuda_release(recipe: Recipe) -> str:
 
 def brought(name: str) -> str:
     """A program of our own that an export carries along as it is."""
-    return resources.files("rekindle.export").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("rekindle.scripts").joinpath("templates", name).read_text(encoding="utf-8")

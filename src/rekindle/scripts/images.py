@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rekindle.errors import BadInput
-from rekindle.export.quoting import Quoted
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
 from rekindle.model.images import ContainerImage
 from rekindle.model.plan import Plan
+from rekindle.scripts.quoting import Quoted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from needs import tool
 from rekindle.errors import BadInput
-from rekindle.export import quoting
+from rekindle.scripts import quoting
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=40)
 CONTROL = st.sampled_from(["a\nb", "a\rb", "a\0b", "a\x1b[31m", "a\u2028b", "\x85"])

@@ -8,10 +8,10 @@ import shlex
 from typing import Any
 
 from rekindle.errors import BadInput
-from rekindle.export.images import choose_images
-from rekindle.export.quoting import Quoted, comment, plain_text, plain_word
-from rekindle.export.recipe import Recipe
 from rekindle.facts import load_facts
+from rekindle.scripts.images import choose_images
+from rekindle.scripts.quoting import Quoted, comment, plain_text, plain_word
+from rekindle.scripts.recipe import Recipe
 
 
 def devcontainer(recipe: Recipe, image: str | None, script: str, packages: tuple[str, ...], arch: str) -> str:

@@ -1,23 +1,29 @@
-"""One value into one word, for each language we export to; what a language cannot say is refused.
+"""One value into one word, for each language we write; what a language cannot say is refused.
 
 Every function takes text and gives the source text of a single word that means exactly it, as :class:`Quoted`; the
 templates write nothing else (:func:`only_quoted`), so a value cannot be forgotten. Control characters are refused
 everywhere: no sensible path, flag or version has them, and in a batch file or a workflow they end the line.
+
+A line to paste on Windows may be given to cmd or to PowerShell: :func:`pasted` spells what both read alike.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
-import subprocess
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rekindle.errors import BadInput
 
 # In cmd these end or join commands outside quotes; a caret takes their meaning away.
 _BATCH_SPECIAL = set('&|<>^()"')
+# What cmd or a program's own reader of arguments would not take as a part of a bare word.
+_CMD_NOT_BARE = _BATCH_SPECIAL | set(" \t%!,;='`")
+# What cmd and PowerShell both take as a part of a bare word (a comma makes a list in PowerShell, an @ splats).
+_BARE_IN_BOTH = frozenset("-_./\\:=+")
 
 
 class Quoted(str):
@@ -67,16 +73,30 @@ def batch_set(name: str, value: str) -> Quoted:
     return Quoted(f"set {batch_name(name)}=" + "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in value))
 
 
+def cmd_word(text: str) -> Quoted:
+    """One argument at cmd's prompt, as the C runtime of the called program reads it."""
+    return Quoted(text if text and not set(text) & _CMD_NOT_BARE else _double_quoted(text))
+
+
 def batch_word(text: str) -> Quoted:
-    """One argument on a command line in a batch file, as the C runtime of the called program reads it."""
-    text = plain_text(text)
-    if '"' in text:
+    """One argument on a command line in a batch file, where cmd reads percent signs once more."""
+    if '"' in plain_text(text):
         raise BadInput(f"{text!r} has a double quote in it, which cmd and programs read differently")
-    word = subprocess.list2cmdline([text])
-    # list2cmdline quotes for spaces only; cmd also needs quotes around its own special characters.
-    if word == text and set(text) & (_BATCH_SPECIAL | set(",;=!'`")):
-        word = f'"{text}"' if not text.endswith("\\") else f'"{text}\\"'
-    return Quoted(word.replace("%", "%%"))
+    return Quoted(cmd_word(text).replace("%", "%%"))
+
+
+def cmd_echo(text: str) -> Quoted:
+    """What ``echo`` is to write at cmd's prompt: outside of double quotes special characters get a caret."""
+    inside, letters = False, []
+    for letter in plain_text(text):
+        inside ^= letter == '"'
+        letters.append(f"^{letter}" if letter in "&|<>^" and not inside else letter)
+    return Quoted("".join(letters))
+
+
+def _double_quoted(text: str) -> str:
+    """A backslash at the end would take the closing quote's meaning, so it is doubled."""
+    return '"' + text + "\\" * (len(text) - len(text.rstrip("\\"))) + '"'
 
 
 def batch_remark(text: str) -> Quoted:
@@ -95,6 +115,12 @@ def sh_name(name: str) -> Quoted:
 def ps_word(text: str) -> Quoted:
     """A literal string for PowerShell, which takes typographic single quotes for plain ones."""
     return Quoted("'" + re.sub("(['\u2018\u2019\u201a\u201b])", r"\1\1", plain_text(text)) + "'")
+
+
+def ps_argument(text: str) -> Quoted:
+    """One argument of a command in PowerShell: bare where that reads the same."""
+    bare = text and all(letter.isalnum() or letter in _BARE_IN_BOTH for letter in text)
+    return Quoted(text) if bare else ps_word(text)
 
 
 def docker_word(text: str) -> Quoted:
@@ -130,3 +156,39 @@ def _variable(name: str) -> Quoted:
     if not name.isascii() or not name.replace("_", "a").isalnum() or name[:1].isdigit():
         raise BadInput(f"{name!r} is no name for an environment variable")
     return Quoted(name)
+
+
+def pasted(text: str, *, windows: bool | None = None) -> str:
+    r"""One word of a line to paste, for the shell of this machine or of the one that is named.
+
+    >>> pasted("a b", windows=False), pasted(r"C:\a b", windows=True), pasted(r"C:\a", windows=True)
+    ("'a b'", '"C:\\a b"', 'C:\\a')
+    """
+    if not _on_windows(windows):
+        return shlex.quote(text)
+    if text and all(letter.isalnum() or letter in _BARE_IN_BOTH for letter in text):
+        return text
+    # Neither shell would pass on a quote inside; no path and no version has one.
+    return _double_quoted(text.replace('"', ""))
+
+
+def paste_line(words: Iterable[str], *, windows: bool | None = None) -> str:
+    """A command. PowerShell starts a program whose name is quoted only after an ampersand, which cmd would not take;
+    such a name is rare, and cmd is what the line is for.
+    """
+    return " ".join(pasted(word, windows=windows) for word in words)
+
+
+def paste_with(variables: Mapping[str, str], line: str, *, windows: bool | None = None) -> str:
+    """The line with variables set for it.
+
+    >>> paste_with({"A": "1"}, "x", windows=True), paste_with({"A": "1"}, "x", windows=False)
+    ('set "A=1" && x', 'A=1 x')
+    """
+    if _on_windows(windows):
+        return "".join(f'set "{name}={value}" && ' for name, value in variables.items()) + line
+    return "".join(f"{name}={shlex.quote(value)} " for name, value in variables.items()) + line
+
+
+def _on_windows(given: bool | None) -> bool:
+    return os.name == "nt" if given is None else given

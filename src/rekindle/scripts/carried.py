@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib import resources
 
-from rekindle.export.quoting import Quoted
+from rekindle.scripts.quoting import Quoted
 
 FILES = (
     "__init__.py", "errors.py", "formats/__init__.py", "formats/view.py", "formats/elf.py", "inspect/__init__.py",

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rekindle import __version__
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
-from rekindle.export import quoting
-from rekindle.export.carried import PROGRAM, files_beside, inspector
-from rekindle.export.environments import devcontainer, pixi
-from rekindle.export.images import choose_images, docker_platform, pinned
-from rekindle.export.quoting import Quoted, plain_word
-from rekindle.export.recipe import Recipe
-from rekindle.export.toolchain import c_command, cxx_command, cxx_package, visual_studio
-from rekindle.export.workflow import brought, cuda_release, fit_runner
 from rekindle.facts import load_facts
 from rekindle.model.slurm import slurm_head
+from rekindle.scripts import quoting
+from rekindle.scripts.carried import PROGRAM, files_beside, inspector
+from rekindle.scripts.environments import devcontainer, pixi
+from rekindle.scripts.images import choose_images, docker_platform, pinned
+from rekindle.scripts.quoting import Quoted, plain_word
+from rekindle.scripts.recipe import Recipe
+from rekindle.scripts.toolchain import c_command, cxx_command, cxx_package, visual_studio
+from rekindle.scripts.workflow import brought, cuda_release, fit_runner
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -204,7 +204,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("rekindle.export"),
+        loader=PackageLoader("rekindle.scripts"),
         # The output is no HTML: each value is quoted for its own language by a filter.
         autoescape=False,  # noqa: S701
         undefined=StrictUndefined,
