@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from rekindle.api.build_choices import BuildChoices
 from rekindle.api.causes import with_cause
@@ -12,15 +12,26 @@ from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
 
 if TYPE_CHECKING:
+    import msgspec
+
     from rekindle.build.request import Order
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
-    from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan
+    from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
     from rekindle.model.costs import DiskPhase
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.source import SourceTree
+
+
+class ToldOfDocument(TypedDict, total=False):
+    """What is told of the document a plan came in; see :func:`rekindle.build.foreign.admit`."""
+
+    document: msgspec.Struct
+    kind: str
+    signed: str
+    python: str
 
 
 def build(
@@ -40,27 +51,24 @@ def build(
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
-    from rekindle.errors import Untrusted
     from rekindle.model.plan import Plan
 
     choices = with_own_plan(with_sources(choices, progress))
+    trust = trust or isinstance(choices.get("plan"), Plan)
     order = _order_of(choices)
-    if not trust and not isinstance(choices.get("plan"), Plan) and (account := foreign_plan(order.plan)):
-        raise Untrusted(
-            "the plan was not made here, and it decides what runs, is fetched and set",
-            account,
-            remedy="look at what it would do, then give --trust; or make it anew with 'rekindle plan --build'",
-        )
+    admit_here(order.plan, trust=trust)
     with order.workspace.lock("build"):
-        return carry_out(order, progress)
+        return carry_out(order, progress, trust=trust)
 
 
-def carry_out(order: Order, progress: Progress | None) -> BuildResults | BuildFailure:
-    """The build itself, in a workspace that the caller holds."""
+def carry_out(order: Order, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
+    """The build itself, in a workspace that the caller holds: the only call of the engine, behind the one door."""
     from rekindle.build import build as run
     from rekindle.errors import BuildFailed
+    from rekindle.host.made import mark_made
     from rekindle.model.build import BuildFailure, BuildResults
 
+    admit_here(order.plan, trust=trust)
     results = []
     for number, python in enumerate(order.pythons):
         options = order.options if number == 0 else order.options.continued()
@@ -69,22 +77,20 @@ def carry_out(order: Order, progress: Progress | None) -> BuildResults | BuildFa
         except BuildFailed as error:
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
+        # As it was built, settings by hand included: its own statement leads back to what ran here already.
+        mark_made(result.plan or order.plan)
         results.append(result)
         if failure := read_back(result, result.plan or order.plan, progress):
             return failure
     return BuildResults(results=tuple(results))
 
 
-def foreign_plan(plan: Plan) -> ForeignPlan | None:
-    """What a plan from elsewhere would do here; None for a plan that was made here. Nothing of the plan is run."""
-    from rekindle.build.foreign import account_of
-    from rekindle.host.made import was_made_here
-
-    if was_made_here(plan):
-        return None
+def admit_here(plan: Plan, *, trust: bool = False, **told: Unpack[ToldOfDocument]) -> None:
+    """:func:`rekindle.build.foreign.admit`, with this machine to compare the plan's places with."""
     from rekindle.api.plan import this_machine
+    from rekindle.build.foreign import admit
 
-    return account_of(plan, this_machine())
+    admit(plan, machine=this_machine, trust=trust, **told)
 
 
 def build_one(
@@ -101,9 +107,13 @@ def build_one(
     against: str | None = None,
     as_is: bool = False,
     clean: bool = False,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> BuildResult | BuildFailure:
-    """One wheel for one Python in a workspace that the caller has locked, read back against its plan."""
+    """One wheel for one Python in a workspace that the caller has locked, read back against its plan.
+
+    ``trust`` is for a plan that was admitted already; any other must have been made here.
+    """
     from rekindle.model.build import BuildFailure
 
     order = _order(
@@ -113,7 +123,7 @@ def build_one(
             "clean": clean, "against": against,
         }
     )  # fmt: skip
-    built = carry_out(order, progress)
+    built = carry_out(order, progress, trust=trust)
     return built if isinstance(built, BuildFailure) else built.results[0]
 
 

@@ -61,21 +61,13 @@ def _with_build(examination: Examination, plan: Path, host: Host) -> Examination
     import msgspec
 
     from rekindle.api.build import build_checks
-    from rekindle.build.foreign import account_of, check_names
-    from rekindle.errors import BadInput
-    from rekindle.host.made import was_made_here
+    from rekindle.build.foreign import admit_to_be_checked
     from rekindle.model.document import load
     from rekindle.model.machine import Ready
     from rekindle.model.plan import Plan
 
     wanted = load(plan, Plan)
-    check_names(wanted)
-    account = None if was_made_here(wanted) else account_of(wanted, examination)
-    if account and account.unknown:
-        raise BadInput(
-            f"the plan was not made here and names what is not on this machine ({account.unknown[0]}); it is not run",
-            remedy="make the plan here with 'rekindle plan --build', or take that setting out of it",
-        )
+    admit_to_be_checked(wanted, examination)
     asked = build_checks(wanted, python=wanted.python or sys.executable, place=Path.cwd(), host=host)
     names = {check.id for check in asked}
     checks = (*(check for check in examination.checks if check.id not in names), *asked)

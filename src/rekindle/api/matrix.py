@@ -58,7 +58,19 @@ def matrix_plan(
     lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
     if not dry_run:
         write_for_user(lock_file(table), encode(lock))
+        _mark_planned(lock)
     return lock
+
+
+def _mark_planned(lock: MatrixLock) -> None:
+    """The cells are ours where the planner alone decided what runs; programs that the table names are its maker's."""
+    from rekindle.build.foreign import names_places
+    from rekindle.host.made import mark_made
+    from rekindle.model.plan import BuildRecipe, Plan
+
+    by_table = Plan(answer="build", build=BuildRecipe(source="", env=dict(lock.defaults.settings)))
+    if not names_places(by_table):
+        mark_made(*lock.cells)
 
 
 def load_lock(table: Path = TABLE) -> MatrixLock:
@@ -129,9 +141,15 @@ def matrix_run(
     slots: int | None = None,
     memory: str | None = None,
     force: bool = False,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> MatrixRun:
-    """Build what is not built, prove what can be proven; interrupted, the same call continues."""
+    """Build what is not built, prove what can be proven; interrupted, the same call continues.
+
+    Cells that were not frozen here, or whose table names programs, are refused
+    (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
+    """
+    from rekindle.api.matrix_work import admit_cells
     from rekindle.host.process import stop_signals_as_interrupt
     from rekindle.matrix.ledger import WallClock
     from rekindle.matrix.run import Loop
@@ -139,6 +157,7 @@ def matrix_run(
     listener = progress or Silent()
     lock = load_lock(table)
     cells = _chosen(lock, only)
+    admit_cells(cells, trust=trust)
     ledger = _ledger(lock, [cell.id for cell in cells] if force else ())
     begun = time.monotonic()
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
@@ -251,9 +270,10 @@ def matrix_cell(
     memory: str | None = None,
     launcher: str | None = None,
     force: bool = False,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> CellState:
-    """Build one frozen cell here: what workers and batch scripts call."""
+    """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
     from rekindle.api.matrix_work import carry_out_cell
 
     return carry_out_cell(
@@ -263,6 +283,7 @@ def matrix_cell(
         memory=memory,
         launcher=launcher,
         force=force,
+        trust=trust,
         progress=progress or Silent(),
     )
 
@@ -309,13 +330,18 @@ def matrix_publish(
     return Published(wheelhouse=str(wheelhouse), added=tuple(added), unproven=tuple(unproven), missing=tuple(missing))
 
 
-def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8) -> MatrixScript:
-    """The matrix as a Slurm array script; the cells are written out so that ``matrix cell`` finds them."""
+def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 8, trust: bool = False) -> MatrixScript:
+    """The matrix as a Slurm array script; the cells are written out so that ``matrix cell`` finds them.
+
+    The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
+    """
+    from rekindle.api.matrix_work import admit_cells
     from rekindle.matrix.folder import CellFolder
     from rekindle.matrix.slurm import slurm_script
 
     lock = load_lock(table)
     cells = _chosen(lock, only)
+    admit_cells(cells, trust=trust)
     for cell in cells:
         CellFolder(Path(lock.root), cell.id).freeze(cell)
     return slurm_script(cells, lock.root, cores=cores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ import msgspec
 
 from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, WorkspaceBusy
 from rekindle.host.files import write_atomically
-from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.matrix.decide import classify
 from rekindle.matrix.folder import CellFolder, tree_place
@@ -33,16 +33,19 @@ def carry_out_cell(
     memory: str | None = None,
     launcher: str | None = None,
     force: bool = False,
+    trust: bool = False,
     progress: Progress,
 ) -> CellState:
     """Build, read back and prove one cell; one that is done already stays as it is, since a task that was thought
-    lost may come a second time. Raises WorkspaceBusy where somebody else builds it."""
+    lost may come a second time. Raises WorkspaceBusy where somebody else builds it, Untrusted where the cell was not
+    frozen here and ``trust`` is not given."""
     folder = CellFolder(root, cell_id)
     cell = folder.cell()
     with claimed(folder):
         state = folder.state()
         if is_done(cell, state) and not force:
             return state
+        admit_cells([cell], trust=trust)
         state = begun(state, jobs=jobs)
         folder.save(state)
         try:
@@ -57,6 +60,14 @@ def carry_out_cell(
             state = failed(state, classify(str(error), default="setup"), str(error))
         folder.save(state)
     return state
+
+
+def admit_cells(cells: Sequence[Cell], *, trust: bool) -> None:
+    """The door of a matrix: a cell that was not frozen here is refused, with what it would run."""
+    from rekindle.api.build import admit_here
+
+    for cell in cells:
+        admit_here(cell.plan, trust=trust, document=cell, kind=f"matrix's cell {cell.name}", python=cell.python)
 
 
 def _attempt(
@@ -77,7 +88,6 @@ def _attempt(
         folder.save(msgspec.structs.replace(state, phase="source"))
         tree = _source(cell, folder, workspace, progress)
         write_atomically(workspace.plan, encode(cell.plan))
-        mark_made(cell.plan)
         folder.save(msgspec.structs.replace(state, phase="build"))
         outcome = build_one(
             cell.plan,
@@ -88,6 +98,7 @@ def _attempt(
             memory=memory,
             launcher=launcher,
             target=cell.target,
+            trust=True,
             progress=progress,
         )
         if isinstance(outcome, BuildFailure):

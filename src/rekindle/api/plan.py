@@ -79,11 +79,16 @@ def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
     return without_absent_cudnn(_with_patches(made, machine), machine)
 
 
-def remember_plan(plan: Plan) -> None:
-    """Note that this plan was made here: ``build`` then takes its file without asking."""
+def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
+    """Note that this plan was made here: ``build`` then takes its file without asking.
+
+    A plan for ``other_machine`` (a file, which may be a stranger's) is only that where it names no program or place.
+    """
+    from rekindle.build.foreign import names_places
     from rekindle.host.made import mark_made
 
-    mark_made(plan)
+    if not (other_machine and names_places(plan)):
+        mark_made(plan)
 
 
 def configured_wheelhouses() -> list[str]:

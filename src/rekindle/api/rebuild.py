@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rekindle.formats.dsse import Envelope
     from rekindle.model.claims import Rebuilt
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
@@ -23,25 +24,28 @@ def rebuild(
     wheel: Path | None = None,
     workspace: Path | None = None,
     python: str | None = None,
+    trust: bool = False,
     progress: Progress | None = None,
 ) -> Rebuilt:
     """Build again what the statement describes, somewhere else, and say whether it is the same wheel.
 
     ``source`` is the tree (the miniature brings its own); ``wheel`` the original (default: beside the statement;
-    without it only the digest can be compared).
+    without it only the digest can be compared). A statement holds a plan: one that was not built here before is
+    refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
     import sys
 
     import msgspec
 
-    from rekindle.api.build import build_one
+    from rekindle.api.build import admit_here, build_one
     from rekindle.errors import BadInput, StageFailed
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure
     from rekindle.model.claims import Rebuilt
 
-    said = _read(statement)
+    said, signed = _read(statement)
     plan = _plan(said, statement)
+    admit_here(plan, trust=trust, kind="statement", signed=signed)
     name, sha256 = _subject(said, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
@@ -51,7 +55,8 @@ def rebuild(
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
-        built = build_one(plan, tree, place, python=python or sys.executable, as_is=as_is, progress=progress)
+        interpreter = python or sys.executable
+        built = build_one(plan, tree, place, python=interpreter, as_is=as_is, trust=True, progress=progress)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
     answer = Rebuilt(
@@ -71,28 +76,42 @@ def rebuild(
     return msgspec.structs.replace(answer, verdict=found.verdict, rule=found.rule, difference=first)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """A statement, plain or in its envelope; who signed it is the business of ``verify --claims``."""
+def _read(path: Path) -> tuple[Mapping[str, Any], str]:
+    """A statement, plain or in its envelope, and who signed it, in words."""
     import json
 
     from rekindle.errors import BadInput
     from rekindle.formats.dsse import read_envelope
 
+    signed = "nobody signed it"
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_STATEMENT)
         read = json.loads(raw)
         if isinstance(read, dict) and "payload" in read:
-            read = json.loads(read_envelope(raw, path.name).payload)
+            envelope = read_envelope(raw, path.name)
+            signed = _signer(envelope)
+            read = json.loads(envelope.payload)
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(
             f"{path} is no provenance statement: {error}", remedy="the .intoto.json beside a wheel"
         ) from error
     if not isinstance(read, dict) or "predicate" not in read:
         raise BadInput(f"{path} is no provenance statement", remedy="the .intoto.json beside a wheel")
-    return read
+    return read, signed
+
+
+def _signer(envelope: Envelope) -> str:
+    from rekindle.formats.dsse import IN_TOTO, signed_by
+    from rekindle.host.keys import checker, trusted_keys
+
+    name = signed_by(envelope, checker(trusted_keys())) if envelope.payload_type == IN_TOTO else None
+    if name is not None:
+        return f"by {name}, whose key is believed here"
+    claimed = ", ".join(key_id or "no name" for key_id, _ in envelope.signatures)
+    return f"by no key that is believed here (it says {claimed})"
 
 
 def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:

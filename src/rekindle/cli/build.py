@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_workspace
-from rekindle.errors import Exit, Untrusted
+from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle build                                the workspace's plan and source into a wheel
@@ -82,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.api.build_choices import BuildChoices
+    from rekindle.cli.trust import after_a_yes
     from rekindle.model.build import BuildFailure
     from rekindle.render import build as view
-    from rekindle.render.screen import Screen
 
     choices = BuildChoices(
         plan=Path(args.plan) if args.plan else None,
@@ -106,14 +106,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     )
     if args.dry_run:
         return Answer(document=api.build_script(**choices), view=view.render_script)
-    try:
-        outcome = api.build(**choices, trust=args.trust, progress=session.progress)
-    except Untrusted as error:
-        session.close()
-        view.render_foreign(error.account, Screen(sys.stderr, color=session.color, verbosity=session.verbosity))
-        if not session.confirm("This plan was not made here. Build it?"):
-            raise
-        outcome = api.build(**choices, trust=True, progress=session.progress)
+    outcome = after_a_yes(
+        session,
+        "This plan was not made here. Build it?",
+        lambda trust: api.build(**choices, trust=trust or args.trust, progress=session.progress),
+    )
     if sys.stderr.isatty() and not session.quiet:
         # Hours have passed: call whoever waits.
         sys.stderr.write("\a")

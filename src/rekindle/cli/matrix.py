@@ -48,6 +48,8 @@ STEPS = {
     "cell": "build one frozen cell here (what workers call)",
 }
 
+_QUESTION = "These cells were not planned here, or their table names programs. Build them?"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     steps = parser.add_subparsers(dest="step", metavar="STEP", required=True)
@@ -61,6 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             sub.add_argument("table", nargs="?", default="matrix.toml", help="the table (default: matrix.toml)")
         if name in ("run", "cancel", "publish", "slurm"):
             sub.add_argument("--only", action="append", default=[], metavar="CELL", help="id or part of the name")
+        if name in ("run", "cell", "slurm"):
+            sub.add_argument(
+                "--trust", action="store_true", help="build cells that were not frozen here without asking"
+            )
         if name in ("run", "cell"):
             sub.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
         _add_own(name, sub)
@@ -94,6 +100,7 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.cli.trust import after_a_yes
     from rekindle.render import matrix as view
 
     progress = session.progress
@@ -105,10 +112,21 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         lock = api.matrix_plan(table, workspace=workspace, dry_run=args.dry_run, progress=progress)
         return Answer(document=lock, view=view.render_lock, exit_code=Exit.YES if lock.cells else Exit.NO)
     if args.step == "run":
-        done = api.matrix_run(
-            table, only=args.only, engine=args.engine, scheduler=args.scheduler, slots=args.slots,
-            memory=args.memory, force=args.force, progress=progress,
-        )  # fmt: skip
+        done = after_a_yes(
+            session,
+            _QUESTION,
+            lambda trust: api.matrix_run(
+                table,
+                only=args.only,
+                engine=args.engine,
+                scheduler=args.scheduler,
+                slots=args.slots,
+                memory=args.memory,
+                force=args.force,
+                trust=trust or args.trust,
+                progress=session.progress,
+            ),
+        )
         if done.report:
             view.write_report(done.status, Path(done.report))
         return Answer(document=done, view=view.render_run, exit_code=Exit.YES if done.status.good else Exit.NO)
@@ -117,7 +135,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         code = Exit.YES if published.added else Exit.NO
         return Answer(document=published, view=view.render_published, exit_code=code)
     if args.step == "slurm":
-        return Answer(document=api.matrix_slurm(table, only=args.only, cores=args.cores), view=view.render_script)
+        script = after_a_yes(
+            session,
+            _QUESTION,
+            lambda trust: api.matrix_slurm(table, only=args.only, cores=args.cores, trust=trust or args.trust),
+        )
+        return Answer(document=script, view=view.render_script)
     if args.step == "simulate":
         found = api.matrix_simulate(
             table, workers=args.workers, copies=args.copies, failure_rate=args.failures, seed=args.seed
@@ -146,7 +169,7 @@ def _cell(args: argparse.Namespace, session: Session) -> Answer:
     try:
         state = api.matrix_cell(
             Path(args.root), args.cell, jobs=args.jobs, memory=args.memory, launcher=args.launcher,
-            force=args.force, progress=session.progress,
+            force=args.force, trust=args.trust, progress=session.progress,
         )  # fmt: skip
     except WorkspaceBusy as busy:
         sys.stderr.write(f"rekindle: {busy.message}\n")

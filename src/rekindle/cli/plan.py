@@ -143,7 +143,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     if session.json:
-        api.remember_plan(plan)
+        api.remember_plan(plan, other_machine=bool(args.machine))
     assumed = _assumed(args, machine, wish, plan)
     view = functools.partial(plan_view, assumed=assumed)
     return Answer(document=plan, view=view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)

@@ -10,6 +10,8 @@ from rekindle.errors import Exit
 EXAMPLES = """examples:
   rekindle rebuild wheels/torch-….whl.intoto.json --source ~/pytorch
   rekindle rebuild spark-….whl.intoto.json                    (the miniature brings its own source)
+
+A statement that was not made on this machine is shown first, with who signed it, and needs a yes, or --trust.
 """
 
 
@@ -18,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="DIR", help="the source tree, at the commit the statement names")
     parser.add_argument("--wheel", metavar="FILE", help="the original (default: beside the statement)")
     parser.add_argument("--python", metavar="EXE", help="the interpreter to build for (default: this one)")
+    parser.add_argument("--trust", action="store_true", help="build what a stranger's statement says without asking")
     add_workspace(parser)
 
 
@@ -25,14 +28,20 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
+    from rekindle.cli.trust import after_a_yes
     from rekindle.render.claims import view_rebuilt
 
-    done = api.rebuild(
-        Path(args.statement),
-        source=Path(args.source) if args.source else None,
-        wheel=Path(args.wheel) if args.wheel else None,
-        workspace=Path(args.workspace) if args.workspace else None,
-        python=args.python,
-        progress=session.progress,
+    done = after_a_yes(
+        session,
+        "This build was not made here. Repeat it?",
+        lambda trust: api.rebuild(
+            Path(args.statement),
+            source=Path(args.source) if args.source else None,
+            wheel=Path(args.wheel) if args.wheel else None,
+            workspace=Path(args.workspace) if args.workspace else None,
+            python=args.python,
+            trust=trust or args.trust,
+            progress=session.progress,
+        ),
     )
     return Answer(document=done, view=view_rebuilt, exit_code=Exit.NO if done.verdict == "different" else Exit.YES)

@@ -1,7 +1,9 @@
-"""Which plans and wheels were made on this machine by this user: their digests, as empty files in the user's data.
+"""Which plans, matrix cells and wheels were made on this machine by this user: their digests, as empty files in the
+user's data.
 
-A plan that is not among them came from elsewhere (or was changed by hand), and what it names is a stranger's wish;
-a wheel that is not among them is a stranger's program.
+A plan or cell that is not among them came from elsewhere (or was changed by hand), and what it names is a stranger's
+wish; a wheel that is not among them is a stranger's program. What this process marked counts for it even where the
+user's data cannot be written.
 """
 
 from __future__ import annotations
@@ -13,18 +15,17 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.model.plan import Plan
-
 # Folders of the user's data that hold nothing but these marks.
 BOOKS = ("plans", "wheels")
 _KEPT = 5000
+_marked_by_this_process: set[Path] = set()
 
 
-def plan_digest(plan: Plan) -> str:
+def plan_digest(document: msgspec.Struct) -> str:
     """The same for the same plan in whatever order its settings stand (a provenance statement sorts them), and by
     whatever release of Rekindle: what a plan leaves at its default is not counted, so a field it did not know yet
     changes nothing."""
-    told = json.dumps(_said(plan), sort_keys=True, ensure_ascii=False)
+    told = json.dumps(_said(document), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -47,13 +48,14 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def mark_made(plan: Plan) -> None:
-    """Note that this plan is ours."""
-    _mark("plans", plan_digest(plan))
+def mark_made(*documents: msgspec.Struct) -> None:
+    """Note that these plans or matrix cells are ours."""
+    _mark("plans", *map(plan_digest, documents))
 
 
-def was_made_here(plan: Plan) -> bool:
-    return _marked("plans", plan_digest(plan))
+def was_made_here(document: msgspec.Struct) -> bool:
+    """Whether :func:`mark_made` was called for this very plan or cell, by this user on this machine."""
+    return _marked("plans", plan_digest(document))
 
 
 def mark_wheel_made(sha256: str) -> None:
@@ -65,12 +67,14 @@ def wheel_was_made_here(sha256: str) -> bool:
     return _marked("wheels", sha256)
 
 
-def _mark(kind: str, digest: str) -> None:
+def _mark(kind: str, *digests: str) -> None:
     """A place that cannot be written costs a question or a sandbox later, nothing else."""
+    folder = _folder(kind)
+    _marked_by_this_process.update(folder / digest for digest in digests)
     with contextlib.suppress(OSError):
-        folder = _folder(kind)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (folder / digest).touch()
+        for digest in digests:
+            (folder / digest).touch()
         names = list(folder.iterdir())
         if len(names) <= _KEPT:
             return
@@ -79,8 +83,11 @@ def _mark(kind: str, digest: str) -> None:
 
 
 def _marked(kind: str, digest: str) -> bool:
+    mark = _folder(kind) / digest
+    if mark in _marked_by_this_process:
+        return True
     with contextlib.suppress(OSError):
-        return (_folder(kind) / digest).is_file()
+        return mark.is_file()
     return False
 
 

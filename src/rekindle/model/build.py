@@ -26,9 +26,11 @@ class Fact(Part, frozen=True, kw_only=True):
 
 
 class ForeignPlan(Document, frozen=True, kw_only=True):
-    """What a plan that was not made here would do; ``unknown`` are places and programs the doctor did not find."""
+    """What a document that was not made here would do; ``unknown`` are places and programs the doctor did not find,
+    ``signed`` says whose signature it bears (empty where it is of a kind that bears none)."""
 
     title: str
+    signed: str = ""
     runs: tuple[str, ...] = ()
     fetches: tuple[str, ...] = ()
     sets: tuple[str, ...] = ()

@@ -105,6 +105,7 @@ def render_foreign(account: object, screen: Screen) -> None:
     assert isinstance(account, ForeignPlan)
     screen.verdict("warn", f"a plan from elsewhere: {account.title}")
     for label, lines in (
+        ("signed", (account.signed,) if account.signed else ()),
         ("runs", account.runs),
         ("fetches", account.fetches),
         ("sets", account.sets),
