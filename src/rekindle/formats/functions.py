@@ -163,6 +163,10 @@ def _elf_functions(elf: Elf) -> Functions:
     )
     exported = _exported(elf, start)
     unwind_start, unwind_end = _unwind(elf)
+    if len(unwind_start):
+        # Symbols that hand-written start code leaves without a size: the unwind table knows where they end.
+        row = np.minimum(np.searchsorted(unwind_start, start), len(unwind_start) - 1)
+        size = np.where((size == 0) & (unwind_start[row] == start), unwind_end[row] - start, size)
     keep = _inside(unwind_start, code) & ~_covered(unwind_start, start, size)
     all_start = np.concatenate([start, unwind_start[keep]])
     all_end = np.concatenate([start + size, unwind_end[keep]])
