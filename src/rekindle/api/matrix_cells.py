@@ -100,12 +100,7 @@ class _Planner:
         made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
         if isinstance(made, tuple):
             return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=made)
-        return self._frozen(self._with_settings(made), axes, self._table.project)
-
-    def _with_settings(self, plan: Plan) -> Plan:
-        assert plan.build is not None
-        env = {**plan.build.env, **self._defaults.settings}
-        return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, env=env))
+        return self._frozen(made, axes, self._table.project)
 
     def companion(self, torch: Cell, project: str) -> Cell:
         """The companion of a torch cell is compiled against that cell's wheel."""
@@ -172,21 +167,15 @@ class _Planner:
             if why:
                 return (Reason(code="spark-toolkit", text=why),)
             archs = tuple(axes["archs"].split(";"))
-        plan = plan_spark(
+        baseline = {"SPARK_BASELINE_FLAGS": f"-march={axes['cpu']}"} if "cpu" in axes else {}
+        return plan_spark(
             self._machine,
             version=tree_version(),
             python=axes["python"],
             cuda=found.toolkit if found and archs else None,
-            emits=found.emits if found and archs else (),
+            archs=archs,
+            settings=baseline | self._defaults.settings,
         )
-        assert plan.build is not None
-        env = dict(plan.build.env)
-        if archs:
-            env["SPARK_CUDA_ARCH_LIST"] = ";".join(archs)
-        if "cpu" in axes:
-            env["SPARK_BASELINE_FLAGS"] = f"-march={axes['cpu']}"
-        recipe = msgspec.structs.replace(plan.build, env=env)
-        return msgspec.structs.replace(plan, build=recipe, arch_list=archs, variant=variant)
 
     def _usable_cuda(self) -> CudaFound:
         if self._cuda is None:
@@ -196,7 +185,7 @@ class _Planner:
         return self._cuda
 
     def _torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        """One wheel for cards that never meet in one machine: planned for each alone, then joined."""
+        """One wheel for cards that never meet in one machine: each of them must have such a plan; the first is it."""
         cards = [""]
         if axes.get("variant") != "cpu":
             cards = [axes["card"]] if "card" in axes else [_as_card(a) for a in axes.get("archs", "").split(";")]
@@ -206,17 +195,11 @@ class _Planner:
             if isinstance(made, tuple):
                 return made
             plans.append(made)
-        return _joined(plans, axes.get("archs"))
+        return plans[0]
 
     def _torch_for(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        key = (
-            card,
-            axes["torch"],
-            axes["python"],
-            axes.get("variant", ""),
-            axes.get("cpu", ""),
-            axes.get("system", ""),
-        )
+        names = ("torch", "python", "variant", "cpu", "system", "archs")
+        key = (card, *(axes.get(name, "") for name in names))
         if key not in self._plans:
             self._plans[key] = self._planned(card, axes)
         return self._plans[key]
@@ -236,8 +219,9 @@ class _Planner:
             origin=self._defaults.source,
             settings=tuple(self._defaults.settings.items()),
         )
+        archs = tuple(axes["archs"].split(";")) if axes.get("archs") else ()
         try:
-            made = plan_build(machine, msgspec.structs.replace(asked, **toolkit))
+            made = plan_build(machine, msgspec.structs.replace(asked, **toolkit), arch_list=archs)
         except BadInput as error:
             return (Reason(code="no-source", text=error.message),)
         return made if not (why := _astray(made, axes, toolkit)) else why
@@ -262,21 +246,6 @@ class _Planner:
             pythons=here.pythons,
             tools=here.tools,
         )
-
-
-def _joined(plans: Sequence[Plan], archs: str | None) -> Plan:
-    """The first plan with the architectures of all; a table's own list is taken as it is written."""
-    first = plans[0]
-    assert first.build is not None
-    listed = tuple(archs.split(";")) if archs else tuple(dict.fromkeys(a for made in plans for a in made.arch_list))
-    if listed == first.arch_list or not first.arch_list:
-        return first
-    env = dict(first.build.env)
-    for name in ("TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH"):
-        if name in env:
-            env[name] = ";".join(listed)
-    recipe = msgspec.structs.replace(first.build, env=env, arch_list=listed if first.build.arch_list else ())
-    return msgspec.structs.replace(first, build=recipe, arch_list=listed)
 
 
 def _as_card(arch: str) -> str:

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.model.facts import Platform
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Plan, Reason, WhyNot, Wish
+    from rekindle.model.plan import BuildOutline, Plan, Reason, WhyNot, Wish
+    from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import Row
+    from rekindle.plan.question import BuildInputs
     from rekindle.plan.wheelhouse import HouseWheel
 
 
-def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouses: Sequence[str] | None = None) -> Plan:
+def plan(
+    machine: Machine | None = None,
+    wish: Wish | None = None,
+    *,
+    wheelhouses: Sequence[str] | None = None,
+    taken: str | None = None,
+) -> Plan:
     """Which torch runs on a machine (default: this one), how to get it, and why.
 
     ``wheelhouses`` are directories or addresses of wheels built before; one that fits is preferred to a build.
     Without any, those configured in ``REKINDLE_WHEELHOUSES`` are asked; one that does not answer is a warning.
     ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
+    ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
 
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
     >>> made.answer, made.cuda
@@ -27,8 +36,6 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
     >>> bool(made.because[0].text)
     True
     """
-    import msgspec
-
     from rekindle.plan.solve import make_plan
 
     where = machine or this_machine()
@@ -37,15 +44,17 @@ def plan(machine: Machine | None = None, wish: Wish | None = None, *, wheelhouse
         silent: list[Reason] = []
     else:
         wheels, silent = _configured_wheels()
-    if wish is not None and wish.beside:
-        from rekindle.facts import load_facts
-        from rekindle.plan.beside import plan_beside
+    inputs = _inputs_for(where, wish, taken=taken)
 
-        first = plan_beside(where, wish, load_facts(), lambda other: make_plan(where, other, wheelhouse=wheels))
-    else:
-        first = make_plan(where, wish, wheelhouse=wheels)
-    made = _finished(first, where, wish)
-    return msgspec.structs.replace(made, warnings=(*made.warnings, *silent)) if silent else made
+    def make(wanted: Wish | None) -> Plan:
+        return make_plan(where, wanted, wheelhouse=wheels, inputs=inputs, notices=silent)
+
+    if wish is None or not wish.beside:
+        return make(wish)
+    from rekindle.facts import load_facts
+    from rekindle.plan.beside import plan_beside
+
+    return plan_beside(where, wish, load_facts(), make)
 
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
@@ -62,21 +71,12 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     return tuple(found)
 
 
-def plan_build(machine: Machine, wish: Wish) -> Plan:
-    """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds."""
+def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:
+    """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds. ``arch_list`` is
+    what it is compiled for, where that is more than the machine's own cards."""
     from rekindle.plan.solve import make_plan
 
-    return _finished(make_plan(machine, wish, builds_only=True), machine, wish)
-
-
-def _finished(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
-    """What the planner leaves open of a build: where third parties come from, settings by hand, patches, and what this
-    machine can do without."""
-    from rekindle.plan.absent import without_absent_cudnn
-
-    made = _with_supply(made, machine, wish.origin if wish else None)
-    made = _with_settings(made, machine, wish)
-    return without_absent_cudnn(_with_patches(made, machine), machine)
+    return make_plan(machine, wish, builds_only=True, inputs=_inputs_for(machine, wish, arch_list=arch_list))
 
 
 def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
@@ -166,61 +166,45 @@ def _house_wheels(row: Row, where: str) -> list[HouseWheel]:
     ]
 
 
-def _with_supply(made: Plan, machine: Machine, origin: str | None) -> Plan:
-    """Where the third parties of a build come from: submodules, or what takes their place in the tree of ``origin``."""
-    if made.build is None or made.torch is None or made.project != "torch":
-        return made
-    from rekindle.compat.supply import parts_for
-    from rekindle.plan.supplied import with_supply
-
-    release = made.torch.split("+")[0]
-    if origin is None or origin in ("git", "tarball"):
-        return with_supply(made, (), machine, origin or "git")
-    if origin == "debian":
-        from rekindle.source.origins import debian_package
-
-        return with_supply(
-            made, parts_for(release) if debian_package("torch", release).stripped else (), machine, origin
-        )
-    from rekindle.source.prepare import check_wanted, tree_version
-    from rekindle.source.supply import survey, without_submodules
-
-    root = Path(origin)
-    _, version = tree_version(root)
-    check_wanted(root, version, release)
-    return with_supply(made, without_submodules(survey(root, version), version), machine, str(root.absolute()))
-
-
-def _with_settings(made: Plan, machine: Machine, wish: Wish | None) -> Plan:
-    """Switches given by hand win over what was planned, in the commands too."""
-    import msgspec
-
-    if made.build is None:
-        return made
-    from rekindle.plan.steps import asked_by_hand, with_wishes
-    from rekindle.plan.supplied import without
-
-    settings = dict(wish.settings) if wish else {}
-    asserts = without(made.build.asserts, settings)
-    recipe = msgspec.structs.replace(made.build, env={**made.build.env, **settings}, asserts=asserts)
-    return with_wishes(
-        msgspec.structs.replace(made, build=recipe), made.build.env, settings, asked_by_hand(machine, wish, made)
-    )
-
-
-def _with_patches(made: Plan, machine: Machine) -> Plan:
-    """A build names the patches its sources need."""
-    if made.build is None:
-        return made
-    import msgspec
-
-    from rekindle.plan.steps import with_patch_step
+def _inputs_for(
+    machine: Machine, wish: Wish | None, *, arch_list: tuple[str, ...] = (), taken: str | None = None
+) -> BuildInputs:
+    """What the source stage knows about the tree a build would start from, for the planner to ask."""
+    from rekindle.plan.question import BuildInputs
     from rekindle.source.context import forecast
 
-    os = machine.os
-    needed = forecast(made, system=os.system, arch=os.arch, glibc=os.glibc)
-    patches = tuple(dict.fromkeys((*made.build.patches, *needed)))
-    return with_patch_step(msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=patches)))
+    def patches(build: BuildOutline) -> tuple[str, ...]:
+        os = machine.os
+        return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
+
+    origin = wish.origin if wish and wish.origin else "git"
+    third_parties = _third_parties_of(origin)
+    if origin not in ("git", "tarball", "debian"):
+        origin = str(Path(origin).absolute())
+    return BuildInputs(origin=origin, third_parties=third_parties, patches=patches, arch_list=arch_list, taken=taken)
+
+
+def _third_parties_of(origin: str) -> Callable[[str], tuple[ThirdParty, ...]]:
+    """For a release: the third parties that are no submodules in the tree of ``origin``."""
+
+    def ask(release: str) -> tuple[ThirdParty, ...]:
+        from rekindle.compat.supply import parts_for
+
+        if origin in ("git", "tarball"):
+            return ()
+        if origin == "debian":
+            from rekindle.source.origins import debian_package
+
+            return parts_for(release) if debian_package("torch", release).stripped else ()
+        from rekindle.source.prepare import check_wanted, tree_version
+        from rekindle.source.supply import survey, without_submodules
+
+        root = Path(origin)
+        _, version = tree_version(root)
+        check_wanted(root, version, release)
+        return tuple(without_submodules(survey(root, version), version))
+
+    return ask
 
 
 def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:

@@ -62,10 +62,15 @@ def wish_for(wish: Wish, taken: WheelReport, path: Path, machine: Machine) -> Wi
     return msgspec.structs.replace(wish, **changes)
 
 
-def plan_with(plan: Plan, taken: WheelReport, path: Path) -> Plan:
-    """The plan with torch's own part done: nothing of it is patched, set, asserted or waited for."""
+def name_taken(path: Path) -> str:
+    """The file and its digest: another file is another plan."""
+    return f"{path.name} sha256:{sha256_of(path)}"
+
+
+def refuse_other_plan(plan: Plan, taken: WheelReport, path: Path) -> None:
+    """The plan must mean this very torch."""
     if plan.build is None:
-        return plan
+        return
     if (plan.torch or "").split("+")[0] != _release(taken):
         raise BadInput(
             f"torch {plan.torch} was asked for, and {path.name} is {taken.version}",
@@ -79,11 +84,6 @@ def plan_with(plan: Plan, taken: WheelReport, path: Path) -> Plan:
                 f"the plan is for {kind} {planned}, and {path.name} was built with {with_what}",
                 remedy=f"the same command with {instead}",
             )
-    name = f"{path.name} sha256:{sha256_of(path)}"
-    recipe = msgspec.structs.replace(
-        plan.build, taken=name, patches=(), asserts={}, losses=(), disk_gib=None, minutes=None
-    )
-    return msgspec.structs.replace(plan, build=recipe)
 
 
 def _release(taken: WheelReport) -> str:

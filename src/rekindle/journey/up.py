@@ -40,7 +40,7 @@ from rekindle.journey.installed import look_into
 from rekindle.journey.installer import Installer, choose_installer
 from rekindle.journey.options import UpOptions
 from rekindle.journey.report import reported
-from rekindle.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.journey.walk import Walk, Within, digest
 from rekindle.model.build import BuildFailure
@@ -87,7 +87,10 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
             return make_plan(machine, wish)
         refuse_two_ways(options)
         taken = read_taken(options.wheel)
-        return plan_with(make_plan(machine, wish_for(wish, taken, options.wheel, machine)), taken, options.wheel)
+        wanted = wish_for(wish, taken, options.wheel, machine)
+        made = make_plan(machine, wanted, taken=name_taken(options.wheel))
+        refuse_other_plan(made, taken, options.wheel)
+        return made
 
     plan = walk.leg("plan", "which torch runs here", make, summarise_plan)
     if not options.dry_run:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rekindle.model.document import Document, Part
 from rekindle.model.machine import System
 from rekindle.model.text import Address, CMakeName, EnvName, Line, Name, Place, Specifier, Tag, VersionText
 
 Answer = Literal["install", "build", "none"]
-
-
+Backend = Literal["cpu", "cuda", "rocm"]
 Evidence = Literal["proven", "compiled", "reported", "untried"]
 
 
@@ -159,6 +158,22 @@ class BuildRecipe(Part, frozen=True, kw_only=True):
     arch_list: tuple[Tag, ...] = ()
 
 
+class BuildOutline(NamedTuple):
+    """A build with all decided but its patches: what they are forecast from."""
+
+    torch: str
+    recipe: BuildRecipe
+    python: str | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    cudnn: str | None = None
+
+    @property
+    def backend(self) -> Backend:
+        """What it is for: a card's vendor, or the processor alone."""
+        return "cuda" if self.cuda else "rocm" if self.rocm else "cpu"
+
+
 class Alternative(Part, frozen=True, kw_only=True):
     """Another way that would work, and what it costs."""
 
@@ -253,7 +268,7 @@ class Plan(Document, frozen=True, kw_only=True):
     os: PlannedFor | None = None
 
     @property
-    def backend(self) -> Literal["cpu", "cuda", "rocm"]:
+    def backend(self) -> Backend:
         """What it is for: a card's vendor, or the processor alone."""
         return "cuda" if self.cuda else "rocm" if self.rocm else "cpu"
 

@@ -70,7 +70,10 @@ def plan_beside(machine: Machine, wish: Wish, facts: Facts, planner: Planner) ->
     first = planner(alone)
     tried = [(first, _judged(first, machine, wish, wanted, facts))]
     for torch in _worth_trying(tried[0][1], first, wish, facts):
-        other = planner(msgspec.structs.replace(alone, torch=torch))
+        try:
+            other = planner(msgspec.structs.replace(alone, torch=torch))
+        except BadInput:
+            continue  # the tree to build from is of another release
         if other.answer != "none" and other.as_asked:
             tried.append((other, _judged(other, machine, wish, wanted, facts)))
     best, found = max(tried, key=lambda one: _worth(one[1])) if wish.torch is None else tried[0]

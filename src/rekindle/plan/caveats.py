@@ -15,7 +15,6 @@ from rekindle.model.spoken import sentence
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.steps import cudnn_package
 
@@ -23,8 +22,9 @@ XPU_INDEX = "https://download.pytorch.org/whl/xpu"
 XPU_PLATFORMS = ("linux_x86_64", "windows")
 
 
-def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
-    """What the user of this plan must know beforehand: first of the cards, then of the software, then of the CPU."""
+def warnings_for(assessed: Assessed, outcome: Outcome, cudnn: str | None) -> Iterator[Reason]:
+    """What the user of this plan must know beforehand: first of the cards, then of the software, then of the CPU.
+    ``cudnn`` is the one it is planned with."""
     question, candidate = outcome.question, assessed.candidate
     yield from _cards_not_served(outcome)
     yield from hopeless_cards(question)
@@ -35,7 +35,7 @@ def warnings_for(assessed: Assessed, outcome: Outcome) -> Iterator[Reason]:
         yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}{remedy}", source=refusal.source)
     yield from _code_in_doubt(assessed)
     yield from _limits(candidate, question)
-    yield from _cudnn_by_hand(candidate, question)
+    yield from _cudnn_by_hand(candidate, cudnn, question)
     have = [python.version for python in question.machine.pythons]
     if have and candidate.python and not question.had_python((candidate.python,)):
         text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
@@ -137,9 +137,13 @@ def _hopeless_source(gpu: Gpu, question: Question) -> str | None:
     return end.source[0] if end else None
 
 
-def _cudnn_by_hand(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    cudnn = planned_cudnn(candidate, question) if candidate.answer == "build" else None
-    if cudnn is None or question.tegra or any(kit.kind == "cudnn" for kit in question.machine.toolkits):
+def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) -> Iterator[Reason]:
+    if (
+        candidate.answer != "build"
+        or cudnn is None
+        or question.tegra
+        or any(kit.kind == "cudnn" for kit in question.machine.toolkits)
+    ):
         return
     if cudnn_package(candidate, cudnn, question) is None:
         text = (

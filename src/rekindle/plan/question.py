@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -19,10 +20,27 @@ from rekindle.model.arch import Gfx, Sm
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine
-from rekindle.model.plan import Wish
+from rekindle.model.plan import BuildOutline, Wish
+from rekindle.model.supply import ThirdParty
 from rekindle.model.version import key, matches, minor, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildInputs:
+    """What is settled elsewhere about a build and goes into its plan.
+
+    ``origin`` is where the tree comes from (git, tarball, debian, a directory). ``third_parties`` gives those of a
+    release that are no submodules in that tree, and ``patches`` those a build will need: the source stage knows both.
+    ``arch_list`` is written by hand and replaces the cards' own. ``taken`` names a torch that is built already.
+    """
+
+    origin: str = "git"
+    third_parties: Callable[[str], Sequence[ThirdParty]] = lambda _: ()
+    patches: Callable[[BuildOutline], Sequence[str]] = lambda _: ()
+    arch_list: tuple[str, ...] = ()
+    taken: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +50,13 @@ class Question:
     machine: Machine
     wish: Wish
     facts: Facts
+    inputs: BuildInputs = BuildInputs()
     # What rules have found for many candidates alike; each keeps its own kind of key.
     found: dict[tuple[object, ...], object] = field(default_factory=dict)
+
+    def about(self, machine: Machine, wish: Wish | None = None) -> Question:
+        """The same question about another machine or wish; nothing that was worked out is taken along."""
+        return Question(machine, wish or self.wish, self.facts, self.inputs)
 
     @functools.cached_property
     def platform(self) -> Platform:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.cudnn import cudnn_floor, last_cudnn
@@ -11,7 +14,8 @@ from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.supply import manager_of
 from rekindle.compat.toolkit import emits_for
 from rekindle.facts.cpus import microarchitecture
-from rekindle.model.plan import BuildRecipe
+from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
+from rekindle.model.supply import ThirdParty
 from rekindle.model.version import compare, key, minor
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
@@ -19,6 +23,7 @@ from rekindle.plan.compilers import visual_studio
 from rekindle.plan.hazards import met
 from rekindle.plan.question import Question
 from rekindle.plan.steps import cudnn_package, front_end
+from rekindle.plan.supply import RecipeDraft, settle_third_parties, without
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -55,45 +60,101 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
     return max(fitting, key=key, default=None)
 
 
-def make_recipe(assessed: Assessed, question: Question) -> BuildRecipe:
-    candidate = assessed.candidate
+class PlannedBuild(NamedTuple):
+    """A build with everything about it decided; ``lacks_cudnn`` is the warning where this machine has none."""
+
+    recipe: BuildRecipe
+    cudnn: str | None = None
+    third_parties: tuple[ThirdParty, ...] = ()
+    lacks_cudnn: Reason | None = None
+
+
+def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
+    """The settings of the candidate, then what its tree means for them, then those given by hand, then what this
+    machine lacks; its patches last, since they hang on all of it."""
+    candidate, inputs = assessed.candidate, question.inputs
     backend = BACKENDS[candidate.backend]
-    arch_list = _arch_list(candidate, question)
-    env = {**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"}
-    env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{_local(candidate)}", "PYTORCH_BUILD_NUMBER": "1"}
-    cmake: dict[str, str] = {}
-    losses: list[str] = []
+    own_archs = _arch_list(candidate, question)
+    arch_list = inputs.arch_list if inputs.arch_list and own_archs else own_archs
+    draft = RecipeDraft(env={**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"})
+    draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{_local(candidate)}", "PYTORCH_BUILD_NUMBER": "1"}
     patches: list[str] = []
     for hazard in met(candidate, question):
-        _join(env, hazard.env)
-        cmake |= hazard.cmake
+        _join(draft.env, hazard.env)
+        draft.cmake |= hazard.cmake
         if hazard.patch:
             patches.append(hazard.patch)
-    _compiler_settings(candidate, question, env)
-    _cpu_settings(candidate, question, env, cmake)
-    _losses(candidate, question, env, losses)
+    _compiler_settings(candidate, question, draft.env)
+    _cpu_settings(candidate, question, draft)
+    _losses(candidate, question, draft)
     blas = plan_blas(question)
-    env |= blas.env
+    draft.env |= blas.env
     jobs = _jobs(candidate, question)
     if question.memory_gib is not None:
-        env["MAX_JOBS"] = str(jobs)
+        draft.env["MAX_JOBS"] = str(jobs)
     cudnn = planned_cudnn(candidate, question)
-    toolchain = {**_toolchain(candidate, question, cudnn), "blas": blas.where}
+    draft.toolchain = {**_toolchain(candidate, question, cudnn), "blas": blas.where}
+    draft.pins = {**_pins(candidate, question), **blas.pins}
+    draft.asserts = {**backend.build_asserts(arch_list), **_asserts(question, draft.cmake), **blas.asserts}
+    third_parties = tuple(inputs.third_parties(candidate.torch))
+    settle_third_parties(draft, third_parties, candidate, question.machine)
+    draft.set_by_hand(dict(question.wish.settings))
+    lacks_cudnn = _leave_out_absent_cudnn(draft, candidate, cudnn, question)
+    if lacks_cudnn is not None:
+        cudnn = None
     disk, memory, minutes = _resources(candidate, question, len(arch_list), jobs)
-    return BuildRecipe(
+    recipe = BuildRecipe(
         source=SOURCE,
-        env=env,
-        cmake=cmake,
+        origin=inputs.origin,
+        packages=draft.packages,
+        env=draft.env,
+        cmake=draft.cmake,
         patches=tuple(patches),
         compiler=candidate.compiler,
-        toolchain=toolchain,
-        pins={**_pins(candidate, question), **blas.pins},
-        asserts={**backend.build_asserts(arch_list), **_asserts(question, cmake), **blas.asserts},
-        losses=tuple(losses),
+        toolchain=draft.toolchain,
+        pins=draft.pins,
+        asserts=draft.asserts,
+        losses=tuple(draft.losses),
         disk_gib=disk,
         memory_gib=memory,
         minutes=minutes,
         arch_list=arch_list,
+    )
+    if inputs.taken:
+        # Nothing of torch itself is patched, asserted or waited for.
+        recipe = replace(recipe, taken=inputs.taken, patches=(), asserts={}, losses=(), disk_gib=None, minutes=None)
+    else:
+        outline = BuildOutline(candidate.torch, recipe, candidate.python, candidate.cuda, candidate.rocm, cudnn)
+        recipe = replace(recipe, patches=tuple(dict.fromkeys((*patches, *inputs.patches(outline)))))
+    return PlannedBuild(recipe, cudnn, third_parties, lacks_cudnn)
+
+
+_SAYS_WHERE_CUDNN_IS = ("USE_CUDNN", "CUDNN_ROOT", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR")
+
+
+def _leave_out_absent_cudnn(
+    draft: RecipeDraft, candidate: Candidate, cudnn: str | None, question: Question
+) -> Reason | None:
+    """Where this machine has the planned toolkit and no cuDNN, the build goes without: a loss, and how to have it.
+
+    Where the toolkit itself is still to be had, or was only spoken of (it has no place), cuDNN comes with it.
+    """
+    machine = question.machine
+    if candidate.cuda is None or any(name in draft.env for name in _SAYS_WHERE_CUDNN_IS):
+        return None
+    if any(kit.kind == "cudnn" for kit in machine.toolkits) or not machine.cuda_folders(minor(candidate.cuda)):
+        return None
+    how = f" ({_cudnn_origin(candidate, cudnn, question)})" if cudnn else ""
+    draft.env["USE_CUDNN"] = "0"
+    draft.asserts = without(draft.asserts, ("USE_CUDNN",))
+    draft.toolchain = without(draft.toolchain, ("cudnn",))
+    draft.losses.append(
+        "cuDNN: there is none on this machine; convolutions and RNNs on the GPU use torch's own kernels"
+    )
+    return Reason(
+        code="no-cudnn-here",
+        text="There is no cuDNN on this machine, so the build goes without it (slower convolutions). To have it, get"
+        f" {f'cuDNN {cudnn}' if cudnn else 'cuDNN'}{how} and give its folder: --set CUDNN_ROOT=FOLDER.",
     )
 
 
@@ -135,7 +196,7 @@ def _compiler_settings(candidate: Candidate, question: Question, env: dict[str, 
         env |= {"DISTUTILS_USE_SDK": "1", "CMAKE_GENERATOR": "Ninja"}
 
 
-def _cpu_settings(candidate: Candidate, question: Question, env: dict[str, str], cmake: dict[str, str]) -> None:
+def _cpu_settings(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
     """Kernels for the CPU that is there. setup.py does not forward CXX_AVX2_FOUND, so it goes into a CMake file
     named by CMAKE_PROJECT_INCLUDE; USE_AVX2 and CPU_CAPABILITY_NAMES would do nothing.
     """
@@ -144,31 +205,32 @@ def _cpu_settings(candidate: Candidate, question: Question, env: dict[str, str],
     name = question.machine.cpu.microarchitecture
     row = microarchitecture(name or "", question.facts)
     if question.cpu_lacks(("avx2", "fma")):
-        cmake |= {"CXX_AVX2_FOUND": "OFF", "CXX_AVX512_FOUND": "OFF", "C_AVX2_FOUND": "OFF", "C_AVX512_FOUND": "OFF"}
+        off = ("CXX_AVX2_FOUND", "CXX_AVX512_FOUND", "C_AVX2_FOUND", "C_AVX512_FOUND")
+        draft.cmake |= dict.fromkeys(off, "OFF")
     kind = (candidate.compiler or "").partition("-")[0]
     if row is not None and row.vendor != "generic" and kind in ("gcc", "clang"):
         flags = row.flags.get(kind, "")
         march = next((flag for flag in flags.split() if flag.startswith("-march=")), None)
         if march and question.cpu_lacks(("avx2",)):
-            _join(env, {"CFLAGS": march, "CXXFLAGS": march})
+            _join(draft.env, {"CFLAGS": march, "CXXFLAGS": march})
 
 
-def _losses(candidate: Candidate, question: Question, env: dict[str, str], losses: list[str]) -> None:
+def _losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> None:
     windows = question.machine.os.system == "windows"
     oldest = min(question.sms, default=None)
     if candidate.backend == "cuda":
         if windows or question.tegra:
-            env["USE_NCCL"] = "0"
-            losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
+            draft.env["USE_NCCL"] = "0"
+            draft.losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
         for loss, off in lost_in_build(oldest, candidate.torch, question.facts) if oldest is not None else ():
-            env.update(off)
-            losses.append(loss)
+            draft.env.update(off)
+            draft.losses.append(loss)
     if windows and candidate.backend == "rocm":
-        losses.append("Triton: there is none for ROCm on Windows")
+        draft.losses.append("Triton: there is none for ROCm on Windows")
     if question.cpu_lacks(("avx2", "fma")):
-        env["USE_FBGEMM"] = "0"
-        losses.append("FBGEMM (quantised operators): it needs AVX2")
-        losses.append("NNPACK: on x86 it needs AVX2 and steps aside by itself")
+        draft.env["USE_FBGEMM"] = "0"
+        draft.losses.append("FBGEMM (quantised operators): it needs AVX2")
+        draft.losses.append("NNPACK: on x86 it needs AVX2 and steps aside by itself")
 
 
 def _pins(candidate: Candidate, question: Question) -> dict[str, str]:
@@ -200,10 +262,7 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
     if candidate.cuda:
         kit["cuda"] = f"{candidate.cuda}: https://developer.nvidia.com/cuda-toolkit-archive"
     if cudnn:
-        package = cudnn_package(candidate, cudnn, question)
-        kit["cudnn"] = f"{cudnn}: https://developer.nvidia.com/cudnn-archive"
-        if package:
-            kit["cudnn"] = f"{cudnn}: pip install --no-deps {package}"
+        kit["cudnn"] = f"{cudnn}: {_cudnn_origin(candidate, cudnn, question)}"
     if candidate.rocm:
         kit["rocm"] = f"{candidate.rocm}: https://rocm.docs.amd.com/projects/install-on-linux"
     kind, _, version = (candidate.compiler or "").partition("-")
@@ -224,6 +283,11 @@ def _toolchain(candidate: Candidate, question: Question, cudnn: str | None) -> d
     if last and cudnn and compare(cudnn, last) == 0 and compare(last, "9.20") < 0:
         kit["cudnn"] += f" ({last} is the last with code for {min(question.sms)})"
     return kit
+
+
+def _cudnn_origin(candidate: Candidate, cudnn: str, question: Question) -> str:
+    package = cudnn_package(candidate, cudnn, question)
+    return f"pip install --no-deps {package}" if package else "https://developer.nvidia.com/cudnn-archive"
 
 
 def _is_plain_gcc(number: str, question: Question) -> bool:

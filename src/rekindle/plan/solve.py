@@ -24,7 +24,7 @@ from rekindle.plan.cost import BUILD_AS_ASKED, releases_behind
 from rekindle.plan.evidence import anybody_built
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.outcome import Alone, Near, Outcome
-from rekindle.plan.question import Question
+from rekindle.plan.question import BuildInputs, Question
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.wheelhouse import HouseWheel, house_candidates
 from rekindle.plan.wish import check_wish
@@ -43,17 +43,20 @@ def make_plan(
     wheelhouse: Sequence[HouseWheel] = (),
     *,
     builds_only: bool = False,
+    inputs: BuildInputs | None = None,
+    notices: Sequence[Reason] = (),
 ) -> Plan:
     """Which torch runs on this machine, how to get it, and why. ``builds_only`` looks at no wheels, not even as
-    alternatives: for who plans hundreds of builds."""
-    question = Question(machine, wish or Wish(), facts or load_facts())
+    alternatives: for who plans hundreds of builds. ``inputs`` is what else is settled about a build,
+    ``notices`` are warnings about how the question was put."""
+    question = Question(machine, wish or Wish(), facts or load_facts(), inputs or BuildInputs())
     check_wish(question)
     outcome = _assess_builds(question) if builds_only else solve(question, wheelhouse)
     if outcome.best is None and not builds_only:
         outcome.nearest = find_nearest(question)
     for assessed in outcome.feasible[:1]:
         with_hazards(assessed, outcome.question)
-    return compose(outcome)
+    return compose(outcome, notices)
 
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
@@ -95,7 +98,7 @@ def find_nearest(question: Question) -> list[Near]:
     """The nearest things that work: with less asked for, another driver or C library, or without the GPU."""
     found: list[Near] = []
     for why, machine, wish in _easier(question):
-        other = Question(machine, wish, question.facts)
+        other = question.about(machine, wish)
         if find_obstacle(other) is None and (best := _assess_all(other, ()).best) is not None:
             found.append(Near(why, best))
             if len(found) == _NEAR:
@@ -125,8 +128,7 @@ def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
 def _with_only(kept: tuple[Gpu, ...], question: Question) -> Question:
     dropped = {gpu.arch for gpu in question.gpus if gpu not in kept}
     others = tuple(gpu for gpu in question.machine.gpus if gpu.arch not in dropped)
-    machine = msgspec.structs.replace(question.machine, gpus=others)
-    return Question(machine, question.wish, question.facts)
+    return question.about(msgspec.structs.replace(question.machine, gpus=others))
 
 
 def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: Outcome) -> bool:

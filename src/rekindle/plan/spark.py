@@ -6,11 +6,12 @@ architectures it can emit. Everything else is said in ``because``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, PlannedFor, Reason
+from rekindle.plan.supply import without
 
 MINUTES = (1, 2)
 DISK_GIB = 0.2
@@ -24,10 +25,13 @@ def plan_spark(
     python: str,
     cuda: Toolkit | None = None,
     emits: Sequence[Sm] = (),
+    archs: tuple[str, ...] = (),
     why_no_cuda: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Plan:
-    """``cuda`` is the toolkit to use, if any, and ``emits`` what it can compile for."""
-    archs = choose_archs(machine, emits) if cuda else ()
+    """``cuda`` is the toolkit to use, if any, and ``emits`` what it can compile for, of which ``archs`` are wanted
+    (default: the machine's own cards). ``settings`` by hand win over what is planned."""
+    archs = (archs or choose_archs(machine, emits)) if cuda else ()
     reasons = [
         Reason(code="spark-source-only", text=f"spark {version} exists only as source, so it is built."),
         _cuda_reason(machine, cuda, archs, why_no_cuda),
@@ -36,6 +40,8 @@ def plan_spark(
     if archs and cuda:
         env["SPARK_CUDA_ARCH_LIST"] = ";".join(archs)
         env["SPARK_CUDA_VERSION"] = cuda.version or ""
+    asserts = {"USE_CUDA": env["USE_CUDA"], "BUILD_PYTHON": "ON", "CMAKE_BUILD_TYPE": "Release"}
+    env |= settings or {}
     variant = "cu" + "".join((cuda.version or "").split(".")[:2]) if archs and cuda else "cpu"
     return Plan(
         answer="build",
@@ -50,7 +56,7 @@ def plan_spark(
         build=BuildRecipe(
             source="spark",
             env=env,
-            asserts={"USE_CUDA": env["USE_CUDA"], "BUILD_PYTHON": "ON", "CMAKE_BUILD_TYPE": "Release"},
+            asserts=without(asserts, settings or ()),
             disk_gib=DISK_GIB,
             memory_gib=MEMORY_GIB,
             minutes=MINUTES,

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-
-import msgspec
 
 from rekindle.facts import Facts
 from rekindle.facts.companions import Companion, companions
 from rekindle.model.facts import Flavour, FrontEnd
-from rekindle.model.machine import Machine
-from rekindle.model.plan import HERE, BuildRecipe, Plan, Reason, Request, Step, Wish, pip_arguments
+from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.scripts.cmake import cache_line
-from rekindle.scripts.spell import spell
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
 FIRST_OWN_INDEX = "1.11"
@@ -229,63 +224,6 @@ def rocm_folder(rocm: str, question: Question) -> str | None:
 def patch_step(folder: str) -> Step:
     """The plan's patches into the tree of that folder; before one goes there, where ``./rekindle`` of a clone is."""
     return Step(kind="run", argv=("rekindle", "source", "patch", folder))
-
-
-def with_patch_step(plan: Plan) -> Plan:
-    """The same plan with the step that applies its patches, where it has patches and no such step yet."""
-    if plan.build is None or not plan.build.patches or any(step.argv[:3] == _PATCH for step in plan.steps):
-        return plan
-    at = next((number for number, step in enumerate(plan.steps) if step.kind == "cd"), None)
-    if at is None:
-        return plan
-    return _with_steps(plan, (*plan.steps[:at], patch_step(plan.steps[at].folder or "."), *plan.steps[at:]))
-
-
-def asked_by_hand(machine: Machine, wish: Wish | None, plan: Plan) -> tuple[str, ...]:
-    """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
-    them ``up`` would plan for the machine it runs on. Of a toolkit it is what the plan makes of the wish."""
-    words: list[str] = []
-    for gpu in machine.gpus:
-        if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):
-            words += ["--gpu", name]
-    if machine.cpu.cores is None:  # nobody looked: it was described
-        words += ["--gpu", "none"] if machine.no_gpu else []
-        words += ["--cpu", machine.cpu.microarchitecture] if machine.cpu.microarchitecture else []
-    if wish is not None:
-        words += ["--cuda", plan.cuda] if wish.cuda and plan.cuda else []
-        words += ["--rocm", plan.rocm] if wish.rocm and plan.rocm else []
-        words += ["--python", wish.python] if wish.python else []
-    return tuple(words)
-
-
-def with_wishes(plan: Plan, before: Mapping[str, str], settings: Mapping[str, str], by_hand: Sequence[str]) -> Plan:
-    """The commands with what was asked for by hand; ``before`` is the environment they were made with."""
-    if plan.build is None:
-        return plan
-    words = [*by_hand]
-    for name, value in settings.items():
-        words += ["--set", f"{name}={value}"]
-    steps = []
-    for step in plan.steps:
-        if step.kind == "set" and step.env == before:
-            step = msgspec.structs.replace(step, env=plan.build.env)
-        elif step.argv[:2] == ("rekindle", "up"):
-            step = msgspec.structs.replace(step, argv=(*step.argv, *words))
-        steps.append(step)
-    return plan if tuple(steps) == plan.steps else _with_steps(plan, tuple(steps))
-
-
-def _with_steps(plan: Plan, steps: tuple[Step, ...]) -> Plan:
-    windows = bool(plan.powershell)
-    return msgspec.structs.replace(
-        plan,
-        steps=steps,
-        commands=spell(steps, "cmd" if windows else "sh"),
-        powershell=spell(steps, "powershell") if windows else (),
-    )
-
-
-_PATCH = ("rekindle", "source", "patch")
 
 
 def _pip(*words: str) -> Step:

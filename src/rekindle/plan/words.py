@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 from rekindle.compat import BACKENDS, flavour_backend
-from rekindle.model.plan import Alternative, Change, Plan, PlannedFor, Reason, Refusal
+from rekindle.model.plan import Alternative, Change, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.spoken import capital, sentence
 from rekindle.plan.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.assess import assessed_builds
@@ -14,22 +15,24 @@ from rekindle.plan.caveats import XPU_INDEX, XPU_PLATFORMS, hopeless_cards, warn
 from rekindle.plan.outcome import Outcome
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons, why_no_wheel
-from rekindle.plan.recipe import make_recipe, planned_cudnn
+from rekindle.plan.recipe import decide_build, planned_cudnn
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
+from rekindle.plan.supply import needed_third_parties, supplied_steps, third_party_reason
 from rekindle.scripts.spell import spell
 
 _MANY = 6
 
 
-def compose(outcome: Outcome) -> Plan:
-    """The plan as a document: the best candidate with its reasons, or why there is none."""
+def compose(outcome: Outcome, notices: Sequence[Reason] = ()) -> Plan:
+    """The plan as a document: the best candidate with its reasons, or why there is none. ``notices`` are warnings that
+    no candidate gave rise to."""
     question = outcome.question
     best = outcome.best
     if best is None:
         plain = outcome.obstacle is not None or question.cards_are_hopeless
-        return _no(outcome, [] if plain else _against_the_wish(outcome))
+        return _no(outcome, [] if plain else _against_the_wish(outcome), notices)
     candidate = best.candidate
     no_build = question.wish.build and candidate.answer == "install"
     against = _against_the_wish(outcome) if best.changes or no_build else []
@@ -37,20 +40,29 @@ def compose(outcome: Outcome) -> Plan:
     changes = tuple(_explained(change, departures, against, candidate) for change in best.changes)
     if no_build:
         changes = (*changes, _wheel_instead(against))
-    recipe = make_recipe(best, question) if candidate.answer == "build" else None
     system = question.machine.os.system
-    requests, left_out = ((), ()) if recipe else install_requests(best, question)
-    env = {} if recipe else lasting_env(best)
-    cudnn = planned_cudnn(candidate, question)
-    steps = (
-        build_steps(candidate, recipe, question, cudnn)
-        if recipe
-        else install_steps(requests, env, candidate.python, system)
-    )
     because = [*choice_reasons(best, question), *_reasons(against)]
-    if recipe and not question.wish.build:
-        because = [*why_no_wheel(outcome), *because]
-    warnings = [*warnings_for(best, outcome), *left_out]
+    requests: tuple[Request, ...] = ()
+    env: dict[str, str] = {}
+    if candidate.answer == "build":
+        build = decide_build(best, question)
+        recipe, cudnn = build.recipe, build.cudnn
+        warnings = [*warnings_for(best, outcome, cudnn), *needed_third_parties(build.third_parties, candidate)]
+        if build.lacks_cudnn is not None:
+            warnings.append(build.lacks_cudnn)
+        if not question.wish.build:
+            because = [*why_no_wheel(outcome), *because]
+        if build.third_parties:
+            because.append(third_party_reason(build.third_parties, candidate, recipe.origin))
+            steps = supplied_steps(candidate, recipe.packages, question)
+        else:
+            steps = build_steps(candidate, recipe, question, cudnn)
+    else:
+        recipe, cudnn = None, planned_cudnn(candidate, question)
+        requests, left_out = install_requests(best, question)
+        env = lasting_env(best)
+        warnings = [*warnings_for(best, outcome, cudnn), *left_out]
+        steps = install_steps(requests, env, candidate.python, system)
     return Plan(
         answer=candidate.answer,
         as_asked=not (changes or outcome.unserved or question.hopeless_gpus or is_guess(best)),
@@ -70,7 +82,7 @@ def compose(outcome: Outcome) -> Plan:
         changes=changes,
         build=recipe,
         alternatives=alternatives(outcome, best),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *notices),
         evidence=best.evidence.grade if recipe and best.evidence else None,
         asked=question.asked,
         powershell=spell(steps, "powershell") if system == "windows" else (),
@@ -185,7 +197,7 @@ def _reasons(refusals: list[Refusal]) -> list[Reason]:
     ]
 
 
-def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
+def _no(outcome: Outcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
     if outcome.obstacle is not None:
@@ -203,6 +215,7 @@ def _no(outcome: Outcome, against: list[Refusal]) -> Plan:
         as_asked=False,
         because=tuple(because) or (nothing,),
         alternatives=(*_xpu(question), *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest)),
+        warnings=tuple(notices),
         asked=question.asked,
         os=PlannedFor(system=question.machine.os.system, arch=question.arch),
     )

@@ -14,7 +14,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.supply import system_kind, system_version
 from rekindle.host.venv import usual_python
 from rekindle.model.cpu_arch import cpu_arch
-from rekindle.model.plan import Plan
+from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
 
@@ -84,39 +84,48 @@ def _from_the_system(host: Host, root: Path, version: str) -> dict[str, str | No
 
 
 def from_plan(plan: Plan | None) -> dict[str, str | None]:
-    """What a plan fixes. Its Python brings its own setuptools and NumPy, so those of this machine do not count."""
+    """What a plan fixes."""
     if plan is None:
         return {}
-    facts: dict[str, str | None] = {"python": plan.python}
-    if plan.answer == "build":
-        facts |= {"cuda": plan.cuda or ABSENT, "rocm": plan.rocm or ABSENT, "cudnn": plan.cudnn}
-        facts["backend"] = plan.backend
-    if plan.build is not None:
-        facts["policy-minimum"] = (plan.build.env | plan.build.cmake).get("CMAKE_POLICY_VERSION_MINIMUM")
-        if plan.build.compiler:
-            facts["compiler"] = plan.build.compiler.replace("-", " ", 1)
-        for name, wanted in plan.build.pins.items():
-            # Only an upper bound says which version it will be; ">=1.26" may bring anything newer.
-            upper = re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)
-            if name in ("setuptools", "numpy", "cmake") and upper:
-                facts[name] = _just_below(upper[1])
-            elif name in ("setuptools", "numpy", "cmake") and (exact := re.search(r"==\s*(\d+(?:\.\d+)*)", wanted)):
-                facts[name] = exact[1]
+    if plan.answer != "build" or plan.build is None:
+        return {"python": plan.python}
+    return _from_build(BuildOutline(plan.torch or "", plan.build, plan.python, plan.cuda, plan.rocm, plan.cudnn))
+
+
+def _from_build(build: BuildOutline) -> dict[str, str | None]:
+    """Its Python brings its own setuptools and NumPy, so those of this machine do not count."""
+    recipe = build.recipe
+    facts: dict[str, str | None] = {
+        "python": build.python,
+        "cuda": build.cuda or ABSENT,
+        "rocm": build.rocm or ABSENT,
+        "cudnn": build.cudnn,
+        "backend": build.backend,
+        "policy-minimum": (recipe.env | recipe.cmake).get("CMAKE_POLICY_VERSION_MINIMUM"),
+    }
+    if recipe.compiler:
+        facts["compiler"] = recipe.compiler.replace("-", " ", 1)
+    for name, wanted in recipe.pins.items():
+        # Only an upper bound says which version it will be; ">=1.26" may bring anything newer.
+        upper = re.search(r"<\s*(\d+(?:\.\d+)*)", wanted)
+        if name in ("setuptools", "numpy", "cmake") and upper:
+            facts[name] = _just_below(upper[1])
+        elif name in ("setuptools", "numpy", "cmake") and (exact := re.search(r"==\s*(\d+(?:\.\d+)*)", wanted)):
+            facts[name] = exact[1]
     return facts
 
 
-def forecast(plan: Plan, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
-    """The patches a planned build will need, before there is a tree: those sure from version and tools alone.
+def forecast(build: BuildOutline, *, system: str, arch: str | None = None, glibc: str | None = None) -> tuple[str, ...]:
+    """The patches that torch's sources will need for this build, before there is a tree: those sure from version and
+    tools alone.
 
     Patches of submodules hang on what is checked out there; ``source patch`` decides on them later.
     """
-    if plan.answer != "build" or plan.torch is None:
-        return ()
-    facts = {"version": plan.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc}
+    facts = {"version": build.torch.split("+")[0], "os": system, "arch": arch, "glibc": glibc}
     facts |= {"fmt": ABSENT, "cpuinfo": ABSENT, "place": "plain"}
-    context = Context(facts | from_plan(plan))
+    context = Context(facts | _from_build(build))
     sure = []
-    for patch in load_patches(plan.project):
+    for patch in load_patches("torch"):
         for block in patch.applies:
             files = [one for one in block if one.key == "file"]
             rest = tuple(one for one in block if one.key != "file")

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from rekindle.api.plan import machine_from_flags
+from rekindle.api.plan import plan as make_plan
 from rekindle.errors import BadInput
 from rekindle.host.places import MARK
 from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey import up
 from rekindle.journey.options import UpOptions
-from rekindle.journey.taken import plan_with, read_taken, refuse_two_ways, wish_for
+from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.walk import Walk
 from rekindle.model.journey import Beside
 from rekindle.model.machine import Examination, Gpu, Machine, Os
@@ -73,16 +75,18 @@ def test_a_wheel_for_another_python_is_refused(python: str) -> None:
 def test_nothing_of_torch_itself_is_left_in_the_plan(tmp_path: Path) -> None:
     wheel = tmp_path / NAME.name
     wheel.write_bytes(b"torch")
-    made = plan_with(plan(arch_list=("7.5",), cuda="12.4"), report(cuda="12.4.131"), wheel)
+    wanted = Wish(torch="2.6.0", cuda="12.4", build=True, python="3.11")
+    made = make_plan(machine_from_flags(gpu=["sm_75"]), wanted, wheelhouses=(), taken=name_taken(wheel))
+    refuse_other_plan(made, report(cuda="12.4.131"), wheel)
     assert made.build is not None and (made.build.taken or "").startswith(f"{NAME.name} sha256:")
     build = made.build
     assert (build.asserts, build.patches, build.losses, build.disk_gib, build.minutes) == ({}, (), (), None, None)
-    assert promises(made) == {"version": "2.6.0", "cuda": "12.4"}, "its code was not planned here"
+    assert promises(made) == {"version": "2.6.0", "cuda": made.cuda}, "its code was not planned here"
     assert summarise_plan(made) == f"take {NAME.name} for Python 3.11, and build what goes beside it"
+    first = name_taken(wheel)
     wheel.write_bytes(b"another torch")
-    assert plan_with(plan(), report(), wheel).build != build, "another file is another plan"
-    none = plan(build=None, answer="none")
-    assert plan_with(none, report(), wheel) == none
+    assert name_taken(wheel) != first, "another file is another plan"
+    refuse_other_plan(plan(build=None, answer="none"), report(), wheel)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_a_wheel_that_the_plan_does_not_mean_is_refused(
     wheel = tmp_path / NAME.name
     wheel.touch()
     with pytest.raises(BadInput, match=words) as refused:
-        plan_with(plan(**planned), report(**found), wheel)
+        refuse_other_plan(plan(**planned), report(**found), wheel)
     assert (refused.value.remedy or "").endswith(remedy)
 
 

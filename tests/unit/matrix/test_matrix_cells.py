@@ -34,6 +34,7 @@ def test_one_wheel_for_cards_that_no_driver_serves_together(tmp_path: Path) -> N
     assert build is not None
     assert build.env["TORCH_CUDA_ARCH_LIST"] == "3.5;9.0"
     assert lock.cells[0].plan.cuda == "11.8"
+    assert "export TORCH_CUDA_ARCH_LIST='3.5;9.0'" in lock.cells[0].plan.commands, "by hand it is the same build"
 
 
 def test_pythons_share_a_tree_and_archs_do_not(tmp_path: Path) -> None:

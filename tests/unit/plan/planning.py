@@ -10,10 +10,12 @@ import msgspec
 from rekindle.compat import Name
 from rekindle.facts import load_facts
 from rekindle.model.facts import Flavour
-from rekindle.model.plan import Plan, Refusal, Wish
+from rekindle.model.plan import BuildRecipe, Plan, Refusal, Wish
+from rekindle.plan.assess import assess
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
+from rekindle.plan.recipe import decide_build
 from rekindle.plan.rules import RULES
 from rekindle.plan.solve import make_plan
 
@@ -52,6 +54,11 @@ def build(torch: str, *, cuda: str | None = None, rocm: str | None = None, **mor
     backend: Name = "cuda" if cuda else "rocm" if rocm else "cpu"
     values = {"python": "3.10", **more}
     return Candidate(answer="build", torch=torch, backend=backend, cuda=cuda, rocm=rocm, **values)
+
+
+def recipe_of(candidate: Candidate, question: Question) -> BuildRecipe:
+    """The recipe of a build, judged for a question."""
+    return decide_build(assess(candidate, question), question).recipe
 
 
 def said(number: str, candidate: Candidate, question: Question) -> list[Refusal]:

@@ -6,18 +6,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from planning import FACTS, ask, build, plan, said, wheel
+from planning import FACTS, ask, build, plan, recipe_of, said, wheel
 
 from rekindle.errors import BadInput
 from rekindle.model.machine import Gpu, Toolkit
 from rekindle.model.plan import Step
-from rekindle.plan.assess import assess, assessed_builds
+from rekindle.plan.assess import assessed_builds
 from rekindle.plan.candidates import buildable_releases, builds, choose_python
 from rekindle.plan.cost import _python_steps
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.evidence import arch_syntax
 from rekindle.plan.question import Question
-from rekindle.plan.recipe import make_recipe, planned_cudnn
+from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.rules_system import pythons_of, same_python, span
 from rekindle.plan.whynot import why_not
 from rekindle.scripts.spell import spell
@@ -123,7 +123,7 @@ def test_cudnn_at_the_edge_of_what_it_has_code_for() -> None:
 
 def test_the_architectures_of_one_build() -> None:
     question = ask("sm_89")
-    made = make_recipe(assess(build("2.0.1", cuda="11.7", compiler="gcc-11"), question), question)
+    made = recipe_of(build("2.0.1", cuda="11.7", compiler="gcc-11"), question)
     assert made.arch_list == ("8.6",), "CUDA 11.7 does not know 8.9; its 8.6 code runs there"
 
 
@@ -131,16 +131,16 @@ def test_the_architectures_of_one_build() -> None:
     ("compiler", "called"), [("gcc-4.9", "gcc-4.9"), ("gcc-5.4", "gcc-5"), ("gcc-12.2.0", "gcc-12")]
 )
 def test_a_compiler_is_called_by_its_number(compiler: str, called: str) -> None:
-    made = make_recipe(assess(build("1.4.0", compiler=compiler), ask()), ask())
+    made = recipe_of(build("1.4.0", compiler=compiler), ask())
     assert made.env["CC"] == called
 
 
 def test_a_processor_that_is_no_x86_or_not_known_gets_no_x86_settings() -> None:
     for question in (ask(arch="aarch64", cpu="neoverse_n1"), ask()):
-        made = make_recipe(assess(build("2.7.1", compiler="gcc-13"), question), question)
+        made = recipe_of(build("2.7.1", compiler="gcc-13"), question)
         assert "CXX_AVX2_FOUND" not in made.cmake
     old = ask(cpu="ivybridge")
-    assert make_recipe(assess(build("2.7.1", compiler="gcc-13"), old), old).cmake["CXX_AVX2_FOUND"] == "OFF"
+    assert recipe_of(build("2.7.1", compiler="gcc-13"), old).cmake["CXX_AVX2_FOUND"] == "OFF"
 
 
 def test_what_is_in_the_way_is_named_as_it_was_given() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from planning import FACTS, ask, build, changed, plan, said, wheel
 
@@ -12,10 +11,9 @@ from rekindle.plan.alternatives import _is_poor
 from rekindle.plan.assess import assess
 from rekindle.plan.candidates import choose_python
 from rekindle.plan.compilers import problems
+from rekindle.plan.question import BuildInputs
 from rekindle.plan.rules_gpu import source_end
-from rekindle.plan.solve import solve
-from rekindle.plan.steps import with_patch_step
-from rekindle.plan.supplied import with_supply
+from rekindle.plan.solve import make_plan, solve
 
 
 @pytest.mark.parametrize(
@@ -109,17 +107,20 @@ def test_variables_to_keep() -> None:
 
 @pytest.mark.parametrize("system", ["linux", "windows"])
 def test_patches_are_applied_right_before_the_tree_is_entered(system: str) -> None:
-    made = plan("sm_86", torch="2.6.0", build=True, os=system)
-    assert made.build is not None and not made.build.patches and with_patch_step(made) is made
-    patched = with_patch_step(msgspec.structs.replace(made, build=msgspec.structs.replace(made.build, patches=("x",))))
+    line = "rekindle source patch pytorch"
+    bare = plan("sm_86", torch="2.6.0", build=True, os=system)
+    assert bare.build is not None and not bare.build.patches and line not in bare.commands
+    question = ask("sm_86", torch="2.6.0", build=True, os=system)
+    inputs = BuildInputs(patches=lambda build: ("x", build.torch))
+    patched = make_plan(question.machine, question.wish, FACTS, inputs=inputs)
+    assert patched.build is not None and patched.build.patches == ("x", "2.6.0")
     at = patched.commands.index("cd pytorch")
-    assert patched.commands[at - 1] == "rekindle source patch pytorch" and with_patch_step(patched) is patched
-    assert bool(patched.powershell) is (system == "windows")
+    assert patched.commands[at - 1] == line and patched.commands.count(line) == 1
+    assert [one for one in patched.commands if one != line] == list(bare.commands)
+    assert (line in patched.powershell) is (system == "windows")
 
 
 def test_a_build_from_git_names_the_systems_packages_and_keeps_its_lines() -> None:
     made = plan("none", torch="2.6.0", build=True, distro="debian 12")
-    machine = ask("none", distro="debian 12").machine
-    supplied = with_supply(made, (), machine, "git")
-    assert supplied.build is not None and supplied.build.origin == "git" and supplied.commands == made.commands
-    assert with_supply(plan("sm_86"), (), machine, "git").build is None
+    assert made.build is not None and made.build.origin == "git" and made.build.packages
+    assert made.commands[0].startswith("git clone ")

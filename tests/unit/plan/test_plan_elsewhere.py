@@ -88,6 +88,14 @@ def test_without_a_cudnn_here_the_build_goes_without_and_says_so() -> None:
     assert "CUDNN_ROOT" in warning.text
 
 
+def test_the_lines_to_paste_leave_out_the_cudnn_that_the_plan_leaves_out() -> None:
+    made = api.plan(having(TOOLKIT), Wish(torch="2.4.1", build=True, cuda="11.8"), wheelhouses=())
+    assert made.build and made.build.env["USE_CUDNN"] == "0"
+    assert "export USE_CUDNN=0" in made.commands
+    assert not any("nvidia-cudnn" in line or "CUDNN_LIBRARY" in line for line in made.commands)
+    assert not any(one.code == "cudnn-by-hand" for one in made.warnings)
+
+
 @pytest.mark.parametrize(
     ("kits", "goes_without"),
     [

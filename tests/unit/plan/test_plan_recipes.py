@@ -6,15 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from planning import FACTS, ask, build, plan, wheel
+from planning import FACTS, ask, build, plan, recipe_of, wheel
 
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import BuildRecipe
-from rekindle.plan.assess import assess
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.candidate import Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.recipe import _join, _resources, make_recipe, planned_cudnn
+from rekindle.plan.recipe import _join, _resources, planned_cudnn
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,7 @@ def test_which_cudnn(candidate: Candidate, question: Question, version: str | No
 
 
 def made(candidate: Candidate, question: Question) -> BuildRecipe:
-    return make_recipe(assess(candidate, question), question)
+    return recipe_of(candidate, question)
 
 
 def test_an_old_cpu_and_card() -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from planning import FACTS, ask, build, plan, wheel
+from planning import FACTS, ask, build, plan, recipe_of, wheel
 
 from rekindle.errors import BadInput
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Toolkit
-from rekindle.model.plan import BuildRecipe, Plan, Step
+from rekindle.model.plan import Step
 from rekindle.plan.assess import assess
 from rekindle.plan.blas import plan_blas
 from rekindle.plan.cost import (
@@ -26,8 +26,7 @@ from rekindle.plan.evidence import Found, anybody_built, tried_kits, weakest
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.reasons import choice_reasons
-from rekindle.plan.recipe import make_recipe
-from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder, with_patch_step
+from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder
 from rekindle.plan.whynot import why_not
 from rekindle.plan.wish import check_wish
 from rekindle.scripts.spell import spell
@@ -176,37 +175,6 @@ def test_the_front_end_of_a_release_is_the_newest_that_is_not_newer() -> None:
     assert front_end(NEWEST, FACTS) == rows[-1]
 
 
-PATCH = ("rekindle", "source", "patch", "pytorch")
-
-
-def patched(steps: tuple[Step, ...], *, patches: tuple[str, ...] = ("one",), **more: Any) -> Plan:
-    recipe = BuildRecipe(source="s", patches=patches, disk_gib=1, memory_gib=1, minutes=(1, 2))
-    return with_patch_step(Plan(answer="build", torch="2.6.0", build=recipe, steps=steps, **more))
-
-
-CLONE, CD = Step(kind="run", argv=("git", "clone")), Step(kind="cd", folder="pytorch")
-LAST = Step(kind="run", argv=("make",))
-
-
-def test_patches_are_applied_in_the_tree_before_all_else() -> None:
-    made = patched((CLONE, CD, LAST), commands=("old",))
-    assert [step.argv for step in made.steps] == [("git", "clone"), PATCH, (), ("make",)]
-    assert made.commands == ("git clone", "rekindle source patch pytorch", "cd pytorch", "make")
-    assert made.powershell == ()
-    windows = patched((CLONE, CD, LAST), powershell=("old",))
-    assert "rekindle source patch pytorch" in windows.powershell and "rekindle source patch pytorch" in windows.commands
-
-
-def test_patches_are_not_applied_twice_or_nowhere() -> None:
-    once = patched((CLONE, CD, LAST))
-    assert with_patch_step(once) == once
-    assert patched((CLONE, LAST)).steps == (CLONE, LAST), "no tree to apply them in"
-    assert patched((CLONE, CD), patches=()).steps == (CLONE, CD)
-    assert [step.kind for step in patched((CD,)).steps] == ["run", "cd"]
-    bare = Plan(answer="install", torch="2.6.0")
-    assert with_patch_step(bare) is bare
-
-
 def test_a_machine_in_a_few_words() -> None:
     assert machine_name(machine_from_flags(FACTS)) == "no GPU, linux"
     named = machine_from_flags(FACTS, gpu=["RTX 3060", "sm_90"], cpu="haswell", distro="debian 12")
@@ -269,20 +237,20 @@ def test_which_backend(gpus: tuple[str, ...], flags: dict[str, Any], backend: st
 def test_jobs_of_a_build(threads: int | None, jobs: str) -> None:
     question = ask(memory=512.0)
     question = with_(question, cpu=msgspec.structs.replace(question.machine.cpu, threads=threads))
-    made = make_recipe(assess(build("2.6.0", compiler="gcc-13"), question), question)
+    made = recipe_of(build("2.6.0", compiler="gcc-13"), question)
     assert made.env["MAX_JOBS"] == jobs
-    assert "MAX_JOBS" not in make_recipe(assess(build("2.6.0", compiler="gcc-13"), ask()), ask()).env
+    assert "MAX_JOBS" not in recipe_of(build("2.6.0", compiler="gcc-13"), ask()).env
 
 
 def test_a_build_is_never_promised_in_less_than_five_minutes() -> None:
     question = ask(memory=4096.0)
     question = with_(question, cpu=msgspec.structs.replace(question.machine.cpu, threads=4000))
-    assert make_recipe(assess(build("2.6.0", compiler="gcc-13"), question), question).minutes == (5, 10)
+    assert recipe_of(build("2.6.0", compiler="gcc-13"), question).minutes == (5, 10)
 
 
 def test_cmake_four_came_late() -> None:
     def pinned(torch: str) -> str:
-        return make_recipe(assess(build(torch, compiler="gcc-13"), ask()), ask()).pins["cmake"]
+        return recipe_of(build(torch, compiler="gcc-13"), ask()).pins["cmake"]
 
     assert pinned("2.7.1").endswith(",<4")
     assert "<4" not in pinned("2.8.0")

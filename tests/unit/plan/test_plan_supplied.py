@@ -2,122 +2,141 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from planning import FACTS, ask
 from planning import plan as planned
 
 from rekindle.model.machine import Machine, Os
-from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
-from rekindle.plan.supplied import with_supply, without
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.question import BuildInputs
+from rekindle.plan.solve import make_plan
+from rekindle.plan.supply import RecipeDraft, asked_by_hand, settle_third_parties, without
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 DEBIAN = Machine(os=Os(system="linux", arch="x86_64", distro="debian 12"))
-RECIPE = BuildRecipe(
-    source="https://example.org",
-    env={"OWN": "1"},
-    asserts={"LAPACK": "x", "BLAS": "MKL", "USE_FMT": "1", "KEPT": "1"},
-    toolchain={"blas": "MKL by pip", "cmake": "3.18"},
-    pins={"mkl": "", "mkl-include": "", "numpy": "<2"},
-    losses=("lost before",),
-    disk_gib=1,
-    memory_gib=1,
-    minutes=(1, 2),
-)
-BUILD = Plan(answer="build", torch="1.13.1+cpu", build=RECIPE, commands=("before",))
+ASSERTS = {"LAPACK": "x", "BLAS": "MKL", "USE_FMT": "1", "KEPT": "1"}
+TOOLCHAIN = {"blas": "MKL by pip", "cmake": "3.18"}
+PINS = {"mkl": "", "mkl-include": "", "numpy": "<2"}
+BUILD = Candidate(answer="build", torch="1.13.1", backend="cpu")
+WITH_CUDA = Candidate(answer="build", torch="1.13.1", backend="cuda", cuda="11.8")
+WITH_ROCM = Candidate(answer="build", torch="1.13.1", backend="rocm", rocm="5.2")
 
 
 def part(name: str, way: Any = "system", **more: Any) -> ThirdParty:
     return ThirdParty(name=name, torch=">=1", way=way, **more, **KNOWN)
 
 
-def supplied(*rows: ThirdParty, plan: Plan = BUILD, machine: Machine = DEBIAN) -> Plan:
-    return with_supply(plan, rows, machine, "debian")
+def settled(*rows: ThirdParty, candidate: Candidate = BUILD, machine: Machine = DEBIAN) -> RecipeDraft:
+    """What such rows make of the settings of a build."""
+    draft = RecipeDraft(
+        env={"OWN": "1"},
+        asserts=dict(ASSERTS),
+        toolchain=dict(TOOLCHAIN),
+        pins=dict(PINS),
+        losses=["lost before"],
+    )
+    settle_third_parties(draft, rows, candidate, machine)
+    return draft
 
 
-def recipe(*rows: ThirdParty, plan: Plan = BUILD, machine: Machine = DEBIAN) -> BuildRecipe:
-    made = supplied(*rows, plan=plan, machine=machine).build
-    assert made is not None
-    return made
+def supplied(*rows: ThirdParty, gpu: str = "none", distro: str | None = "debian 12", **wish: Any) -> Plan:
+    """The plan of a build from a tree that has these instead of submodules."""
+    question = ask(gpu, distro=distro, **{"torch": "1.13.1", "build": True, **wish})
+    inputs = BuildInputs(origin="debian", third_parties=lambda _: rows)
+    return make_plan(question.machine, question.wish, FACTS, inputs=inputs)
 
 
 def test_without() -> None:
     assert without({"a": "1", "b": "2"}, ["b", "c"]) == {"a": "1"}
 
 
-def test_a_plan_that_builds_nothing_stays_as_it_is() -> None:
-    wheel = planned("RTX 3060")
-    assert supplied(part("fmt"), plan=wheel) is wheel
-    nameless = msgspec.structs.replace(BUILD, torch=None)
-    assert supplied(part("fmt"), plan=nameless) is nameless
+def test_a_plan_that_builds_nothing_asks_for_no_third_parties() -> None:
+    question = ask("RTX 3060")
+
+    def refuse(release: str) -> tuple[ThirdParty, ...]:
+        raise AssertionError(release)
+
+    inputs = BuildInputs(origin="debian", third_parties=refuse)
+    assert make_plan(question.machine, question.wish, FACTS, inputs=inputs) == planned("RTX 3060")
 
 
 def test_a_whole_tree_gets_its_origin_and_packages_alone() -> None:
-    made = supplied()
-    assert made.build is not None
-    assert made.build.origin == "debian"
-    assert made.build.env == {"OWN": "1"}
-    assert made.build.asserts == RECIPE.asserts and made.build.pins == RECIPE.pins
-    assert (made.because, made.commands) == ((), ("before",))
+    made = settled()
+    assert made.env == {"OWN": "1"} and made.packages
+    assert made.asserts == ASSERTS and made.pins == PINS
+    whole, usual = supplied(), planned("none", torch="1.13.1", build=True, distro="debian 12")
+    assert whole.build is not None and usual.build is not None
+    assert (whole.build.origin, usual.build.origin) == ("debian", "git")
+    assert (whole.because, whole.commands) == (usual.because, usual.commands)
 
 
 def test_settings_replace_what_was_asserted() -> None:
-    made = recipe(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}))
+    made = settled(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}))
     assert made.env["OWN"] == "1" and made.env["USE_FMT"] == "0"
     assert "USE_FMT" not in made.asserts and made.asserts["KEPT"] == "1"
     assert made.pins["fmt"] == "==9" and made.pins["numpy"] == "<2"
 
 
 def test_another_blas_takes_mkl_and_its_lapack_away() -> None:
-    told = recipe(part("blas", settings={"BLAS": "OpenBLAS"}, pins={"extra": ""}))
+    told = settled(part("blas", settings={"BLAS": "OpenBLAS"}, pins={"extra": ""}))
     assert not {"BLAS", "LAPACK"} & set(told.asserts)
     assert told.toolchain == {"cmake": "3.18"}
     assert told.pins == {"numpy": "<2", "extra": ""}
 
 
 def test_a_blas_that_is_not_told_stays() -> None:
-    old = msgspec.structs.replace(BUILD, torch="0.4.1")  # no row of the tables speaks of its BLAS
-    made = recipe(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}), plan=old)
+    old = Candidate(answer="build", torch="0.4.1", backend="cpu")  # no row of the tables speaks of its BLAS
+    made = settled(part("fmt", settings={"USE_FMT": "0"}, pins={"fmt": "==9"}), candidate=old)
     assert "BLAS" not in made.env
-    assert made.toolchain == RECIPE.toolchain
-    assert made.asserts == without(RECIPE.asserts, ["USE_FMT"])
-    assert made.pins == {**RECIPE.pins, "fmt": "==9"}
+    assert made.toolchain == TOOLCHAIN
+    assert made.asserts == without(ASSERTS, ["USE_FMT"])
+    assert made.pins == {**PINS, "fmt": "==9"}
 
 
 def test_settings_of_a_gpu_only_with_one() -> None:
     row = part("fmt", settings={"USE_FMT": "0"}, gpu={"USE_GPU_FMT": "1"})
-    assert "USE_GPU_FMT" not in recipe(row).env
-    for gpu in ({"cuda": "11.8"}, {"rocm": "5.2"}):
-        assert recipe(row, plan=msgspec.structs.replace(BUILD, **gpu)).env["USE_GPU_FMT"] == "1"
+    assert "USE_GPU_FMT" not in settled(row).env
+    for candidate in (WITH_CUDA, WITH_ROCM):
+        assert settled(row, candidate=candidate).env["USE_GPU_FMT"] == "1"
 
 
 def test_losses_add_up_once() -> None:
     rows = (part("a", "off", loss="no a"), part("b", "off", loss="lost before"), part("c"))
-    assert recipe(*rows).losses == ("lost before", "no a")
+    assert settled(*rows).losses == ["lost before", "no a"]
 
 
 def test_packages_by_the_system_s_own_manager() -> None:
     row = part("fmt", packages={"apt": ("libfmt-dev",), "dnf": ("fmt-devel",)})
-    assert "libfmt-dev" in recipe(row).packages
+    assert "libfmt-dev" in settled(row).packages
     fedora = Machine(os=Os(system="linux", arch="x86_64", distro="fedora 41"))
-    assert "fmt-devel" in recipe(row, machine=fedora).packages
-    assert recipe(row, machine=Machine(os=Os(system="windows", arch="x86_64", distro="debian 12"))).packages == ()
-    assert recipe(row, machine=Machine(os=Os(system="linux", arch="x86_64"))).packages == ()
+    assert "fmt-devel" in settled(row, machine=fedora).packages
+    assert settled(row, machine=Machine(os=Os(system="windows", arch="x86_64", distro="debian 12"))).packages == ()
+    assert settled(row, machine=Machine(os=Os(system="linux", arch="x86_64"))).packages == ()
+
+
+def third_party_text(made: Plan) -> str:
+    (why,) = [one for one in made.because if one.code == "third-parties-from-system"]
+    return why.text
 
 
 def test_what_is_said_and_pasted() -> None:
     rows = (part("a"), part("b"), part("c", "off"), part("d", "copy", packages={"apt": ("libd-dev",)}))
     made = supplied(*rows)
-    (why,) = made.because
-    assert why.code == "third-parties-from-system"
-    assert why.text == (
+    assert third_party_text(made) == (
         "2 third parties come from this system and 1 are left out: the tree from debian has no submodules."
     )
     assert len(made.commands) == 2
     assert made.commands[0].startswith("sudo apt-get install") and made.commands[0].endswith("libd-dev")
-    assert made.commands[1] == "rekindle up --build --from debian --torch 1.13.1"
-    other = supplied(*rows, machine=Machine(os=Os(system="linux", arch="x86_64")))
-    assert other.commands == ("rekindle up --build --from debian --torch 1.13.1",)
+    assert made.commands[1] == "rekindle up --build --from debian --torch 1.13.1 --gpu none"
+    other = supplied(*rows, distro=None)
+    assert other.commands == ("rekindle up --build --from debian --torch 1.13.1 --gpu none",)
+
+
+def test_on_windows_both_shells_get_the_same_line() -> None:
+    made = supplied(part("a"), distro=None, os="windows")
+    assert made.commands == made.powershell == ("rekindle up --build --from debian --torch 1.13.1 --gpu none",)
 
 
 def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
@@ -127,16 +146,16 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
         part("b", "off"),
         part("cutlass", "index", index=one, rocm={"USE_ATTENTION": "0"}, loss="attention"),
     )
-    with_cuda = supplied(*rows, plan=msgspec.structs.replace(BUILD, cuda="12.4"))
-    assert with_cuda.because[0].text.startswith(
+    with_cuda = supplied(*rows, gpu="sm_86", torch="2.6.0")
+    assert third_party_text(with_cuda).startswith(
         "1 third parties come from this system, cutlass comes from the package index (p==3.5) and 1 are left out"
     )
     assert with_cuda.build and "attention" not in with_cuda.build.losses and "USE_ATTENTION" not in with_cuda.build.env
-    with_rocm = supplied(*rows, plan=msgspec.structs.replace(BUILD, rocm="6.2"))
+    with_rocm = supplied(*rows, gpu="gfx1030", torch="2.6.0")
     assert with_rocm.build and "attention" in with_rocm.build.losses
     assert with_rocm.build.env["USE_ATTENTION"] == "0"
     for made in (with_rocm, supplied(*rows)):
-        assert made.because[0].text.startswith("1 third parties come from this system and 2 are left out")
+        assert third_party_text(made).startswith("1 third parties come from this system and 2 are left out")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +172,6 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
 def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None:
     """Pasted as they are printed they must give the build that was planned."""
     from rekindle.api.plan import machine_from_flags, plan_build
-    from rekindle.model.plan import Wish
 
     machine = machine_from_flags(gpu=["none"], cpu="skylake", distro="debian-12", os="linux")
     settings = (("BUILD_SOX", "0"), ("CXXFLAGS", "-g -O1"))
@@ -167,19 +185,18 @@ def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None
 
 def test_a_build_that_cannot_do_without_is_warned_of() -> None:
     row = part("cutlass", "off", stops={"cuda": "eight files include it"})
-    with_cuda = supplied(row, plan=msgspec.structs.replace(BUILD, cuda="12.6"))
-    assert [(one.code, one.text) for one in with_cuda.warnings] == [
-        ("third-party-needed", "cutlass: eight files include it")
-    ]
-    assert supplied(row).warnings == ()
+
+    def needed(made: Plan) -> list[str]:
+        return [one.text for one in made.warnings if one.code == "third-party-needed"]
+
+    assert needed(supplied(row, gpu="sm_86", torch="2.6.0")) == ["cutlass: eight files include it"]
+    assert needed(supplied(row)) == []
 
 
 def test_the_commands_carry_the_cards_that_were_described() -> None:
     """Without them ``up`` would plan for whatever is in the machine."""
     from rekindle.api.plan import machine_from_flags, plan_build
     from rekindle.model.machine import Cpu, Gpu
-    from rekindle.model.plan import Wish
-    from rekindle.plan.steps import asked_by_hand
 
     machine = machine_from_flags(gpu=["Tesla K40c"], cpu="ivybridge", distro="debian-12", os="linux")
     made = plan_build(machine, Wish(build=True, torch="1.13.1", cuda="11.8", origin="debian"))
@@ -189,8 +206,8 @@ def test_the_commands_carry_the_cards_that_were_described() -> None:
         cpu=Cpu(microarchitecture="zen3", cores=8),
         gpus=(Gpu(vendor="nvidia", name="H200", how="nvml"), Gpu(vendor="nvidia", name="a card nobody knows")),
     )
-    card = ("--gpu", "a card nobody knows")
-    assert asked_by_hand(seen, None, BUILD) == card, "what was looked up is found again by itself"
-    other = msgspec.structs.replace(BUILD, rocm="6.3")
-    assert asked_by_hand(seen, Wish(rocm="6.2"), other) == (*card, "--rocm", "6.3"), "as the plan changed it"
+    card = ["--gpu", "a card nobody knows"]
+    assert asked_by_hand(seen, Wish(), BUILD) == card, "what was looked up is found again by itself"
+    other = Candidate(answer="build", torch="2.6.0", backend="rocm", rocm="6.3")
+    assert asked_by_hand(seen, Wish(rocm="6.2"), other) == [*card, "--rocm", "6.3"], "as the plan changed it"
     assert asked_by_hand(seen, Wish(cuda="12.4"), other) == card

@@ -1,0 +1,119 @@
+"""A tree without its submodules: where the third parties of a build come from instead, and what that means for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rekindle.compat.supply import (
+    from_index,
+    install_line,
+    losses_of,
+    manager_of,
+    needs_for,
+    packages_of,
+    settings_of,
+)
+from rekindle.model.machine import Machine
+from rekindle.model.plan import Reason, Step, Wish
+from rekindle.model.supply import ThirdParty
+from rekindle.plan.candidate import Candidate
+from rekindle.plan.question import Question
+
+
+@dataclass(kw_only=True)
+class RecipeDraft:
+    """The settings of a build while they are decided, one after the other."""
+
+    env: dict[str, str] = field(default_factory=dict)
+    cmake: dict[str, str] = field(default_factory=dict)
+    asserts: dict[str, str] = field(default_factory=dict)
+    toolchain: dict[str, str] = field(default_factory=dict)
+    pins: dict[str, str] = field(default_factory=dict)
+    losses: list[str] = field(default_factory=list)
+    packages: tuple[str, ...] = ()
+
+    def set_by_hand(self, settings: Mapping[str, str]) -> None:
+        """Switches given by hand win, over what is asserted too."""
+        self.env |= settings
+        self.asserts = without(self.asserts, settings)
+
+
+def without(settings: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    """What is left once these are decided otherwise."""
+    gone = set(names)
+    return {name: value for name, value in settings.items() if name not in gone}
+
+
+def settle_third_parties(
+    draft: RecipeDraft, rows: Sequence[ThirdParty], candidate: Candidate, machine: Machine
+) -> None:
+    """The settings, packages and losses that these ``rows`` mean: the third parties that are no submodules."""
+    needs = needs_for(candidate.torch)
+    if machine.os.system == "linux":
+        draft.packages = packages_of((*needs, *rows), manager_of(machine.os.distro))
+    if not rows:
+        return
+    gpu, rocm = candidate.backend != "cpu", candidate.backend == "rocm"
+    told = settings_of((*needs, *rows), gpu=gpu, rocm=rocm)
+    draft.env |= told
+    draft.asserts = without(draft.asserts, told)
+    if "BLAS" in told:
+        # Which LAPACK it was follows from the BLAS; that there is one is asserted of every build.
+        draft.asserts = without(draft.asserts, ("LAPACK",))
+        draft.toolchain = without(draft.toolchain, ("blas",))
+        # MKL comes by pip; a BLAS of the system makes that superfluous.
+        draft.pins = without(draft.pins, [name for name in draft.pins if name.startswith("mkl")])
+    draft.pins |= {name: pin for row in rows for name, pin in row.pins.items()}
+    draft.losses = list(dict.fromkeys((*draft.losses, *losses_of(rows, gpu=gpu, rocm=rocm))))
+
+
+def third_party_reason(rows: Sequence[ThirdParty], candidate: Candidate, origin: str) -> Reason:
+    """How many come from where."""
+    fetched = from_index(rows, candidate.backend)
+    left = sum(row.way == "off" or (row.way == "index" and row not in fetched) for row in rows)
+    by_pip = "".join(f", {row.name} comes from the package index ({row.index.pin})" for row in fetched if row.index)
+    return Reason(
+        code="third-parties-from-system",
+        text=f"{sum(row.way == 'system' for row in rows)} third parties come from this system{by_pip} and"
+        f" {left} are left out: the tree from {origin} has no submodules.",
+        source="facts: supply",
+    )
+
+
+def needed_third_parties(rows: Sequence[ThirdParty], candidate: Candidate) -> Iterator[Reason]:
+    """A warning for each that this build cannot do without."""
+    for row in rows:
+        if candidate.backend in row.stops:
+            text = f"{row.name}: {row.stops[candidate.backend]}"
+            yield Reason(code="third-party-needed", text=text, source=row.source[0])
+
+
+def supplied_steps(candidate: Candidate, packages: Sequence[str], question: Question) -> list[Step]:
+    """Packages of the system, then ``up``: filling such a tree by hand is not for people."""
+    machine, wish = question.machine, question.wish
+    words = ["rekindle", "up", "--build", "--from", question.inputs.origin, "--torch", candidate.torch]
+    words += asked_by_hand(machine, wish, candidate)
+    for name, value in dict(wish.settings).items():
+        words += ["--set", f"{name}={value}"]
+    steps = [Step(kind="run", argv=tuple(words))]
+    manager = manager_of(machine.os.distro) if machine.os.system == "linux" else None
+    if manager and packages:
+        steps.insert(0, Step(kind="run", argv=tuple(install_line(packages, manager, root=False).split())))
+    return steps
+
+
+def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[str]:
+    """The words of ``up`` for hardware that was described and is not looked up, and for what the wish names: without
+    them ``up`` would plan for the machine it runs on. Of a toolkit it is what the plan makes of the wish."""
+    words: list[str] = []
+    for gpu in machine.gpus:
+        if gpu.how == "given" and (name := str(gpu.arch) if gpu.arch else gpu.name):
+            words += ["--gpu", name]
+    if machine.cpu.cores is None:  # nobody looked: it was described
+        words += ["--gpu", "none"] if machine.no_gpu else []
+        words += ["--cpu", machine.cpu.microarchitecture] if machine.cpu.microarchitecture else []
+    words += ["--cuda", candidate.cuda] if wish.cuda and candidate.cuda else []
+    words += ["--rocm", candidate.rocm] if wish.rocm and candidate.rocm else []
+    words += ["--python", wish.python] if wish.python else []
+    return words
