@@ -21,7 +21,7 @@ import needs
 import sample_trees
 from failed_builds import failed
 from rekindle.build import BuildOptions, build
-from rekindle.build.target import find_interpreter
+from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -108,7 +108,7 @@ def test_another_python_reuses_the_library(built: Any, workspace: Workspace) -> 
 def _other_python() -> str:
     for version in ("3.12", "3.10", "3.13"):
         try:
-            find_interpreter(LiveHost(), version)
+            find_build_python(LiveHost(), version)
         except BadInput:
             continue
         return version

@@ -22,7 +22,7 @@ import needs
 import rekindle.spark
 from failed_builds import failed
 from rekindle.build import BuildOptions, build
-from rekindle.build.target import find_interpreter
+from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -150,7 +150,7 @@ def test_another_python_compiles_only_the_python_parts(workspace: Workspace, fir
     before = lines_of(log)
     for other in ("3.10", "3.12", "3.9", "3.13"):
         try:
-            find_interpreter(LiveHost(), other)
+            find_build_python(LiveHost(), other)
             break
         except BadInput:
             continue

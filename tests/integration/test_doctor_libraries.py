@@ -102,10 +102,10 @@ def torch_in(tmp_path: Path, source: str, *arguments: str, version: str = "2.3.1
 
 
 def _about(asking: Asking, python: str):  # type: ignore[no-untyped-def]
-    from rekindle.doctor.answers import Interpreter, read_answer
+    from rekindle.interpreters.search import ask_interpreter
 
-    answer = read_answer(asking.python(python, timeout=20), Interpreter)
-    assert answer.environment and answer.packages["torch"].version == "2.3.1"
+    answer = ask_interpreter(asking, python, timeout=20)
+    assert answer.is_environment and answer.packages["torch"].version == "2.3.1"
     return answer
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import tiny_wheels
 from rekindle.errors import StageFailed
-from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
 from rekindle.journey.options import UpOptions
 from rekindle.model.machine import Machine, Os

@@ -13,8 +13,8 @@ import pytest
 import tiny_wheels
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.live import LiveHost
-from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.environment import python_of
 from rekindle.journey.install import foresee, install
 from rekindle.journey.installed import look_into
 from rekindle.model.journey import Installation

@@ -29,7 +29,7 @@ def audit_for(
     from rekindle.compat.operators import suspicions, usual_suspects
     from rekindle.errors import RekindleError
     from rekindle.host.live import LiveHost
-    from rekindle.host.venv import usual_python
+    from rekindle.interpreters.search import usual_python
     from rekindle.verify.cpus import machine_of_cpu
     from rekindle.verify.root import user_cache
     from rekindle.verify.suspects import place_of

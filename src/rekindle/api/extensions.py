@@ -148,7 +148,7 @@ def own_plan(choices: BuildChoices) -> Plan:
 
     from rekindle.api.plan import machine_from_flags, plan, this_machine
     from rekindle.build.extension import torch_in, torch_of
-    from rekindle.build.target import find_interpreter
+    from rekindle.build.target import find_build_python
     from rekindle.errors import BadInput
     from rekindle.host.live import LiveHost
     from rekindle.model.plan import Wish
@@ -159,8 +159,8 @@ def own_plan(choices: BuildChoices) -> Plan:
     told = torch_in(choices.get("against"))
     python = told.python
     if given:
-        interpreter = find_interpreter(host, given)
-        python = ".".join(interpreter.version.split(".")[:2])
+        interpreter = find_build_python(host, given)
+        python = interpreter.short
         if choices.get("as_is"):
             told = torch_of(host, interpreter.path)
     machine: Machine = this_machine()

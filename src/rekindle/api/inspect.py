@@ -235,7 +235,7 @@ def usual_pythons() -> list[str]:
     from pathlib import Path
 
     from rekindle.host.live import LiveHost
-    from rekindle.host.venv import python_of
+    from rekindle.interpreters.environment import python_of
 
     host = LiveHost()
     found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]

@@ -17,13 +17,14 @@ from pathlib import Path
 import msgspec
 
 from rekindle.build.extension import SWITCHES, own_settings
-from rekindle.build.target import Interpreter, TargetPython
+from rekindle.build.target import TargetPython
 from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.model.build import Fact
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree

@@ -34,9 +34,8 @@ from rekindle.build.preflight_python import python_tools
 from rekindle.build.preflight_rocm import refuse_cuda_tree
 from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import (
-    Interpreter,
     TargetPython,
-    find_interpreter,
+    find_build_python,
     prepare_target,
     requirements,
     take_as_is,
@@ -49,6 +48,7 @@ from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildResult, spoken_targets
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
@@ -116,7 +116,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     cmake = tools.find_cmake(work.host, options.cmake)
     compilers = tools.find_compilers(work.host, settings)
     work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
-    interpreter = find_interpreter(work.host, python)
+    interpreter = find_build_python(work.host, python)
     asked = Asked(
         plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja,
         workspace=work.workspace.root,
@@ -189,7 +189,7 @@ def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> T
     folder = work.workspace.root / "python" / interpreter.tag
     if torch:
         wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
-        folder = folder.with_name(f"{interpreter.tag}-{work.plan.project}")
+        folder = folder.with_name(f"{folder.name}-{work.plan.project}")
     if work.options.as_is:
         return take_as_is(work.host, interpreter, wanted)
     return prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)

@@ -20,7 +20,7 @@ from rekindle.build.preflight_disk import check_disk
 from rekindle.build.preflight_index import check_index
 from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.preflight_rocm import check_rocm
-from rekindle.build.target import find_interpreter, requirements
+from rekindle.build.target import find_build_python, requirements
 from rekindle.build.toolkits import check_toolkit, every_nvcc
 from rekindle.compat.supply import from_index, how_to_install, managers, needs_for, parts_for
 from rekindle.errors import BadInput, NotReady, RekindleError
@@ -139,7 +139,7 @@ def _ninja(host: Host, asked: Asked) -> Iterator[Check]:
 
 def _python(host: Host, asked: Asked) -> Iterator[Check]:
     plan = asked.plan
-    interpreter = find_interpreter(host, asked.python)
+    interpreter = find_build_python(host, asked.python)
     yield _check("python", "ok", f"{interpreter.path} {interpreter.version}, with Python.h", want=plan.python)
     yield from check_release(plan, interpreter)
     yield from check_linker(host, plan, interpreter)
@@ -220,7 +220,7 @@ def _index(host: Host, asked: Asked) -> Iterator[Check]:
     assert asked.plan.build is not None
     if asked.installs:
         wanted = requirements(asked.plan.build.pins, (), pep517=False)
-        yield from check_index(host, find_interpreter(host, asked.python).path, wanted)
+        yield from check_index(host, find_build_python(host, asked.python).path, wanted)
 
 
 def _disk(host: Host, asked: Asked) -> Iterator[Check]:

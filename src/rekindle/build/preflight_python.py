@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rekindle.build.target import Interpreter
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.version import key, matches
@@ -73,7 +73,7 @@ def check_linker(host: Host, plan: Plan, interpreter: Interpreter) -> Iterator[C
 
 def check_release(plan: Plan, interpreter: Interpreter) -> Iterator[Check]:
     """``--python`` against the plan, and against what the release knows."""
-    short = ".".join(interpreter.version.split(".")[:2])
+    short = interpreter.short
     row = load_facts().release(plan.torch.split("+")[0]) if plan.project == "torch" and plan.torch else None
     if row is not None and row.requires_python and not matches(interpreter.version, row.requires_python):
         raise BadInput(

@@ -11,7 +11,7 @@ from rekindle.build.frontend import find_front_end
 from rekindle.build.launchers import before_each_compiler
 from rekindle.build.naming import wheel_version
 from rekindle.build.request import Order
-from rekindle.build.target import find_interpreter, requirements
+from rekindle.build.target import find_build_python, requirements
 from rekindle.build.toolkits import chosen_cuda
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
@@ -92,6 +92,6 @@ def _chosen(order: Order) -> dict[str, str]:
 def _interpreter(python: str) -> str:
     """The interpreter as it is found here; a version that is not here by its usual name."""
     try:
-        return find_interpreter(LiveHost(), python).path
+        return find_build_python(LiveHost(), python).path
     except BadInput:
         return f"python{python}" if python[:1].isdigit() else python

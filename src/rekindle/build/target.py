@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,55 +21,34 @@ from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, wit
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, manager_here
-from rekindle.host.venv import bin_of, python_of
+from rekindle.interpreters.environment import bin_of, python_of
+from rekindle.interpreters.search import find_interpreter
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
 
-_PROBE = (
-    "import json,platform,sys,sysconfig;print(json.dumps({'version':platform.python_version(),"
-    "'implementation':platform.python_implementation(),'executable':sys.executable,"
-    "'include':sysconfig.get_paths()['include'],'tag':'cp%d%d'%sys.version_info[:2],"
-    "'free_threaded':bool(sysconfig.get_config_var('Py_GIL_DISABLED'))}))"
-)
 _ALWAYS = ("setuptools", "wheel")
 # With --upgrade: the setuptools that venv brings along would satisfy any upper bound and is too old for new trees.
 _QUIETLY = ("--disable-pip-version-check", "--no-input", "--prefer-binary")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interpreter:
-    path: str
-    version: str
-    tag: str
-    include: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class TargetPython:
+    """The environment that builds: ``interpreter`` is what it was made of, ``bin`` holds its programs."""
+
     interpreter: Interpreter
     python: str
     bin: Path
 
 
-def find_interpreter(host: Host, python: str) -> Interpreter:
-    """Ask ``python`` (a path, a name or a version such as 3.10) what it is."""
-    for path in _candidates(host, python):
-        said = host.run([path, "-I", "-c", _PROBE], timeout=30.0)
-        if not said.ok:
-            # A version manager's shim that has no such version behind it also ends up here.
-            continue
-        told = json.loads(said.out.strip().splitlines()[-1])
-        if python[:1].isdigit() and not f"{told['version']}.".startswith(f"{python}."):
-            continue
-        if not Path(told["include"], "Python.h").is_file():
-            raise BadInput(
-                f"Python {told['version']} at {path} has no headers ({told['include']}/Python.h is missing)",
-                remedy=_bring_headers(host, told["version"]),
-            )
-        tag = told["tag"] + ("t" if told["free_threaded"] else "")
-        return Interpreter(path=path, version=told["version"], tag=tag, include=told["include"])
-    raise BadInput(
-        f"there is no Python {python} that runs here", remedy="give a path with --python; 'rekindle doctor' lists them"
-    )
+def find_build_python(host: Host, python: str) -> Interpreter:
+    """The Python that ``python`` (a path, a name or a version such as 3.10) means, with the headers a build needs."""
+    found = find_interpreter(host, python, with_headers=True)
+    if not found.headers:
+        raise BadInput(
+            f"Python {found.version} at {found.path} has no headers ({found.include}/Python.h is missing)",
+            remedy=_bring_headers(host, found.version),
+        )
+    return found
 
 
 def _bring_headers(host: Host, version: str) -> str:
@@ -82,29 +60,6 @@ def _bring_headers(host: Host, version: str) -> str:
         return "install its development package (python3-dev or alike)"
     package = manager.python_headers.format(version=".".join(version.split(".")[:2]))
     return install_line([package], manager, root=is_root(host))
-
-
-def _candidates(host: Host, python: str) -> Iterator[str]:
-    """A path as it is, a name from PATH, a version also where version managers keep theirs, and our own."""
-    if os.sep in python or not python[:1].isdigit():
-        found = python if os.sep in python else host.which(python)
-        if found:
-            yield found
-        return
-    if found := host.which(f"python{python}"):
-        yield found
-    home = host.env.get("HOME") or host.env.get("USERPROFILE") or ""
-    patterns = (
-        f"{home}/.pyenv/versions/{python}*/bin/python",
-        f"{home}/.local/share/uv/python/cpython-{python}*/bin/python3",
-        f"/opt/python/cp{python.replace('.', '')}*/bin/python",
-        f"/usr/local/bin/python{python}",
-        f"{host.env.get('LOCALAPPDATA', '')}/Programs/Python/Python{python.replace('.', '')}/python.exe",
-    )
-    for pattern in patterns:
-        yield from host.glob(pattern)
-    # The one that runs us lies wherever the user put it; doctor lists it, so it must be found here as well.
-    yield str(getattr(sys, "_base_executable", sys.executable))
 
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:

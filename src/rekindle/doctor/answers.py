@@ -1,4 +1,4 @@
-"""The answers of the question scripts, with types: what does not have them is no answer."""
+"""The answers of the question scripts about cards and torches, with types: what does not have them is no answer."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Nvml(msgspec.Struct, frozen=True, kw_only=True):
+    """What NVIDIA's management library says."""
+
     driver: str | None = None
     cuda: str | None = None
     devices: tuple[Device, ...] = ()
@@ -27,32 +29,6 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
     code: int | None = None
     missing: bool = False
     timed_out: bool = False
-
-
-class Package(msgspec.Struct, frozen=True, kw_only=True):
-    version: str
-    path: str
-
-
-class Interpreter(msgspec.Struct, frozen=True, kw_only=True):
-    """A Python about itself."""
-
-    version: str | None = None
-    implementation: str | None = None
-    gil_disabled: bool = False
-    bits: int | None = None
-    executable: str | None = None
-    prefix: str | None = None
-    base_prefix: str | None = None
-    compiler: str = ""
-    headers: bool = False
-    packages: dict[str, Package] = {}
-    error: str | None = None
-
-    @property
-    def environment(self) -> bool:
-        """Is it a virtual environment?"""
-        return self.prefix is not None and self.prefix != self.base_prefix
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +43,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
     timed_out: bool = False
 
 
-A = TypeVar("A", Nvml, Interpreter, Tried)
+A = TypeVar("A", Nvml, Tried)
 
 
 def read_answer(raw: Mapping[str, Any] | None, kind: type[A]) -> A:

@@ -17,9 +17,9 @@ from rekindle.doctor.disks import probe_disks
 from rekindle.doctor.fixes import probe_managers
 from rekindle.doctor.gpus import Graphics, probe_gpus
 from rekindle.doctor.holders import probe_holders
-from rekindle.doctor.installations import Installations, probe_installations
 from rekindle.doctor.memory import Limits, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
+from rekindle.doctor.pythons import Installations, probe_installations
 from rekindle.doctor.system import probe_os
 from rekindle.doctor.toolkits import probe_toolkits
 from rekindle.doctor.tools import probe_tools

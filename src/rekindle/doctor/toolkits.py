@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from rekindle.doctor.answers import Interpreter
 from rekindle.doctor.cuda import find_cuda
 from rekindle.doctor.libraries import find_blas, find_cudnn, find_nccl, find_oneapi, packaged_cuda
 from rekindle.doctor.rocm import find_rocm
 from rekindle.host.asking import Asking
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Toolkit
 
 # Package on PyPI (underscored, any CUDA) -> what it is a piece of. Only those a build or a use asks for.

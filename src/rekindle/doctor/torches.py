@@ -11,9 +11,10 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from rekindle.doctor.answers import Interpreter, Tried, read_answer
+from rekindle.doctor.answers import Tried, read_answer
 from rekindle.host.asking import Asking
 from rekindle.host.text import text_of
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import InstalledTorch
 
 _MAX_TRIED = 3
@@ -22,6 +23,7 @@ _SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn
 
 
 def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
+    """Every torch of these interpreters; the first few are tried as well."""
     found: dict[str, InstalledTorch] = {}
     for python, answer in answers.items():
         package = answer.packages.get("torch")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import json
 import os
 import platform
 import shutil
@@ -14,10 +13,10 @@ from typing import Any
 
 from rekindle.host.command import run_command
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
+from rekindle.host.question import question_text, read_answer
 from rekindle.model.cpu_arch import cpu_arch
 
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
-_QUESTIONS = Path(__file__).parent / "questions"
 
 
 class LiveHost:
@@ -101,20 +100,19 @@ class LiveHost:
 
     def nvml(self, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
         # In a process of its own: a driver half updated may hang in the kernel or crash the caller.
-        return self._ask(sys.executable, "nvml.py", timeout)
+        return self._ask(sys.executable, "nvml", timeout)
 
     def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
-        return self._ask(path, "python.py", timeout)
+        return self._ask(path, "python", timeout)
 
     def torch(self, path: str, *, deep: bool = False, timeout: float = 6.0) -> Mapping[str, Any] | None:
-        return self._ask(path, "torch.py", timeout, env={"REKINDLE_DEEP": "1"} if deep else None)
+        return self._ask(path, "torch", timeout, env={"REKINDLE_DEEP": "1"} if deep else None)
 
     def _ask(
         self, python: str, question: str, timeout: float, *, env: Mapping[str, str] | None = None
     ) -> Mapping[str, Any] | None:
         """Run one of the question scripts in a Python and read its one line of JSON."""
-        # Sent as text, not as a path: the target may not see our files (containers, another user, WSL).
-        script = (_QUESTIONS / question).read_text(encoding="utf-8")
+        script = question_text(question)
         spoken = {"PYTHONIOENCODING": "utf-8", **(env or {})}
         done = run_command([python, "-I", "-c", script], timeout=timeout, env=spoken)
         if done.code == 2 and not done.out:
@@ -122,12 +120,7 @@ class LiveHost:
             done = run_command([python, "-E", "-s", "-c", script], timeout=timeout, env=spoken)
         if done.timed_out:
             return {"error": f"no answer within {timeout:.1f} s", "timed_out": True}
-        for line in reversed(done.out.splitlines()):
-            try:
-                answer = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(answer, dict):
-                return answer
+        if (answer := read_answer(done.out)) is not None:
+            return answer
         last = (done.err.strip().splitlines() or ["it said nothing"])[-1]
         return {"error": last[:300], "exit_code": done.code}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.host.files import write_atomically
-from rekindle.host.venv import bin_of
+from rekindle.interpreters.environment import bin_of
 from rekindle.journey.target import Target
 from rekindle.model.build import BuildFailure
 from rekindle.model.journey import Installation

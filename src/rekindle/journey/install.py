@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,19 +15,18 @@ import msgspec
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from rekindle.api.causes import remedy_for
-from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
+from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.places import note_made
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
-from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.environment import python_of
 from rekindle.journey.installed import disagreements, look_into
 from rekindle.journey.installer import Installer
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.journey import Installation, Package
-from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
@@ -54,20 +52,6 @@ def wanted_from(
     if not wanted:
         raise BadInput("the plan has nothing to install")
     return tuple(wanted)
-
-
-def find_python(machine: Machine, wanted: str | None) -> str:
-    """An interpreter of the wanted release: ours if it fits, else one the doctor found."""
-    ours = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    if wanted is None or wanted == ours or ours.startswith(f"{wanted}."):
-        return sys.executable
-    for python in machine.pythons:
-        if python.path and (python.version == wanted or python.version.startswith(f"{wanted}.")):
-            return str(Path(python.path).expanduser())
-    raise MissingTool(
-        f"the plan wants Python {wanted}, and none is on this machine",
-        remedy=f"install it (for example: uv python install {wanted}), or plan for another with --python",
-    )
 
 
 def make_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.protocol import Host
-from rekindle.host.venv import python_of
-from rekindle.journey.install import find_python
+from rekindle.interpreters.environment import python_of
+from rekindle.interpreters.search import ask_interpreter, search_version
 from rekindle.journey.options import UpOptions
-from rekindle.model.machine import Machine
-
-_ASK = (
-    "import os, sys, sysconfig; "
-    "own = sys.prefix != getattr(sys, 'base_prefix', sys.prefix); "
-    "own = own or os.path.exists(os.path.join(sys.prefix, 'conda-meta')); "
-    "fixed = os.path.exists(os.path.join(sysconfig.get_path('stdlib'), 'EXTERNALLY-MANAGED')); "
-    "print('%d.%d' % sys.version_info[:2], 'fixed' if fixed and not own else 'free')"
-)  # fmt: skip
+from rekindle.model.interpreter import is_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,34 +24,30 @@ class Target:
     exists: bool
 
 
-def is_version(text: str | None) -> bool:
-    """``3.12`` asks for a Python of that release; anything else names an interpreter."""
-    return text is not None and re.fullmatch(r"\d+(\.\d+){0,2}t?", text) is not None
-
-
 def wanted_python(host: Host, options: UpOptions) -> str | None:
     """The release that the plan must serve: asked for, or that of the interpreter or environment named."""
     if options.venv is not None and python_of(options.venv).exists():
-        there = _ask(host, str(python_of(options.venv)))[0]
-        if is_version(options.python) and not _same(there, options.python or ""):
+        there = ask_interpreter(host, str(python_of(options.venv)))
+        if is_version(options.python) and not there.is_of(_release(options.python or "")):
             raise BadInput(
-                f"{options.venv} is an environment of Python {there}, and --python {options.python} was asked for",
+                f"{options.venv} is an environment of Python {there.short},"
+                f" and --python {options.python} was asked for",
                 remedy="name another folder with --venv, or leave --python out",
             )
-        return there
+        return there.short
     if options.venv is not None and options.venv.exists() and not _is_empty(options.venv):
         raise BadInput(f"{options.venv} is there and is no virtual environment", remedy="name a new folder with --venv")
     if options.python is None:
         return None
     if is_version(options.python):
-        return ".".join(options.python.split(".")[:2])
-    version, fixed = _ask(host, options.python)
-    if fixed and options.venv is None:
+        return _release(options.python)
+    named = ask_interpreter(host, options.python)
+    if named.externally_managed and options.venv is None:
         raise NotReady(
             f"{options.python} belongs to the system, which lets no pip install into it (PEP 668)",
-            remedy=f"rekindle up --python {version} --venv .venv makes an environment with it",
+            remedy=f"rekindle up --python {named.short} --venv .venv makes an environment with it",
         )
-    return version
+    return named.short
 
 
 def target_of(options: UpOptions, own: Path) -> Target:
@@ -71,17 +59,25 @@ def target_of(options: UpOptions, own: Path) -> Target:
     return Target(python=str(python), folder=folder, exists=python.exists())
 
 
-def base_python(host: Host, machine: Machine, options: UpOptions, planned: str | None) -> str:
+def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
     """The interpreter that a new environment is made with, or how to get one."""
     if options.python is not None and not is_version(options.python):
         return options.python
-    try:
-        return find_python(machine, options.python if is_version(options.python) else planned)
-    except MissingTool as error:
-        version = options.python or planned
+    wanted = options.python or planned
+    if wanted is None:
+        return sys.executable
+    found = next(search_version(host, wanted, ours_first=True), None)
+    if found is None:
         raise MissingTool(
-            error.message, remedy=f"{_get_python(host, version)}; or choose another with --python"
-        ) from None
+            f"the plan wants Python {wanted}, and none is on this machine",
+            remedy=f"{_get_python(host, wanted)}; or choose another with --python",
+        )
+    return found.path
+
+
+def _release(version: str) -> str:
+    """``3.12`` of 3.12.1: environments are told apart by no more."""
+    return ".".join(version.split(".")[:2])
 
 
 def _get_python(host: Host, version: str | None) -> str:
@@ -96,20 +92,5 @@ def _get_python(host: Host, version: str | None) -> str:
     return f"pip install uv, then uv python install {version}"
 
 
-def _ask(host: Host, python: str) -> tuple[str, bool]:
-    done = host.run([python, "-c", _ASK], timeout=30.0)
-    words = done.out.split()
-    if not done.ok or len(words) != 2:
-        raise BadInput(
-            f"{python} is no Python that runs here",
-            remedy="give a path or a version: --python /usr/bin/python3, --python 3.12",
-        )
-    return words[0], words[1] == "fixed"
-
-
 def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
-
-
-def _same(there: str, asked: str) -> bool:
-    return there == ".".join(asked.rstrip("t").split(".")[:2]) or asked == there.split(".")[0]

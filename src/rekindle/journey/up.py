@@ -247,7 +247,7 @@ class _Story:
 
     @functools.cached_property
     def base(self) -> str:
-        return base_python(LiveHost(), self.machine, self.options, self.plan.python)
+        return base_python(LiveHost(), self.options, self.plan.python)
 
     def install(self) -> Journey:
         return self._proved(self._installed(self.requests, self.inputs), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.host.venv import python_of
+from rekindle.interpreters.environment import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted

@@ -11,12 +11,13 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from rekindle.errors import BadInput
-from rekindle.verify.interpreter import Interpreter
+from rekindle.model.interpreter import Interpreter
 
 _MOST = 512 << 20
 
 
 def is_embedded(interpreter: Interpreter) -> bool:
+    """Is it the embeddable one: a zipped library, and no venv beside it?"""
     home = Path(interpreter.path).parent
     return interpreter.system == "win32" and _library(home, interpreter).is_file() and not (home / "Lib/venv").is_dir()
 
@@ -38,7 +39,7 @@ def copy_embedded(interpreter: Interpreter, folder: Path) -> tuple[Path, Path]:
 
 def own_pip_fits(interpreter: Interpreter) -> bool:
     """Can the pip that runs beside us fill a folder for that Python? Only one of its own kind."""
-    return sys.platform == interpreter.system and sys.version_info[:2] == interpreter.version[:2]
+    return sys.platform == interpreter.system and sys.version_info[:2] == interpreter.release
 
 
 def unpack_wheel(wheel: Path, site: Path) -> None:
@@ -61,4 +62,4 @@ def unpack_wheel(wheel: Path, site: Path) -> None:
 
 
 def _library(home: Path, interpreter: Interpreter) -> Path:
-    return home / f"python{interpreter.version[0]}{interpreter.version[1]}.zip"
+    return home / f"python{interpreter.release[0]}{interpreter.release[1]}.zip"

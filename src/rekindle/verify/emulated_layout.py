@@ -19,12 +19,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from rekindle.errors import BadInput, Unprepared
 from rekindle.host.pip_errors import telling_lines
 from rekindle.host.sandbox import parts_of
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.verify.cpus import EmulatedCpu
 from rekindle.verify.emulated_machine import EMULATED, X86, EmulatedMachine
 from rekindle.verify.emulated_python import EmulatedPython
 from rekindle.verify.emulator import PATIENCE, Emulator
-from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.linkage import missing_libraries
 from rekindle.verify.root import Root
 from rekindle.verify.stubs import stub_library
@@ -51,7 +51,7 @@ class EmulatedLayout:
 def layout_from(interpreter: Interpreter, emulated: EmulatedMachine = X86) -> EmulatedLayout:
     # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
     python = Path(interpreter.path).resolve()
-    return EmulatedLayout(python=python, version=interpreter.version[:2], root=None, emulated=emulated)
+    return EmulatedLayout(python=python, version=interpreter.release, root=None, emulated=emulated)
 
 
 def layout_in(found: EmulatedPython) -> EmulatedLayout:

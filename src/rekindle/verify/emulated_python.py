@@ -11,11 +11,12 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
+from rekindle.host.question import question_text, read_answer
 from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.interpreter import read_interpreter
 from rekindle.model.progress import Progress
 from rekindle.verify.emulated_machine import EmulatedMachine
 from rekindle.verify.emulator import Emulator
-from rekindle.verify.interpreter import QUESTION, read_answer
 from rekindle.verify.root import Root, prepare_root
 
 FETCH_SECONDS = 900.0
@@ -72,14 +73,18 @@ def _probed(host: Host, emulator: Emulator, root: Root, path: Path) -> EmulatedP
     emulated = emulator.emulated
     if not path.exists():
         raise BadInput(f"there is no file {path}", remedy=f"--python takes an interpreter for {emulated.words} here")
-    done = host.run([emulator.path, "-L", str(root.path), str(path), "-I", "-c", QUESTION], timeout=PROBE_SECONDS)
-    found = read_answer(str(path), done)
+    asked = [emulator.path, "-L", str(root.path), str(path), "-I", "-c", question_text("python")]
+    done = host.run(asked, timeout=PROBE_SECONDS)
+    found = read_interpreter(str(path), read_answer(done.out))
+    if isinstance(found, str):
+        words = (done.err.strip().splitlines() or [found])[-1]
+        raise BadInput(f"{path} is no Python that runs here: {words}", remedy="give one with --python EXE")
     if cpu_arch(found.machine) != emulated.machine:
         raise BadInput(
             f"{path} is a Python for {found.machine}; the emulated CPU runs {emulated.words} code",
             remedy=f"leave --python out, or give one: uv python install cpython-3.11-linux-{emulated.machine}-gnu",
         )
-    return EmulatedPython(path=path.resolve(), version=found.version[:2], root=root)
+    return EmulatedPython(path=path.resolve(), version=found.release, root=root)
 
 
 def _kept(host: Host, version: tuple[int, int], cache: Path, emulated: EmulatedMachine) -> list[str]:

@@ -11,10 +11,10 @@ from pathlib import Path
 from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host.pip_errors import WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.protocol import Host
-from rekindle.host.venv import python_of
+from rekindle.interpreters.environment import python_of
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.verify.embedded import copy_embedded, is_embedded, own_pip_fits, unpack_wheel
-from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.subject import Subject
 
 INSTALL_SECONDS = 3600.0
@@ -36,7 +36,7 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
             if subject.machine == "x86_64"
             else "verify it on such a machine",
         )
-    if subject.pythons and interpreter.version[:2] not in subject.pythons and not _stable_abi(subject, interpreter):
+    if subject.pythons and interpreter.release not in subject.pythons and not _stable_abi(subject, interpreter):
         wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
         raise BadInput(
             f"{name} is for Python {wanted}, {interpreter.path} is {interpreter.short}",
@@ -45,7 +45,7 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
 
 
 def _stable_abi(subject: Subject, interpreter: Interpreter) -> bool:
-    return any(tag.abi == "abi3" for tag in subject.tags) and interpreter.version[:2] >= min(subject.pythons)
+    return any(tag.abi == "abi3" for tag in subject.tags) and interpreter.release >= min(subject.pythons)
 
 
 def make_environment(
@@ -126,7 +126,7 @@ def _installer(host: Host, interpreter: Interpreter) -> str:
     """uv where there is one (fast), else our own pip, else the target's."""
     if host.which("uv"):
         return "uv"
-    if interpreter.version[:2] >= OLDEST_FOR_OUR_PIP and _have_pip():
+    if interpreter.release >= OLDEST_FOR_OUR_PIP and _have_pip():
         return "ours"
     return "own"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,6 +17,8 @@ from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.host.sandbox import links_of, seen_by
+from rekindle.interpreters.search import ask_interpreter, find_interpreter, search_version, usual_python
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.apart import judge_wheel
@@ -25,7 +28,6 @@ from rekindle.verify.disk_errors import disk_errors, refuse_small_disk
 from rekindle.verify.emulated_python import find_emulated_python
 from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
-from rekindle.verify.interpreter import default_python, find_interpreter, probe_interpreter
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
@@ -51,7 +53,7 @@ def prove_wheel(
     _known(package)
     sha256 = sha256_of(wheel)
     apart = judge_wheel(subject, sha256, trial.sandbox, trial.gpu)
-    interpreter = probe_interpreter(host, trial.python) if trial.python else find_interpreter(host, subject.pythons)
+    interpreter = python_for(host, subject, trial.python)
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         refuse_small_disk(host, subject, folder)
         try:
@@ -106,10 +108,8 @@ def prove_installed(
 ) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _known(package)
-    path = trial.python or default_python(host)
-    if "/" in path or "\\" in path:
-        path = str(Path(path).absolute())  # the checks run in a folder of their own
-    interpreter = probe_interpreter(host, path)
+    interpreter = installed_python(host, trial.python)
+    path = interpreter.path
     target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}", gpu=trial.gpu)
     looked = host.run(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
@@ -128,6 +128,31 @@ def prove_installed(
         suspects=trial.suspects,
         beside=beside,
         progress=progress,
+    )
+
+
+def installed_python(host: Host, given: str | None) -> Interpreter:
+    """The interpreter that was named, or the one people mean, by a path that holds wherever the checks run."""
+    wanted = given or usual_python(host)
+    if wanted is None:
+        raise BadInput("there is no python3 on PATH", remedy="give one with --python EXE")
+    found = find_interpreter(host, wanted)
+    return msgspec.structs.replace(found, path=str(Path(found.path).absolute()))
+
+
+def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
+    """The interpreter that was named, or one that the wheel is for: the one that runs us, where any will do."""
+    if given:
+        return find_interpreter(host, given)
+    if not subject.pythons:
+        return ask_interpreter(host, sys.executable)
+    wanted = [f"{major}.{minor}{'t' if subject.gil_disabled else ''}" for major, minor in sorted(subject.pythons)][::-1]
+    for version in wanted:
+        if found := next(search_version(host, version, ours_first=True), None):
+            return found
+    raise BadInput(
+        f"the wheel is for Python {' or '.join(wanted)}, and there is none on this machine",
+        remedy=f"give one with --python EXE, or install one: uv python install {wanted[0]}",
     )
 
 
@@ -200,8 +225,7 @@ def prove_emulated(
     emulator = find_emulator(host, emulated)
     cpu = choose_cpu(emulator, cpu_name)
     if emulated.is_here:
-        chosen = probe_interpreter(host, trial.python) if trial.python else find_interpreter(host, subject.pythons)
-        layout = laying.layout_from(chosen, emulated)
+        layout = laying.layout_from(python_for(host, subject, trial.python), emulated)
     else:
         layout = laying.layout_in(
             find_emulated_python(host, emulator, subject.pythons, given=trial.python, cache=cache, progress=progress)

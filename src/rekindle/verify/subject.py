@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.parser
+import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,11 @@ class Subject:
             if tag.interpreter.startswith("cp") and digits.isdigit() and len(digits) >= 2:
                 found.add((int(digits[0]), int(digits[1:])))
         return found
+
+    @property
+    def gil_disabled(self) -> bool:
+        """Is it for a Python without the global lock (cp313t) alone?"""
+        return bool(self.tags) and all(re.fullmatch(r"cp\d+t", tag.abi) for tag in self.tags)
 
     @property
     def machine(self) -> str | None:

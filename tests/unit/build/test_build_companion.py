@@ -11,14 +11,15 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
-from rekindle.build.target import Interpreter, TargetPython
+from rekindle.build.target import TargetPython
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Completed
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
-PYTHON = Interpreter(path="/py", version="3.11.7", tag="cp311", include="/inc")
+PYTHON = Interpreter(path="/py", version="3.11.7", implementation="CPython")
 TARGET = TargetPython(interpreter=PYTHON, python="/env/bin/python", bin=Path("/env/bin"))
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.target import Interpreter, prepare_target
+from rekindle.build.target import prepare_target
 from rekindle.errors import StageFailed
+from rekindle.model.interpreter import Interpreter
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a POSIX script stands for the environment's Python")
 
@@ -24,7 +25,7 @@ def world(folder: Path, pip: str) -> Interpreter:
     script = f'#!/bin/sh\nmkdir -p "$3/bin" && cp {folder}/inner "$3/bin/python" && chmod +x "$3/bin/python"\n'
     python.write_text(script, encoding="utf-8")
     python.chmod(0o755)
-    return Interpreter(path=str(python), version="3.13.5", tag="cp313", include="")
+    return Interpreter(path=str(python), version="3.13.5", implementation="CPython")
 
 
 def prepare(folder: Path, pip: str, **env: str) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from bare_host import BareHost
 from rekindle.build.inputs import check_inputs, same_release
 from rekindle.build.request import BuildRequest, make_order, project_of
 from rekindle.build.state import TreeState, differences, sources_changed
-from rekindle.build.target import find_interpreter
+from rekindle.build.target import find_build_python
 from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
@@ -89,16 +89,16 @@ def test_nothing_installed() -> None:
     with pytest.raises(BadInput, match="is no Ninja"):
         find_ninja(BareHost(), "/nowhere/ninja")
     with pytest.raises(BadInput, match=r"no Python 3\.1"):
-        find_interpreter(BareHost(), "3.1")
+        find_build_python(BareHost(), "3.1")
 
 
 @needs.posix("an embedded Python has no headers")
 def test_this_python_is_found_by_path_and_refused_by_another_version() -> None:
     import sys
 
-    assert find_interpreter(LiveHost(), sys.executable).version.startswith("3.")
+    assert find_build_python(LiveHost(), sys.executable).version.startswith("3.")
     with pytest.raises(BadInput):
-        find_interpreter(LiveHost(), "3.99")
+        find_build_python(LiveHost(), "3.99")
 
 
 def test_requests(tmp_path: Path, tree: SourceTree) -> None:

@@ -19,12 +19,14 @@ from rekindle.build.preflight import Asked, refuse_unready
 from rekindle.build.preflight_cuda import check_gpu
 from rekindle.build.preflight_python import check_linker, check_release, python_tools
 from rekindle.build.resume import has_objects
-from rekindle.build.target import Interpreter, find_interpreter
+from rekindle.build.target import find_build_python
 from rekindle.build.tools import find_compilers
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.interpreters.search import base_of_ours
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -43,6 +45,9 @@ class Machine(LiveHost):
 
     def glob(self, pattern: str) -> tuple[str, ...]:
         return tuple(name for name in self.files if fnmatch(name, pattern))
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        return (found,) if (found := self.which(name)) else ()
 
     def realpath(self, path: str) -> str:
         return path
@@ -86,7 +91,7 @@ def test_pythons_own_linker_is_asked_for_and_replaced() -> None:
     assert found.overrides("/opt/gcc", "/opt/g++")["LDSHARED"] == "/opt/gcc -shared -Wl,-O1"
     here = python_tools(Machine({"python3": told, "x86_64-linux-gnu-gcc": ""}), "/usr/bin/python3")
     assert here.missing == {}
-    python = Interpreter(path="/usr/bin/python3", version="3.11.2", tag="cp311", include="")
+    python = Interpreter(path="/usr/bin/python3", version="3.11.2")
     (check,) = check_linker(Machine({"python3": told}), plan(), python)
     assert check.status == "warn"
     assert "LDSHARED names x86_64-linux-gnu-gcc" in (check.found or "")
@@ -94,13 +99,13 @@ def test_pythons_own_linker_is_asked_for_and_replaced() -> None:
 
 @pytest.mark.parametrize(("version", "status"), [("3.7.1", None), ("3.11.2", None), ("3.12.0", "warn")])
 def test_python_against_the_release(version: str, status: str | None) -> None:
-    python = Interpreter(path="p", version=version, tag="cp", include="")
+    python = Interpreter(path="p", version=version)
     found = list(check_release(plan(), python))
     assert [check.status for check in found] == ([status] if status else [])
 
 
 def test_a_python_the_release_never_took_is_refused() -> None:
-    python = Interpreter(path="p", version="3.6.15", tag="cp36", include="")
+    python = Interpreter(path="p", version="3.6.15")
     with pytest.raises(BadInput, match=r"torch 1\.13\.1 needs Python >=3\.7\.0, and p is 3\.6\.15"):
         list(check_release(plan(), python))
 
@@ -218,16 +223,16 @@ def test_a_launcher_is_behind_a_name_that_stays(tmp_path: Path) -> None:
 class Bare(Machine):
     """Nothing on the path, nothing in the usual places; programs run."""
 
-    def run(self, argv: Sequence[str], **_options: object) -> Completed:
-        return LiveHost().run(argv)
+    def glob(self, pattern: str) -> tuple[str, ...]:
+        return (pattern,) if pattern == base_of_ours() else ()
 
 
 @needs.posix("an embedded Python has no headers")
 def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
     own = f"{sys.version_info.major}.{sys.version_info.minor}"
-    assert find_interpreter(Bare(), own).version.startswith(f"{own}.")
+    assert find_build_python(Bare(), own).version.startswith(f"{own}.")
     with pytest.raises(BadInput, match=r"there is no Python 3\.2 that runs here"):
-        find_interpreter(Bare(), "3.2")
+        find_build_python(Bare(), "3.2")
 
 
 @pytest.mark.parametrize(
@@ -239,29 +244,31 @@ def test_the_python_that_runs_us_is_found_wherever_it_lies() -> None:
     ],
 )
 def test_a_python_without_headers_is_a_line_to_paste(tmp_path: Path, programs: dict[str, str], line: str) -> None:
-    import json
-
     class Linux(Machine):
         system = "linux"
 
-    told = {"version": "3.11.2", "include": str(tmp_path), "tag": "cp311", "free_threaded": False}
-    host = Linux({"python3.11": json.dumps(told), **programs})
+        def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, object] | None:
+            there = (tmp_path / "Python.h").exists()
+            return {"version": "3.11.2", "include": str(tmp_path), "headers": there} if "python3.11" in path else None
+
+    host = Linux({"python3.11": "", **programs})
     with pytest.raises(BadInput, match="has no headers") as refused:
-        find_interpreter(host, "3.11")
+        find_build_python(host, "3.11")
     assert (refused.value.remedy or "").removeprefix("sudo ") == line
     (tmp_path / "Python.h").touch()
-    assert find_interpreter(host, "3.11").version == "3.11.2"
+    assert find_build_python(host, "3.11").version == "3.11.2"
 
 
 def test_windows_hears_of_no_development_package(tmp_path: Path) -> None:
-    import json
-
     class Windows(Machine):
         system = "windows"
 
-    host = Windows({"python3.11": json.dumps({"version": "3.11.2", "include": str(tmp_path), "tag": "cp311"})})
+        def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, object] | None:
+            return {"version": "3.11.2", "include": str(tmp_path)} if "python3.11" in path else None
+
+    host = Windows({"python3.11": ""})
     with pytest.raises(BadInput, match="has no headers") as refused:
-        find_interpreter(host, "3.11")
+        find_build_python(host, "3.11")
     assert "python.org" in (refused.value.remedy or "") and "-dev" not in (refused.value.remedy or "")
 
 

@@ -25,7 +25,7 @@ from rekindle.build.toolkits import (
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.host.venv import python_of
+from rekindle.interpreters.environment import python_of
 from rekindle.model.plan import Plan
 
 

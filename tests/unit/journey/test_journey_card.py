@@ -11,16 +11,17 @@ import msgspec
 import pytest
 
 import needs
+from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.journey.after import activate_line, next_steps, steps_after_no
 from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.options import UpOptions
-from rekindle.journey.target import Target, base_python, is_version, target_of, wanted_python
+from rekindle.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
+from rekindle.model.interpreter import is_version
 from rekindle.model.journey import Package
-from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.render.card import show_card
@@ -149,7 +150,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
 def test_a_python_that_is_not_there_comes_with_the_way_to_it() -> None:
     options = UpOptions(wish=Wish(), python="3.7", venv=Path("x"))
     with pytest.raises(MissingTool, match=r"Python 3\.7") as missing:
-        base_python(LiveHost(), Machine(os=Os(system="linux")), options, None)
+        base_python(BareHost(), options, None)
     assert "3.7" in (missing.value.remedy or "")
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
+from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool
-from rekindle.journey.install import find_python, wanted_from
+from rekindle.journey.install import wanted_from
+from rekindle.journey.options import UpOptions
 from rekindle.journey.resolve import exact, groups_of, told
+from rekindle.journey.target import base_python
 from rekindle.model.journey import Package
-from rekindle.model.machine import Machine, Os, Python
-from rekindle.model.plan import Request
+from rekindle.model.plan import Request, Wish
 
 INDEX = "https://example.org/whl/cu126"
 TORCH = Request(name="torch", version="2.7.1+cu126", index=INDEX)
@@ -45,12 +47,22 @@ def test_nothing_to_install_is_said() -> None:
         wanted_from([])
 
 
+class _Machine(BareHost):
+    """Has one Python, in a place of its own."""
+
+    def which_all(self, name: str) -> tuple[str, ...]:
+        return ("/opt/py38/bin/python",) if name == "python3" else ()
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, object] | None:
+        return {"version": "3.8.18"} if path == "/opt/py38/bin/python" else None
+
+
 def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
-    machine = Machine(os=Os(system="linux"), pythons=(Python(version="3.8.18", path="/opt/py38/bin/python"),))
-    assert find_python(machine, None) == sys.executable
-    assert find_python(machine, "3.8") == str(Path("/opt/py38/bin/python"))
+    options = UpOptions(wish=Wish())
+    assert base_python(_Machine(), options, None) == sys.executable
+    assert base_python(_Machine(), options, "3.8") == "/opt/py38/bin/python"
     with pytest.raises(MissingTool, match=r"Python 3\.7"):
-        find_python(machine, "3.7")
+        base_python(_Machine(), options, "3.7")
 
 
 def test_another_index_replaces_the_plans() -> None:

@@ -12,8 +12,8 @@ from rekindle.api.plan import machine_from_flags
 from rekindle.api.plan import plan as make_plan
 from rekindle.errors import BadInput
 from rekindle.host.places import MARK
-from rekindle.host.venv import python_of
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
 from rekindle.journey.options import UpOptions
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for

@@ -9,10 +9,10 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Silent
 from rekindle.verify.embedded import is_embedded, unpack_wheel
 from rekindle.verify.environment import make_environment
-from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.subject import read_subject
 from tiny_wheels import make_wheel
 
@@ -22,7 +22,7 @@ def _python(home: Path, system: str = "win32", machine: str = "AMD64") -> Interp
     for name in ("python.exe", "python311.zip", "python311._pth", "python311.dll"):
         (home / name).write_bytes(name.encode())
     return Interpreter(
-        path=str(home / "python.exe"), version=(3, 11, 9), machine=machine, system=system, implementation="CPython"
+        path=str(home / "python.exe"), version="3.11.9", machine=machine, system=system, implementation="CPython"
     )
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from rekindle.errors import BadInput
 from rekindle.model.document import decode, encode
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.verify.environment import check_fits
-from rekindle.verify.interpreter import Interpreter
 from rekindle.verify.output import compare, junit
 from rekindle.verify.subject import read_subject
 from rekindle.verify.target import CHECKS
@@ -66,7 +66,7 @@ def wheel(folder: Path, name: str, metadata: str = "Requires-Dist: filelock\n") 
     return path
 
 
-HERE = Interpreter(path="py", version=(3, 11, 2), machine="aarch64", system="linux", implementation="CPython")
+HERE = Interpreter(path="py", version="3.11.2", machine="aarch64", system="linux", implementation="CPython")
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,18 @@ def packages():
     return found
 
 
+def include():
+    return (sysconfig.get_paths().get("include") if sysconfig else None) or ""
+
+
+def externally_managed():
+    """PEP 668: the system's own Python, outside every environment of venv or conda."""
+    if sys.prefix != getattr(sys, "base_prefix", sys.prefix) or os.path.exists(os.path.join(sys.prefix, "conda-meta")):
+        return False
+    library = sysconfig.get_paths().get("stdlib") if sysconfig else None
+    return os.path.exists(os.path.join(library or "", "EXTERNALLY-MANAGED"))
+
+
 print(
     json.dumps(
         {
@@ -44,13 +56,14 @@ print(
             "gil_disabled": bool(config("Py_GIL_DISABLED")),
             "bits": 8 * struct.calcsize("P"),
             "machine": platform.machine(),
+            "system": sys.platform,
             "executable": sys.executable,
             "prefix": sys.prefix,
             "base_prefix": getattr(sys, "base_prefix", sys.prefix),
             "compiler": platform.python_compiler(),
-            "headers": os.path.isfile(
-                os.path.join((sysconfig.get_paths().get("include") if sysconfig else None) or "", "Python.h")
-            ),
+            "include": include(),
+            "headers": os.path.isfile(os.path.join(include(), "Python.h")),
+            "externally_managed": externally_managed(),
             "packages": packages(),
         }
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.doctor.pythons import _unix, _windows
+from rekindle.interpreters.search import candidate_paths
 
 
 class Told:
@@ -37,7 +37,7 @@ class Told:
 )
 def test_variables_are_followed(variable: str, value: str, pattern: str) -> None:
     host = Told("linux", {variable: value})
-    _unix(host)  # type: ignore[arg-type]
+    candidate_paths(host)
     assert pattern in host.asked
 
 
@@ -51,7 +51,7 @@ def test_variables_are_followed(variable: str, value: str, pattern: str) -> None
 )
 def test_on_windows_too(variable: str, value: str, pattern: str) -> None:
     host = Told("windows", {variable: value})
-    _windows(host)  # type: ignore[arg-type]
+    candidate_paths(host)
     assert pattern in host.asked
 
 
@@ -60,5 +60,5 @@ def test_on_windows_too(variable: str, value: str, pattern: str) -> None:
 )
 def test_what_is_no_folder_is_left_out(variable: str, value: str) -> None:
     host = Told("linux", {variable: value})
-    _unix(host)  # type: ignore[arg-type]
+    candidate_paths(host)
     assert not [one for one in host.asked if "/a*" in one or "/odd" in one or one.startswith("/versions")]

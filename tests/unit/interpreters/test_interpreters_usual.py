@@ -9,7 +9,8 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.errors import BadInput
-from rekindle.verify.interpreter import default_python
+from rekindle.interpreters.search import usual_python
+from rekindle.verify.prove import installed_python
 
 
 class _Host(BareHost):
@@ -35,9 +36,9 @@ SHOP = r"C:\Users\ada\AppData\Local\Microsoft\WindowsApps\python.exe"
     ],
 )
 def test_the_python_people_mean(system: str, found: dict[str, str], chosen: str) -> None:
-    assert default_python(_Host(system, found)) == chosen
+    assert usual_python(_Host(system, found)) == chosen
 
 
 def test_linux_without_one_says_so() -> None:
     with pytest.raises(BadInput, match="no python3 on PATH"):
-        default_python(_Host("linux", {}))
+        installed_python(_Host("linux", {}), None)

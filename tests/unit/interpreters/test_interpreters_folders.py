@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.host.venv import bin_of, python_of
+from rekindle.interpreters.environment import bin_of, python_of
 
 
 def test_both_systems() -> None:
