@@ -2,23 +2,30 @@
 
 ``./rekindle`` and ``./check`` call it when the stamp beside the environment does not match pyproject.toml.
 Usage: bootstrap.py [--dev]
+
+Every package is a wheel whose digest stands in tools/locked. Where an index does not offer one of them, the version
+before it is tried (older.txt, with digests too), and the digests of all others stay; nothing is installed without one
+unless a person says so with REKINDLE_UNPINNED=1.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def fail(message: str) -> None:
+def fail(message: str) -> NoReturn:
     print(f"rekindle: {message}", file=sys.stderr)
     raise SystemExit(2)
 
@@ -52,37 +59,79 @@ def make_environment() -> None:
 
 
 def install(dev: bool) -> None:
-    """The pinned set, each file checked against its digest; without pins only where the set cannot be had as it is."""
-    locked = ROOT / "tools" / "locked" / ("dev.txt" if dev else "use.txt")
+    """The pinned set, each file checked against its digest; the version before where one of them is not offered."""
     if os.environ.get("REKINDLE_UNPINNED") == "1":
         print("rekindle: REKINDLE_UNPINNED=1: installing without pinned versions and digests", file=sys.stderr)
-    else:
-        done = pip("--require-hashes", "-r", str(locked))
+        done = pip("-e", f"{ROOT}[dev]" if dev else str(ROOT))
+        if done.returncode:
+            fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
+        return
+    install_pinned(ROOT / "tools" / "locked" / ("dev.txt" if dev else "use.txt"))
+    # The build backend is among the pinned packages, so nothing more is fetched.
+    own = pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
+    if own.returncode:
+        fail(f"cannot install rekindle itself: {last_words(own)}")
+
+
+def install_pinned(locked: Path) -> None:
+    """All of ``locked``, or nothing and the reason; each package that is missing is replaced once."""
+    pins, older = read_pins(locked), read_pins(locked.with_name("older.txt"))
+    while True:
+        done = install_with_digests(pins)
         if not done.returncode:
-            # The build backend is among the pinned packages, so nothing more is fetched.
-            own = pip("--no-deps", "--no-build-isolation", "-e", str(ROOT))
-            if own.returncode:
-                fail(f"cannot install rekindle itself: {last_words(own)}")
             return
         said = done.stderr + done.stdout
         if "DO NOT MATCH THE HASHES" in said:
             fail(
                 f"a package is not the one that was pinned, so nothing of it was installed: {last_words(done)} "
-                "(a mirror that rebuilds packages? Then REKINDLE_UNPINNED=1 goes without digests)"
+                "(a mirror that rebuilds packages? REKINDLE_UNPINNED=1 goes without digests, if you trust it)"
             )
-        if not any(words in said for words in UNAVAILABLE):
+        missing = next((name for pattern in MISSING for name in pattern.findall(said)), None)
+        if missing is None:
             fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
-        if os.environ.get("REKINDLE_PINNED") == "1":
-            fail(f"the pinned packages cannot be had here: {last_words(done)}")
-        print(f"rekindle: not all pinned packages can be had here: {last_words(done)}", file=sys.stderr)
-        print("rekindle: going on without digests, with what the index offers", file=sys.stderr)
-    done = pip("-e", f"{ROOT}[dev]" if dev else str(ROOT))
-    if done.returncode:
-        fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
+        name = canonical(missing)
+        if name not in older:
+            fail(
+                f"{missing} cannot be had here as it was pinned, nor a version before it: {last_words(done)}. Nothing "
+                "is installed without its digest; REKINDLE_UNPINNED=1 does that, if you trust the package index"
+            )
+        print(
+            f"rekindle: {missing} as it was pinned is not offered here; trying the version before it", file=sys.stderr
+        )
+        pins[name] = older.pop(name)
 
 
-# What pip says where a pinned version, or a file with a pinned digest, is not offered for this Python or platform.
-UNAVAILABLE = ("No matching distribution found", "Hashes are required in --require-hashes mode")
+def install_with_digests(pins: dict[str, list[str]]) -> subprocess.CompletedProcess[str]:
+    """Wheels only: building a source archive would fetch its build tools, which have no digests here."""
+    handle, place = tempfile.mkstemp(suffix=".txt", prefix="rekindle-pins-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for lines in pins.values() for line in lines)
+        return pip("--only-binary", ":all:", "--require-hashes", "-r", place)
+    finally:
+        Path(place).unlink()
+
+
+def read_pins(place: Path | str) -> dict[str, list[str]]:
+    """The requirements of a list (a file, or its text) by the package's name, each with its digests on one line."""
+    if isinstance(place, Path):
+        place = place.read_text(encoding="utf-8") if place.exists() else ""
+    pins: dict[str, list[str]] = {}
+    for line in re.sub(r"\\\n\s*", " ", place).splitlines():
+        if "==" in line and not line.startswith("#"):
+            pins.setdefault(canonical(line.split("==")[0]), []).append(line.strip())
+    return pins
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name.strip()).lower()
+
+
+# What pip says where a pinned version has no wheel for this Python and platform, or the index withholds its file.
+MISSING = (
+    re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+?)=="),
+    re.compile(r"HTTP error [45]\d\d while getting \S*/([A-Za-z0-9._]+)-[^/\s]+\.whl"),
+)
 
 
 def pip(*words: str) -> subprocess.CompletedProcess[str]:

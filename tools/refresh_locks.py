@@ -1,10 +1,14 @@
 """Writes tools/locked/use.txt and dev.txt: every package of Rekindle's own set-up, with the digests of its files.
 
     .venv/bin/python tools/refresh_locks.py            newest versions that fit pyproject.toml
+    .venv/bin/python tools/refresh_locks.py --keep     pinned versions stay; only what pyproject.toml added or dropped
     .venv/bin/python tools/refresh_locks.py --check    only say whether the lists fit pyproject.toml
 
 One list serves every platform and Python 3.11 and newer: uv resolves for all of them at once and writes the digest of
-each file the index offers. The digest of the lists goes into pyproject.toml, so that a change of them sets up anew.
+each file the index offers. older.txt holds, for each package, the version before: what the set-up takes where an index
+does not offer the pinned one (a mirror that lags). Each of them fits all the others as they are pinned; a package that
+has no such version (its neighbours ask for exactly this one) is named and stands alone. The digest of the lists goes
+into pyproject.toml, so that a change of them sets up anew.
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
+
+from bootstrap import read_pins
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKED = ROOT / "tools" / "locked"
@@ -42,23 +49,60 @@ def noted() -> str | None:
     return str(tomllib.loads(PROJECT.read_text(encoding="utf-8"))["tool"]["rekindle"].get("locked"))
 
 
-def write(name: str, requirements: list[str], constraint: Path | None = None) -> None:
+def resolve(requirements: list[str], *constraints: Path) -> subprocess.CompletedProcess[str]:
+    """What uv pins for these requirements, with digests."""
     uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
     argv = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", OLDEST, "--generate-hashes"]
-    argv += ["--no-header", "--no-annotate", "--upgrade", *(["--constraint", str(constraint)] if constraint else [])]
-    done = subprocess.run([*argv, "-"], input="\n".join(requirements), capture_output=True, text=True)
+    argv += [
+        "--no-header",
+        "--no-annotate",
+        "--upgrade",
+        *(word for file in constraints for word in ("--constraint", str(file))),
+    ]
+    return subprocess.run([*argv, "-"], input="\n".join(requirements), capture_output=True, text=True)
+
+
+def write(name: str, requirements: list[str], *constraints: Path) -> None:
+    done = resolve(requirements, *constraints)
     if done.returncode:
         raise SystemExit(f"refresh_locks: {done.stderr.strip()}")
+    save(name, done.stdout)
+
+
+def save(name: str, text: str) -> None:
     LOCKED.mkdir(exist_ok=True)
     head = f"# Written by tools/refresh_locks.py from pyproject.toml, for Python {OLDEST} and newer.\n"
-    (LOCKED / name).write_text(head + done.stdout, encoding="utf-8", newline="\n")
+    (LOCKED / name).write_text(head + text, encoding="utf-8", newline="\n")
+
+
+def older_versions() -> str:
+    """The version before of each package in dev.txt, one at a time, the others as they are pinned."""
+    pinned = read_pins(LOCKED / "dev.txt")
+    found: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        rest = Path(folder) / "rest.txt"
+        for name, lines in pinned.items():
+            others = [pin.split(" \\", 1)[0] for other, pins in pinned.items() if other != name for pin in pins]
+            rest.write_text("\n".join(others), encoding="utf-8")
+            versions = [re.split(r"[\s;\\]", line.split("==", 1)[1])[0] for line in lines]
+            # The lowest where Pythons differ, so that the one before it is older than all of them.
+            wish = f"{name}<{min(versions, key=lambda text: [int(part) for part in re.findall(r'[0-9]+', text)])}"
+            done = resolve([*wanted("dev"), wish], rest)
+            made = read_pins(done.stdout)
+            if done.returncode or not made.keys() <= pinned.keys():
+                print(f"refresh_locks: {name} has no older version that fits the others", file=sys.stderr)
+                continue
+            found += made.get(name, [])
+    return "".join(f"{line}\n" for line in found)
 
 
 def main() -> None:
     if "--check" not in sys.argv[1:]:
-        write("use.txt", wanted(None))
+        kept = [LOCKED / "dev.txt"] if "--keep" in sys.argv[1:] else []
+        write("use.txt", wanted(None), *kept)
         # The same versions in both, so that what is tested is what is used.
-        write("dev.txt", wanted("dev"), constraint=LOCKED / "use.txt")
+        write("dev.txt", wanted("dev"), LOCKED / "use.txt", *kept)
+        save("older.txt", older_versions())
         text = PROJECT.read_text(encoding="utf-8")
         PROJECT.write_text(
             re.sub(r'(?m)^locked = ".*"$', f'locked = "{digest()}"', text), encoding="utf-8", newline="\n"
