@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 
 import rekindle.spark
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 

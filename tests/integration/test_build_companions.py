@@ -13,11 +13,12 @@ import pytest
 
 import needs
 import sample_trees
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import needs
 import rekindle.spark
 from failed_builds import failed
 from rekindle import api
 from rekindle.api.build import read_back
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.facts import load_facts
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure, BuildResults
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -123,12 +124,12 @@ def test_ccache_also_keeps_what_nvcc_compiles(
 ) -> None:
     source = tree(tmp_path)
     wanted = plan(release, archs[:1], archs[:1], CCACHE_DIR=str(tmp_path / "cache"))
-    options = dataclasses.replace(OPTIONS, launcher="ccache", target="spark_cuda")
+    options = replace(OPTIONS, launcher="ccache", target="spark_cuda")
     first = build(wanted, source, workspace, python=sys.executable, options=options)
     assert int(first.launcher["misses"]) > 0
     log = Path(source.root, "build/.ninja_log")
     assert "axpy.cu.o" in log.read_text()
-    again = build(wanted, source, workspace, python=sys.executable, options=dataclasses.replace(options, clean=True))
+    again = build(wanted, source, workspace, python=sys.executable, options=replace(options, clean=True))
     assert "axpy.cu.o" in log.read_text(), "made again, by the cache"
     assert (again.launcher["hits"], again.launcher["misses"]) == (first.launcher["misses"], "0")
     # Another place, with letters in its name: the same objects, all from the cache.
@@ -159,7 +160,7 @@ def test_the_same_source_in_two_places_gives_the_same_library(
         source = tree(folder)
         kernel = Path(source.root, "spark/csrc/cuda/axpy.cu")
         kernel.write_text("#include <cassert>\n" + kernel.read_text() + HIDDEN)
-        options = dataclasses.replace(OPTIONS, target="spark_cuda")
+        options = replace(OPTIONS, target="spark_cuda")
         wanted = plan(release, archs[:1], archs[:1])
         build(wanted, source, workspace, python=sys.executable, options=options)
         (library,) = Path(source.root).rglob("libspark_cuda.so")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import shutil
 import socket
@@ -13,11 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import needs
 import rekindle.spark
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 
@@ -63,7 +64,7 @@ def test_the_budget_is_kept(tmp_path: Path, workspace: Workspace) -> None:
     first = build(plan(), tree(tmp_path / "a"), workspace, python=sys.executable, options=OPTIONS)
     assert first.peak_memory_bytes
     budget = max(first.peak_memory_bytes * 3 // 4, 64 << 20)
-    options = dataclasses.replace(OPTIONS, memory_bytes=budget)
+    options = replace(OPTIONS, memory=f"{budget}b")
     second = build(plan(), tree(tmp_path / "b"), workspace, python=sys.executable, options=options)
     assert second.memory_budget_bytes == budget
     # One look every quarter second: what starts between two looks may stand a little above.
@@ -73,13 +74,13 @@ def test_the_budget_is_kept(tmp_path: Path, workspace: Workspace) -> None:
 
 @needs.tool("ccache")
 def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> None:
-    options = dataclasses.replace(OPTIONS, launcher="ccache")
+    options = replace(OPTIONS, launcher="ccache")
     wanted = plan(CCACHE_DIR=str(tmp_path / "cache"))
     first = build(wanted, tree(tmp_path / "a"), workspace, python=sys.executable, options=options)
     assert int(first.launcher["misses"]) > 5
     again = build(
         wanted, SourceTree(project="spark", version="0.3.0", root=str(tmp_path / "a/spark")), workspace,
-        python=sys.executable, options=dataclasses.replace(options, clean=True),
+        python=sys.executable, options=replace(options, clean=True),
     )  # fmt: skip
     assert again.launcher["hit rate"] == "100 %"
     good, _, every = again.launcher["hits, C++"].partition(" of ")
@@ -90,12 +91,12 @@ def test_ccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> No
 def test_sccache_hits_the_second_time(tmp_path: Path, workspace: Workspace) -> None:
     """A server of its own: port and folder come from the plan, so nobody's cache is touched."""
     own = {"SCCACHE_DIR": str(tmp_path / "cache"), "SCCACHE_SERVER_PORT": str(_free_port())}
-    options = dataclasses.replace(OPTIONS, launcher="sccache")
+    options = replace(OPTIONS, launcher="sccache")
     try:
         first = build(plan(**own), tree(tmp_path / "a"), workspace, python=sys.executable, options=options)
         again = build(
             plan(**own), SourceTree(project="spark", version="0.3.0", root=str(tmp_path / "a/spark")), workspace,
-            python=sys.executable, options=dataclasses.replace(options, clean=True),
+            python=sys.executable, options=replace(options, clean=True),
         )  # fmt: skip
     finally:
         subprocess.run(["sccache", "--stop-server"], env={**os.environ, **own}, capture_output=True)
@@ -156,6 +157,6 @@ def test_an_old_ninja_gets_a_fixed_number_of_jobs_and_it_is_said(tmp_path: Path,
     version = subprocess.run([old, "--version"], capture_output=True, text=True).stdout.strip() if old else "99"
     if tuple(map(int, version.split(".")[:2])) >= (1, 13):
         pytest.skip("needs a Ninja older than 1.13 in /usr/bin")
-    options = dataclasses.replace(OPTIONS, ninja=old, target="spark_ember")
+    options = replace(OPTIONS, ninja=old, target="spark_ember")
     result = build(plan(), tree(tmp_path), workspace, python=sys.executable, options=options)
     assert any(f"Ninja {version} knows no jobserver" in note for note in result.notes)

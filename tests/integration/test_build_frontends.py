@@ -20,11 +20,12 @@ import pytest
 import needs
 import sample_trees
 from failed_builds import failed
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree

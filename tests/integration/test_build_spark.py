@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import random
@@ -17,15 +16,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 import needs
 import rekindle.spark
 from failed_builds import failed
-from rekindle.build import BuildOptions, build
+from rekindle.build import build
 from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -197,7 +198,7 @@ def test_the_dry_run_is_a_script_that_builds_without_rekindle(place: Path, works
 
 def test_only_a_target(place: Path, workspace: Workspace) -> None:
     tree = spark_tree(place / "a target with spaces")
-    options = dataclasses.replace(OPTIONS, target="spark_ember")
+    options = replace(OPTIONS, target="spark_ember")
     result = build(spark_plan(), tree, workspace, python=sys.executable, options=options)
     assert result.wheel == ""
     assert any(Path(tree.root, "build").rglob("libspark_ember.so"))

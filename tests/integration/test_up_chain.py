@@ -16,10 +16,10 @@ from rekindle.errors import StageFailed
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
-from rekindle.journey.options import UpOptions
 from rekindle.model.machine import Machine, Os
-from rekindle.model.plan import Plan, Wish
+from rekindle.model.plan import Plan
 from rekindle.model.progress import Silent
+from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 
 pytestmark = [pytest.mark.integration]
@@ -63,7 +63,7 @@ def walk(environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PIP_NO_INDEX", "1")
 
     def run() -> dict[str, str]:
-        options = UpOptions(wish=Wish(), python=str(python_of(environment)), torch_only=True)
+        options = UpOptions(python=str(python_of(environment)), torch_only=True)
         journey = up.run_up(Workspace(tmp_path / "work"), options, Silent(), lambda *_: True)
         assert journey.arrived and journey.verification is not None
         assert journey.verification.wheel_sha256 == journey.wheel_sha256

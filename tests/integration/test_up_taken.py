@@ -94,7 +94,7 @@ def shot(where, call):
 
 up.verify = verify
 companions.source_fetch = shot("before the companion", companions.source_fetch)
-up._Story._installed = shot("after the companion", up._Story._installed)
+up._PlannedUp._installed = shot("after the companion", up._PlannedUp._installed)
 raise SystemExit(main(sys.argv[1:]))
 """
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from rekindle.api.build_choices import BuildChoices
 from rekindle.api.causes import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
@@ -14,15 +13,14 @@ from rekindle.api.inspect import inspect
 if TYPE_CHECKING:
     import msgspec
 
-    from rekindle.build.request import Order
+    from rekindle.build.request import BuildOrder
     from rekindle.host.protocol import Host
-    from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
+    from rekindle.model.build_options import BuildOptions
     from rekindle.model.costs import DiskPhase
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
-    from rekindle.model.source import SourceTree
 
 
 class ToldOfDocument(TypedDict, total=False):
@@ -35,33 +33,33 @@ class ToldOfDocument(TypedDict, total=False):
 
 
 def build(
-    *, trust: bool = False, progress: Progress | None = None, **choices: Unpack[BuildChoices]
+    options: BuildOptions | None = None, *, trust: bool = False, progress: Progress | None = None, **choices: Any
 ) -> BuildResults | BuildFailure:
-    """A plan and a tree into a wheel per target Python; see :class:`BuildChoices` for what can be chosen.
+    """A plan and a tree into a wheel per target Python.
 
-    A plan's file that was not made here is refused (:class:`rekindle.errors.Untrusted`) unless ``trust`` says
-    otherwise; a plan given as a value is the caller's own.
+    What can be chosen are the fields of :class:`~rekindle.model.build_options.BuildOptions`: given as that value, or
+    each by its name. A plan's file that was not made here is refused (:class:`rekindle.errors.Untrusted`) unless
+    ``trust`` says otherwise; a plan given as a value is the caller's own.
 
     A build that fails is a value, :class:`~rekindle.model.build.BuildFailure`: the first real error, the command that
     made it, and the diagnosis. Interrupted, killed or out of disk: the same call continues.
 
     >>> import sys
-    >>> told = {"plan": spark_plan, "source": spark_tree, "workspace": folder, "pythons": (sys.executable,)}
-    >>> outcome = build(**told, target="no_such_target", as_is=True)
+    >>> chosen = {"plan": spark_plan, "source": spark_tree, "workspace": folder, "pythons": (sys.executable,)}
+    >>> outcome = build(**chosen, target="no_such_target", as_is=True)
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
     from rekindle.model.plan import Plan
 
-    choices = with_own_plan(with_sources(choices, progress))
-    trust = trust or isinstance(choices.get("plan"), Plan)
-    order = _order_of(choices)
+    order = order_for(_chosen(options, choices), progress)
+    trust = trust or isinstance(order.options.plan, Plan)
     admit_here(order.plan, trust=trust)
     with order.workspace.lock("build"):
         return carry_out(order, progress, trust=trust)
 
 
-def carry_out(order: Order, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
+def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
     """The build itself, in a workspace that the caller holds: the only call of the engine, behind the one door."""
     from rekindle.build import build as run
     from rekindle.errors import BuildFailed
@@ -71,9 +69,17 @@ def carry_out(order: Order, progress: Progress | None, *, trust: bool = False) -
     admit_here(order.plan, trust=trust)
     results = []
     for number, python in enumerate(order.pythons):
-        options = order.options if number == 0 else order.options.continued()
+        options = order.options if number == 0 else order.options.for_next_python()
         try:
-            result = run(order.plan, order.tree, order.workspace, python=python, options=options, progress=progress)
+            result = run(
+                order.plan,
+                order.tree,
+                order.workspace,
+                python=python,
+                options=options,
+                editable=order.editable,
+                progress=progress,
+            )
         except BuildFailed as error:
             assert isinstance(error.failure, BuildFailure)
             return with_cause(error.failure, order.plan)
@@ -94,21 +100,7 @@ def admit_here(plan: Plan, *, trust: bool = False, **told: Unpack[ToldOfDocument
 
 
 def build_one(
-    plan: Plan,
-    tree: SourceTree,
-    workspace: Workspace,
-    *,
-    python: str,
-    jobs: int | None = None,
-    memory: str | None = None,
-    launcher: str | None = None,
-    target: str | None = None,
-    cmake: str | None = None,
-    against: str | None = None,
-    as_is: bool = False,
-    clean: bool = False,
-    trust: bool = False,
-    progress: Progress | None = None,
+    options: BuildOptions, progress: Progress | None = None, *, trust: bool = False
 ) -> BuildResult | BuildFailure:
     """One wheel for one Python in a workspace that the caller has locked, read back against its plan.
 
@@ -116,14 +108,7 @@ def build_one(
     """
     from rekindle.model.build import BuildFailure
 
-    order = _order(
-        {
-            "plan": plan, "source": tree, "workspace": workspace.root, "pythons": (python,), "jobs": jobs,
-            "memory": memory, "launcher": launcher, "target": target, "cmake": cmake, "as_is": as_is,
-            "clean": clean, "against": against,
-        }
-    )  # fmt: skip
-    built = carry_out(order, progress, trust=trust)
+    built = carry_out(order_for(options), progress, trust=trust)
     return built if isinstance(built, BuildFailure) else built.results[0]
 
 
@@ -205,7 +190,7 @@ def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None)
     )
 
 
-def build_script(**choices: Unpack[BuildChoices]) -> BuildScript:
+def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildScript:
     """What ``build`` would do, as a script that runs without Rekindle.
 
     >>> script = build_script(plan=spark_plan, source=spark_tree, workspace=folder)
@@ -214,7 +199,7 @@ def build_script(**choices: Unpack[BuildChoices]) -> BuildScript:
     """
     from rekindle.build.script import render_script
 
-    return render_script(_order(choices))
+    return render_script(order_for(_chosen(options, choices)))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
@@ -225,20 +210,25 @@ def save_bug_report(failure: BuildFailure, path: Path) -> None:
     write_for_user(path, render_bug_report(failure))
 
 
-def _order(choices: BuildChoices, progress: Progress | None = None) -> Order:
-    return _order_of(with_own_plan(with_sources(choices, progress)))
+def _chosen(options: BuildOptions | None, choices: dict[str, Any]) -> BuildOptions:
+    import msgspec
+
+    from rekindle.model.build_options import BuildOptions
+
+    return msgspec.structs.replace(options or BuildOptions(), **choices)
 
 
-def _order_of(choices: BuildChoices) -> Order:
-    from rekindle.build import BuildRequest, make_order
+def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildOrder:
+    """Everything the options leave open, decided: an extension's sources and plan, the tree, what is known of it."""
+    from rekindle.build import make_order
     from rekindle.model.source import SourceTree
 
-    plain = {name: value for name, value in choices.items() if name not in ("package", "gpus")}
-    order = make_order(BuildRequest(**plain))  # type: ignore[arg-type]
-    return _with_parts(order if isinstance(choices.get("source"), SourceTree) else _with_identity(order))
+    definite = with_own_plan(with_sources(options, progress))
+    order = make_order(definite)
+    return _with_parts(order if isinstance(definite.source, SourceTree) else _with_identity(order))
 
 
-def _with_identity(order: Order) -> Order:
+def _with_identity(order: BuildOrder) -> BuildOrder:
     """A tree given by its place, with what provenance must say of it: commit, digest, patches. It may be edited."""
     import dataclasses
 
@@ -262,10 +252,10 @@ def _with_identity(order: Order) -> Order:
         patches=found.patches,
         hipified=found.hipified,
     )
-    return dataclasses.replace(order, tree=tree, options=dataclasses.replace(order.options, may_be_edited=True))
+    return dataclasses.replace(order, tree=tree, editable=True)
 
 
-def _with_parts(order: Order) -> Order:
+def _with_parts(order: BuildOrder) -> BuildOrder:
     """The tree with its third parties, as the source stage sees them; others' trees stay as they are."""
     import dataclasses
 

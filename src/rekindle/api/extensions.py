@@ -5,48 +5,50 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle.facts.companions import PACKAGES
 from rekindle.scripts.quoting import pasted
 
 if TYPE_CHECKING:
-    from rekindle.api.build_choices import BuildChoices
     from rekindle.build.extension import Torch
     from rekindle.host.workspace import Workspace
     from rekindle.inspect.published import Places
+    from rekindle.model.build_options import BuildOptions
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
 
 
-def with_sources(choices: BuildChoices, progress: Progress | None = None) -> BuildChoices:
-    """A package that was named, fetched and unpacked; choices that name none as they are."""
+def with_sources(options: BuildOptions, progress: Progress | None = None) -> BuildOptions:
+    """A package that was named, fetched and unpacked; options that name none as they are."""
     from rekindle.errors import BadInput
     from rekindle.host.workspace import workspace_at
 
-    package = choices.get("package")
+    package = options.package
     if not package:
-        return _with_tree(choices)
-    if choices.get("source") is not None:
+        return _with_tree(options)
+    if options.source is not None:
         raise BadInput(f"{package} is to be fetched, and --source names a tree", remedy="give one of the two")
-    return {**choices, "source": fetch_sources(package, workspace_at(choices.get("workspace")), progress)}
+    return msgspec.structs.replace(options, source=fetch_sources(package, workspace_at(options.workspace), progress))
 
 
-def _with_tree(choices: BuildChoices) -> BuildChoices:
+def _with_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
     from rekindle.errors import BadInput
     from rekindle.host.workspace import workspace_at
 
-    project = choices.get("project")
-    if choices.get("source") is not None or choices.get("plan") is not None or project not in PACKAGES:
-        return choices
-    workspace = workspace_at(choices.get("workspace"))
+    project = options.project
+    if options.source is not None or options.plan is not None or project not in PACKAGES:
+        return options
+    workspace = workspace_at(options.workspace)
     found = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())
-    release = _release_for(project, choices, workspace)
+    release = _release_for(project, options, workspace)
     if len(found) > 1:
         found = [path for path in found if path.name == f"{project}-{release}"] or found
     if len(found) == 1:
-        return {**choices, "source": found[0]}
-    named = f" --workspace {pasted(str(workspace.root))}" if choices.get("workspace") else ""
+        return msgspec.structs.replace(options, source=found[0])
+    named = f" --workspace {pasted(str(workspace.root))}" if options.workspace else ""
     raise BadInput(
         f"the workspace {workspace.root} holds {', '.join(path.name for path in found) or f'no {project} tree'}",
         remedy=f"name one with --source {pasted(str(found[-1]))}"
@@ -55,13 +57,13 @@ def _with_tree(choices: BuildChoices) -> BuildChoices:
     )
 
 
-def _release_for(project: str, choices: BuildChoices, workspace: Workspace) -> str | None:
+def _release_for(project: str, options: BuildOptions, workspace: Workspace) -> str | None:
     """The companion's release for the torch that was named, or that the workspace's plan is for."""
     from rekindle.build.extension import torch_in
     from rekindle.build.request import read_plan
     from rekindle.facts import load_facts
 
-    torch = torch_in(choices.get("against")).release
+    torch = torch_in(options.against).release
     if torch is None and workspace.plan.is_file():
         torch = (read_plan(workspace.plan).torch or "").split("+")[0]
     row = load_facts().release(torch) if torch else None
@@ -106,7 +108,7 @@ def fetch_sources(
     return tree
 
 
-def with_own_plan(choices: BuildChoices) -> BuildChoices:
+def with_own_plan(options: BuildOptions) -> BuildOptions:
     """An extension needs no plan by hand: the one for this machine, and for the torch it is compiled against.
 
     The workspace's own plan counts where it is one to build and nothing says otherwise.
@@ -114,21 +116,21 @@ def with_own_plan(choices: BuildChoices) -> BuildChoices:
     from rekindle.errors import BadInput
     from rekindle.host.workspace import workspace_at
 
-    source = choices.get("source")
-    if choices.get("plan") is not None:
-        if choices.get("gpus"):
+    source = options.source
+    if options.plan is not None:
+        if options.gpus:
             raise BadInput("the plan says which cards it is for", remedy="leave --gpu or --plan out")
-        return choices
+        return options
     if not isinstance(source, Path) or not _against_torch(source):
-        if choices.get("gpus"):
+        if options.gpus:
             raise BadInput(
                 "--gpu is for extensions of torch", remedy="rekindle plan --gpu … --build plans torch itself"
             )
-        return choices
-    told = choices.get("against") or choices.get("as_is") or choices.get("gpus")
-    if not told and _plans_a_build(workspace_at(choices.get("workspace")).plan):
-        return choices
-    return {**choices, "plan": own_plan(choices)}
+        return options
+    told = options.against or options.as_is or options.gpus
+    if not told and _plans_a_build(workspace_at(options.workspace).plan):
+        return options
+    return msgspec.structs.replace(options, plan=own_plan(options))
 
 
 def _against_torch(tree: Path) -> bool:
@@ -142,10 +144,8 @@ def _against_torch(tree: Path) -> bool:
         return False
 
 
-def own_plan(choices: BuildChoices) -> Plan:
+def own_plan(options: BuildOptions) -> Plan:
     """A plan to build with the torch that was named, or that the given Python has."""
-    import msgspec
-
     from rekindle.api.plan import machine_from_flags, plan, this_machine
     from rekindle.build.extension import torch_in, torch_of
     from rekindle.build.target import find_build_python
@@ -155,18 +155,18 @@ def own_plan(choices: BuildChoices) -> Plan:
     from rekindle.model.version import same_prefix
 
     host = LiveHost()
-    given = next(iter(choices.get("pythons") or ()), None)
-    told = torch_in(choices.get("against"))
+    given = next(iter(options.pythons or ()), None)
+    told = torch_in(options.against)
     python = told.python
     if given:
         interpreter = find_build_python(host, given)
         python = interpreter.short
-        if choices.get("as_is"):
+        if options.as_is:
             told = torch_of(host, interpreter.path)
     machine: Machine = this_machine()
-    if gpus := choices.get("gpus"):
+    if gpus := options.gpus:
         machine = msgspec.structs.replace(machine, gpus=machine_from_flags(gpu=gpus).gpus)
-    cuda = _cuda_of(told, choices, machine)
+    cuda = _cuda_of(told, options, machine)
     wish = Wish(build=True, torch=told.release, variant=told.flavour, cuda=cuda, python=python)
     made = plan(machine, wish, wheelhouses=[])
     if made.build is None:
@@ -187,7 +187,7 @@ def own_plan(choices: BuildChoices) -> Plan:
     return made
 
 
-def _cuda_of(told: Torch, choices: BuildChoices, machine: Machine) -> str | None:
+def _cuda_of(told: Torch, options: BuildOptions, machine: Machine) -> str | None:
     """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
     installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
     from rekindle.compat.published import platform_of
@@ -197,7 +197,7 @@ def _cuda_of(told: Torch, choices: BuildChoices, machine: Machine) -> str | None
     platform = platform_of(machine.os)
     if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):
         return None
-    plain = (choices.get("against") or "").endswith(f"=={told.release}")
+    plain = (options.against or "").endswith(f"=={told.release}")
     flavour = told.flavour or (row.pypi.get(platform) if plain else None)
     return next((one.cuda for one in load_facts().flavours(told.release or "") if one.name == flavour), None)
 

@@ -214,10 +214,10 @@ def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> It
     from rekindle.build.governor import Governor
     from rekindle.build.history import load_history, save_history
     from rekindle.build.jobs import SHARED_JOBSERVER, cores
-    from rekindle.build.options import memory_budget
     from rekindle.host.jobserver import open_jobserver
     from rekindle.matrix.ledger import cancel_file
     from rekindle.matrix.local import LocalEngine
+    from rekindle.model.build_options import memory_budget
 
     worker = msgspec.structs.replace(this_worker(), slots=slots or max(1, min(4, cores())))
     history = Path(lock.root) / "history.json"
@@ -275,17 +275,10 @@ def matrix_cell(
 ) -> CellState:
     """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
     from rekindle.api.matrix_work import carry_out_cell
+    from rekindle.model.build_options import BuildOptions
 
-    return carry_out_cell(
-        root.absolute(),
-        cell,
-        jobs=jobs,
-        memory=memory,
-        launcher=launcher,
-        force=force,
-        trust=trust,
-        progress=progress or Silent(),
-    )
+    options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
+    return carry_out_cell(root.absolute(), cell, options, force=force, trust=trust, progress=progress or Silent())
 
 
 def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:

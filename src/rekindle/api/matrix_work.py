@@ -17,6 +17,7 @@ from rekindle.matrix.folder import CellFolder, tree_place
 from rekindle.matrix.ledger import begun, failed, is_done, succeeded
 from rekindle.matrix.ownership import claimed
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.matrix import Cell, CellState
 
@@ -28,17 +29,16 @@ if TYPE_CHECKING:
 def carry_out_cell(
     root: Path,
     cell_id: str,
+    options: BuildOptions,
     *,
-    jobs: int | None = None,
-    memory: str | None = None,
-    launcher: str | None = None,
     force: bool = False,
     trust: bool = False,
     progress: Progress,
 ) -> CellState:
     """Build, read back and prove one cell; one that is done already stays as it is, since a task that was thought
-    lost may come a second time. Raises WorkspaceBusy where somebody else builds it, Untrusted where the cell was not
-    frozen here and ``trust`` is not given."""
+    lost may come a second time. Of the options only jobs, memory and launcher count, the cell says the rest. Raises
+    WorkspaceBusy where somebody else builds it, Untrusted where the cell was not frozen here and ``trust`` is not
+    given."""
     folder = CellFolder(root, cell_id)
     cell = folder.cell()
     with claimed(folder):
@@ -46,10 +46,10 @@ def carry_out_cell(
         if is_done(cell, state) and not force:
             return state
         admit_cells([cell], trust=trust)
-        state = begun(state, jobs=jobs)
+        state = begun(state, jobs=options.jobs)
         folder.save(state)
         try:
-            state = _attempt(folder, cell, state, jobs=jobs, memory=memory, launcher=launcher, progress=progress)
+            state = _attempt(folder, cell, state, options, progress)
         except WorkspaceBusy:
             raise
         except (BadInput, MissingTool, NotReady) as error:
@@ -74,10 +74,7 @@ def _attempt(
     folder: CellFolder,
     cell: Cell,
     state: CellState,
-    *,
-    jobs: int | None,
-    memory: str | None,
-    launcher: str | None,
+    options: BuildOptions,
     progress: Progress,
 ) -> CellState:
     from rekindle.api.build import build_one
@@ -89,18 +86,15 @@ def _attempt(
         tree = _source(cell, folder, workspace, progress)
         write_atomically(workspace.plan, encode(cell.plan))
         folder.save(msgspec.structs.replace(state, phase="build"))
-        outcome = build_one(
-            cell.plan,
-            tree,
-            workspace,
-            python=cell.python,
-            jobs=jobs,
-            memory=memory,
-            launcher=launcher,
+        chosen = msgspec.structs.replace(
+            options,
+            plan=cell.plan,
+            source=tree,
+            workspace=workspace.root,
+            pythons=(cell.python,),
             target=cell.target,
-            trust=True,
-            progress=progress,
         )
+        outcome = build_one(chosen, progress, trust=True)
         if isinstance(outcome, BuildFailure):
             names = tuple(match.id for match in outcome.diagnosis.matches[:2])
             kind = classify(outcome.message, names)

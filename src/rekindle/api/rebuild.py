@@ -41,6 +41,7 @@ def rebuild(
     from rekindle.errors import BadInput, StageFailed
     from rekindle.host.workspace import Workspace
     from rekindle.model.build import BuildFailure
+    from rekindle.model.build_options import BuildOptions
     from rekindle.model.claims import Rebuilt
 
     said, signed = _read(statement)
@@ -55,8 +56,10 @@ def rebuild(
     # The miniature needs nothing but a compiler, unless its plan names packages of its own.
     as_is = plan.project == "spark" and not (plan.build and plan.build.pins)
     with place.lock("rebuild"):
-        interpreter = python or sys.executable
-        built = build_one(plan, tree, place, python=interpreter, as_is=as_is, trust=True, progress=progress)
+        chosen = BuildOptions(
+            plan=plan, source=tree, workspace=place.root, pythons=(python or sys.executable,), as_is=as_is
+        )
+        built = build_one(chosen, progress, trust=True)
     if isinstance(built, BuildFailure):
         raise StageFailed(f"the build could not be repeated: {built.message}", remedy=f"rekindle explain {built.log}")
     answer = Rebuilt(

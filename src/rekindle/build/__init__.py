@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rekindle.build.engine import build
-from rekindle.build.options import BuildOptions
-from rekindle.build.request import BuildRequest, make_order
+from rekindle.build.request import make_order
 
-__all__ = ["BuildOptions", "BuildRequest", "build", "make_order"]
+__all__ = ["build", "make_order"]

@@ -22,16 +22,15 @@ from rekindle.build.companion import (
     torch_requirement,
     with_settings,
 )
-from rekindle.build.inputs import check_inputs
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
 from rekindle.build.log import BuildLog
 from rekindle.build.naming import wheel_version
-from rekindle.build.options import BuildOptions
 from rekindle.build.preflight import Asked, preflight, refuse_unready
 from rekindle.build.preflight_companion import toolkit_for_cmake
 from rekindle.build.preflight_python import python_tools
 from rekindle.build.preflight_rocm import refuse_cuda_tree
+from rekindle.build.request import check_inputs
 from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import (
     TargetPython,
@@ -48,6 +47,7 @@ from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildResult, spoken_targets
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
@@ -61,10 +61,13 @@ def build(
     *,
     python: str,
     options: BuildOptions | None = None,
+    editable: bool = False,
     progress: Progress | None = None,
     host: Host | None = None,
 ) -> BuildResult:
     """Build ``tree`` as ``plan`` says for the interpreter ``python``; the wheel lies in ``workspace.wheels``.
+
+    An ``editable`` tree goes on with the build that was begun, whatever was changed in it.
 
     Raises BadInput or MissingTool before anything long starts, BuildFailed with an account where the build
     ends with no, KeyboardInterrupt where it was stopped; after any of them the same call continues.
@@ -86,6 +89,7 @@ def build(
             log=log,
             front=front,
             version=wheel_version(plan, tree),
+            editable=editable,
         )
         return _carry_out(work, python)
 
@@ -136,7 +140,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         project=work.tree.project,
         version=work.version,
         settings=state.settings_of(plan),
-        source_digest=None if options.may_be_edited else work.tree.digest,
+        source_digest=None if work.editable else work.tree.digest,
     )
     before = _earlier(work, now)
     if note := refuse_full_disk(build_tree, plan.build.disk_gib, fresh=before is None):

@@ -10,7 +10,7 @@ from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache
 from rekindle.build.frontend import find_front_end
 from rekindle.build.launchers import before_each_compiler
 from rekindle.build.naming import wheel_version
-from rekindle.build.request import Order
+from rekindle.build.request import BuildOrder
 from rekindle.build.target import find_build_python, requirements
 from rekindle.build.toolkits import chosen_cuda
 from rekindle.errors import BadInput
@@ -18,7 +18,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.build import BuildScript
 
 
-def render_script(order: Order) -> BuildScript:
+def render_script(order: BuildOrder) -> BuildScript:
     tree = order.tree
     plan = plan_for(order.plan, tree)
     if plan.build is None:
@@ -79,7 +79,7 @@ def render_script(order: Order) -> BuildScript:
     return BuildScript(text="\n".join(lines) + "\n")
 
 
-def _chosen(order: Order) -> dict[str, str]:
+def _chosen(order: BuildOrder) -> dict[str, str]:
     """What the user chose beyond the plan, by the names that CMake and setup.py know."""
     chosen: dict[str, str] = {}
     if order.options.jobs:

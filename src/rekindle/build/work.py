@@ -14,12 +14,12 @@ from rekindle.build.frontend import FrontEnd
 from rekindle.build.jobs import Jobs
 from rekindle.build.launchers import CACHES, Launcher, statistics
 from rekindle.build.log import BuildLog
-from rekindle.build.options import BuildOptions
 from rekindle.build.supervise import Supervisor
 from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import Fact, Phase
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
@@ -42,6 +42,7 @@ class Work:
     log: BuildLog
     front: FrontEnd
     version: str
+    editable: bool = False
     jobs: Jobs | None = None
     launcher: Launcher | None = None
     resumed: bool = False

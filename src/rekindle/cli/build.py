@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
-from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.cli.verb import Answer, Session, add_workspace, path, read_options
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -34,15 +33,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plan",
+        type=path,
         metavar="FILE",
         help="the plan (default: plan.json of the workspace; for an extension one is made for this machine)",
     )
     parser.add_argument(
-        "--source", metavar="DIR", help="the source tree, also of any extension of torch (default: the workspace's)"
+        "--source",
+        type=path,
+        metavar="DIR",
+        help="the source tree, also of any extension of torch (default: the workspace's)",
     )
     parser.add_argument("--project", help="torch, torchvision, torchaudio, spark or an extension's name")
     parser.add_argument(
         "--python",
+        dest="pythons",
         action="append",
         metavar="P",
         help="a path or version; repeat for several wheels from one build tree (default: the plan's)",
@@ -67,12 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--gpu",
+        dest="gpus",
         action="append",
         metavar="GPU",
         help="for an extension: these cards instead of the ones here; repeatable",
     )
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
-    parser.add_argument("--bug-report", metavar="FILE", help="on failure, save an account to post, names left out")
+    parser.add_argument(
+        "--bug-report", type=path, metavar="FILE", help="on failure, save an account to post, names left out"
+    )
     parser.add_argument("--trust", action="store_true", help="build a plan that was made elsewhere without asking")
     parser.add_argument("--sign", metavar="KEY", help="sign the wheel's provenance with this key (rekindle key new)")
     parser.add_argument("--dry-run", action="store_true", help="print the build as a script and do nothing")
@@ -81,42 +88,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.api.build_choices import BuildChoices
     from rekindle.cli.trust import after_a_yes
     from rekindle.model.build import BuildFailure
+    from rekindle.model.build_options import BuildOptions
     from rekindle.render import build as view
 
-    choices = BuildChoices(
-        plan=Path(args.plan) if args.plan else None,
-        source=Path(args.source) if args.source else None,
-        project=args.project,
-        pythons=tuple(args.python or ()),
-        workspace=Path(args.workspace) if args.workspace else None,
-        target=args.target,
-        memory=args.memory,
-        jobs=args.jobs,
-        launcher=args.launcher,
-        cmake=args.cmake,
-        clean=args.clean,
-        settings=read_settings(args.settings),
-        against=args.against,
-        as_is=args.as_is,
-        package=args.package,
-        gpus=tuple(args.gpu or ()),
-    )
+    options = read_options(BuildOptions, args, settings=read_settings(args.settings))
     if args.dry_run:
-        return Answer(document=api.build_script(**choices), view=view.render_script)
+        return Answer(document=api.build_script(options), view=view.render_script)
     outcome = after_a_yes(
         session,
         "This plan was not made here. Build it?",
-        lambda trust: api.build(**choices, trust=trust or args.trust, progress=session.progress),
+        lambda trust: api.build(options, trust=trust or args.trust, progress=session.progress),
     )
     if sys.stderr.isatty() and not session.quiet:
         # Hours have passed: call whoever waits.
         sys.stderr.write("\a")
     if isinstance(outcome, BuildFailure):
         if args.bug_report:
-            api.save_bug_report(outcome, Path(args.bug_report))
+            api.save_bug_report(outcome, args.bug_report)
         return Answer(document=outcome, view=view.render_failure, exit_code=Exit.NO)
     if args.sign:
         outcome = api.sign_results(outcome, args.sign)

@@ -28,13 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle.journey.verbs import demo
     from rekindle.render.journey import show_journey
 
     journey = demo(
-        workspace=Path(args.workspace) if args.workspace else None,
+        workspace=args.workspace,
         cmake=args.cmake,
         use_cuda=not args.no_cuda,
         clean=args.clean,

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     save = place_for(args.save, "machine.json") if args.save else None
     examination = api.doctor(
-        workspace=args.workspace,
+        workspace=str(args.workspace) if args.workspace else None,
         try_torch=args.try_torch,
         save=save,
         capture=args.capture,

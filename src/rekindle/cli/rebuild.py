@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             Path(args.statement),
             source=Path(args.source) if args.source else None,
             wheel=Path(args.wheel) if args.wheel else None,
-            workspace=Path(args.workspace) if args.workspace else None,
+            workspace=args.workspace,
             python=args.python,
             trust=trust or args.trust,
             progress=session.progress,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session, add_common, add_workspace
+from rekindle.cli.verb import Answer, Session, add_common, add_workspace, path
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -132,25 +132,25 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=rewritten, view=views.view_rewrite)
     if args.step == "fetch":
         got = api.source_fetch(
-            _path(args.source),
+            path(args.source),
             project=args.project,
             release=args.release,
-            plan=_path(args.plan),
-            match=_path(args.match),
+            plan=path(args.plan),
+            match=path(args.match),
             revision=args.revision,
             place=args.place,
             sha256=args.sha256,
             mirrors=args.mirror,
-            reference=_path(args.reference),
+            reference=path(args.reference),
             submodules=not args.no_submodules,
             find_links=args.find_links,
             offline=args.offline,
-            workspace=_path(args.workspace),
+            workspace=args.workspace,
             progress=session.progress,
         )
         lacks = bool(got.missing_submodules) and not args.no_submodules
         return Answer(document=got, view=views.view_tree, exit_code=_exit(lacks))
-    root = api.find_tree(_path(args.tree or args.source), _path(args.workspace))
+    root = api.find_tree(path(args.tree or args.source), args.workspace)
     if args.step == "hipify":
         tree = api.source_hipify(root, python=args.python, undo=args.undo, progress=session.progress)
         return Answer(document=tree, view=views.view_tree)
@@ -160,19 +160,19 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.step == "fill":
         tree = api.source_fill(
             root,
-            plan=_path(args.plan),
+            plan=path(args.plan),
             find_links=args.find_links,
             offline=args.offline,
-            workspace=_path(args.workspace),
+            workspace=args.workspace,
             progress=session.progress,
         )
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
     if args.step == "unpatch":
         return Answer(document=api.source_unpatch(root), view=views.view_tree)
     context = {
-        "plan": _path(args.plan),
+        "plan": path(args.plan),
         "python": args.python,
-        "patches": _path(args.patches),
+        "patches": path(args.patches),
         "given": {name: getattr(args, name) for name in _FACTS},
     }
     if args.step == "status":
@@ -185,7 +185,3 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 def _exit(no: bool) -> Exit:
     return Exit.NO if no else Exit.YES
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import add_beside, add_compiling, add_origin, add_settings, read_beside, read_settings
-from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
+from rekindle.cli.verb import Answer, Session, add_workspace, add_yes, path, read_options
 from rekindle.errors import Exit
 from rekindle.model.spoken import capital
 
@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="VERSION|EXE",
         help="3.12: make an environment of that Python; a path: install into this interpreter",
     )
-    parser.add_argument("--venv", metavar="DIR", help="the environment to make or use (default: in the workspace)")
+    parser.add_argument(
+        "--venv", type=path, metavar="DIR", help="the environment to make or use (default: in the workspace)"
+    )
     parser.add_argument("--installer", choices=("pip", "uv"), help="what installs (default: pip)")
     parser.add_argument(
         "--find-links",
@@ -67,9 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
     )
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
-    parser.add_argument("--source", metavar="DIR", help="build this tree instead of fetching one")
+    parser.add_argument("--source", type=path, metavar="DIR", help="build this tree instead of fetching one")
     parser.add_argument(
         "--wheel",
+        type=path,
         metavar="FILE",
         help="a torch that is built already: take it, and build only torchvision and torchaudio against it",
     )
@@ -80,7 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_compiling(parser)
     parser.add_argument("--clean", action="store_true", help="remove what another plan compiled in the build tree")
-    parser.add_argument("--no-bundle", action="store_true", help="leave libraries that a built wheel needs outside")
+    parser.add_argument(
+        "--no-bundle",
+        dest="bundle",
+        action="store_false",
+        help="leave libraries that a built wheel needs outside",
+    )
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and its card; write nothing")
     add_workspace(parser)
@@ -88,11 +96,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle.journey.verbs import up
     from rekindle.model.card import Card
     from rekindle.model.plan import Plan, Wish
+    from rekindle.model.up_options import UpOptions
     from rekindle.render.card import show_card
     from rekindle.render.journey import show_journey
     from rekindle.render.screen import Screen
@@ -101,48 +108,15 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
         if not session.yes and not session.can_ask():
             return False
-        told = card()
+        shown = card()
         session.close()
         if not session.quiet or session.can_ask():
             screen = Screen(sys.stderr, color=session.color, verbosity=session.verbosity)
             screen.line()
-            show_card(told, screen)
+            show_card(shown, screen)
             screen.line()
         return session.confirm(f"{capital(summarise_plan(plan))}?")
 
-    settings = read_settings(args.settings)
-    journey = up(
-        Wish(
-            torch=args.torch,
-            variant=args.variant,
-            cuda=args.cuda,
-            rocm=args.rocm,
-            build=args.build,
-            origin=args.origin,
-            settings=settings,
-            beside=read_beside(args.beside),
-        ),
-        gpu=args.gpu,
-        cpu=args.cpu,
-        workspace=Path(args.workspace) if args.workspace else None,
-        python=args.python,
-        venv=Path(args.venv) if args.venv else None,
-        installer=args.installer,
-        find_links=args.find_links,
-        offline=args.offline,
-        index=args.index,
-        torch_only=args.torch_only,
-        source=Path(args.source) if args.source else None,
-        wheel=Path(args.wheel) if args.wheel else None,
-        level=args.level,
-        memory=args.memory,
-        target=args.target,
-        jobs=args.jobs,
-        launcher=args.launcher,
-        bundle=not args.no_bundle,
-        clean=args.clean,
-        dry_run=args.dry_run,
-        confirm=confirm,
-        progress=session.progress,
-    )
+    wish = read_options(Wish, args, settings=read_settings(args.settings), beside=read_beside(args.beside), python=None)
+    journey = up(read_options(UpOptions, args, wish=wish), confirm=confirm, progress=session.progress)
     return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rekindle.errors import Exit
 
@@ -63,6 +63,21 @@ class Session:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
+OptionsT = TypeVar("OptionsT")
+
+
+def read_options(kind: type[OptionsT], args: argparse.Namespace, **more: Any) -> OptionsT:
+    """A verb's options value: each field from the argument of its name, lists as tuples; ``more`` is read already."""
+    names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+    given = {name: value for name in names if (value := getattr(args, name, None)) is not None}
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()} | more)
+
+
+def path(text: str | None) -> Path | None:
+    """The type of an argument that names a file or folder; an empty one names none."""
+    return Path(text) if text else None
+
+
 def place_for(given: str, name: str) -> Path:
     """Where a file goes that the user named: ``dir/``, or a folder that is there, means ``name`` inside it."""
     path = Path(given)
@@ -91,7 +106,7 @@ def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workspace", metavar="DIR", help="where everything is kept (default: the user's data directory)"
+        "--workspace", type=path, metavar="DIR", help="where everything is kept (default: the user's data directory)"
     )
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rekindle.api.build import build_one
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, Interrupted, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import again_if_changed, bundle_wheel, fat_is_there, wheel_is_there
-from rekindle.journey.options import UpOptions
+from rekindle.journey.from_source import again_if_changed, build_options, bundle_wheel, fat_is_there, wheel_is_there
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
@@ -23,6 +24,7 @@ from rekindle.model.journey import Beside
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
+from rekindle.model.up_options import UpOptions
 from rekindle.render.summary import summarise_build, summarise_bundle, summarise_tree
 from rekindle.source.origins import debian_package
 
@@ -113,10 +115,8 @@ def _make(
 
     def make() -> BuildResult | BuildFailure:
         def carry_out(clean: bool) -> BuildResult | BuildFailure:
-            return build_one(
-                plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
-                launcher=options.launcher, against=str(torch), clean=clean, progress=progress,
-            )  # fmt: skip
+            chosen = build_options(plan, tree, workspace, python, options)
+            return build_one(msgspec.structs.replace(chosen, against=str(torch), clean=clean), progress)
 
         return again_if_changed(carry_out, options.clean)
 

@@ -20,10 +20,9 @@ from rekindle.host.files import write_atomically
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.journey.from_source import wheel_is_there
-from rekindle.journey.options import DemoOptions
-from rekindle.journey.report import reported
-from rekindle.journey.walk import Walk, Within, digest
+from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 from rekindle.model.machine import Examination
@@ -43,21 +42,21 @@ from rekindle.render.summary import (
 from rekindle.spark import unpack as spark
 
 
-def run_demo(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
+def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: bool, progress: Progress) -> Journey:
     """Walk, with the workspace held, and write the report."""
     with workspace.lock("demo", wait=3600.0, say=progress.note):
-        return reported(_walk(workspace, options, progress))
+        if clean:
+            _forget(workspace)
+        return write_report(_walk(workspace, cmake, use_cuda, progress))
 
 
-def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Journey:
-    if options.clean:
-        _forget(workspace)
+def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Progress) -> Journey:
     walk = Walk(workspace, progress)
     examined = walk.leg(
         "probe", "what this machine is", lambda: doctor(workspace=str(workspace.root)), summarise_machine
     )
     write_atomically(workspace.machine, encode(examined.machine))
-    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, options), summarise_plan)
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda), summarise_plan)
     root = workspace.source / "spark"
     walk.leg(
         "unpack",
@@ -65,21 +64,24 @@ def _walk(workspace: Workspace, options: DemoOptions, progress: Progress) -> Jou
         lambda: _unpack(root),
         lambda fresh: f"{root}{'' if fresh else ' (kept)'}",
     )
-    tree = walk.leg(
-        "patch", "fixes for today's tools", lambda: patch_spark(root, cmake=options.cmake), summarise_patches
-    )
+    tree = walk.leg("patch", "fixes for today's tools", lambda: patch_spark(root, cmake=cmake), summarise_patches)
     _need_compiler(examined)
     plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     mark_made(plan)
-    inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), options.cmake or "")
+    inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), cmake or "")
+    chosen = BuildOptions(
+        plan=plan, source=tree, workspace=workspace.root, pythons=(sys.executable,), cmake=cmake, as_is=True
+    )
     built = walk.tried_leg(
-        "build", "C++ libraries, Python extension, wheel", BuildResult, inputs,
-        lambda: build_one(
-            plan, tree, workspace, python=sys.executable, cmake=options.cmake, as_is=True, progress=Within(progress)
-        ),
-        summarise_build, still_good=wheel_is_there,
-    )  # fmt: skip
+        "build",
+        "C++ libraries, Python extension, wheel",
+        BuildResult,
+        inputs,
+        lambda: build_one(chosen, Within(progress)),
+        summarise_build,
+        still_good=wheel_is_there,
+    )
     if isinstance(built, BuildFailure):
         return Journey(
             goal=f"spark {spark.tree_version()}",
@@ -138,10 +140,10 @@ def _forget(workspace: Workspace) -> None:
             shutil.rmtree(folder)
 
 
-def _plan(examined: Examination, options: DemoOptions) -> Plan:
+def _plan(examined: Examination, use_cuda: bool) -> Plan:
     from rekindle.plan.spark import plan_spark
 
-    found = find_usable_cuda() if options.use_cuda else CudaFound(why_not="CUDA was left out (--no-cuda).")
+    found = find_usable_cuda() if use_cuda else CudaFound(why_not="CUDA was left out (--no-cuda).")
     return plan_spark(
         examined.machine,
         version=spark.tree_version(),

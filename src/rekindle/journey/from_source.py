@@ -17,13 +17,14 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.journey.at_hand import refuse_missing_wheels
 from rekindle.journey.installer import choose_installer
-from rekindle.journey.options import UpOptions
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import BundleReport
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
+from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import (
     summarise_build,
@@ -67,10 +68,8 @@ def build_from_source(
             refuse_missing_wheels(LiveHost(), installer, python, root)
 
         def carry_out(clean: bool) -> BuildResult | BuildFailure:
-            return build_one(
-                plan, tree, workspace, python=python, memory=options.memory, jobs=options.jobs,
-                launcher=options.launcher, target=options.target, clean=clean, progress=progress,
-            )  # fmt: skip
+            chosen = build_options(plan, tree, workspace, python, options)
+            return build_one(msgspec.structs.replace(chosen, target=options.target, clean=clean), progress)
 
         return again_if_changed(carry_out, options.clean)
 
@@ -94,6 +93,19 @@ def build_from_source(
         lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
     )  # fmt: skip
     return Path(fat.out) if fat.out else wheel
+
+
+def build_options(plan: Plan, tree: SourceTree, workspace: Workspace, python: str, options: UpOptions) -> BuildOptions:
+    """A build of ``tree`` by ``plan`` for one Python, with what was chosen for the compilers."""
+    return BuildOptions(
+        plan=plan,
+        source=tree,
+        workspace=workspace.root,
+        pythons=(python,),
+        memory=options.memory,
+        jobs=options.jobs,
+        launcher=options.launcher,
+    )
 
 
 def again_if_changed(

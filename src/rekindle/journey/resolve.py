@@ -160,7 +160,7 @@ def size_of(url: str) -> int | None:
     return None
 
 
-def told(packages: Sequence[Package]) -> str:
+def spoken_packages(packages: Sequence[Package]) -> str:
     """One line for people: how many, how much, and the large ones by name."""
     if not packages:
         return "nothing new is needed"
@@ -183,5 +183,5 @@ def largest(packages: Sequence[Package]) -> tuple[str, ...]:
 
 
 def lock_lines(packages: Sequence[Package], *, same: str = "===") -> str:
-    """A requirements file that names each package by its digest: what is installed is what was told."""
+    """A requirements file that names each package by its digest: what is installed is what was spoken_packages."""
     return "".join(f"{one.name}{same}{one.version} --hash=sha256:{one.sha256}\n" for one in packages)

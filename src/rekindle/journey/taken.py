@@ -10,9 +10,9 @@ from rekindle.api.inspect import inspect
 from rekindle.build.extension import torch_in
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of
-from rekindle.journey.options import UpOptions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan, Wish
+from rekindle.model.up_options import UpOptions
 from rekindle.model.version import same_prefix
 from rekindle.model.wheel import WheelReport
 

@@ -11,8 +11,8 @@ from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.protocol import Host
 from rekindle.interpreters.environment import python_of
 from rekindle.interpreters.search import ask_interpreter, search_version
-from rekindle.journey.options import UpOptions
 from rekindle.model.interpreter import is_version
+from rekindle.model.up_options import UpOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,11 +38,9 @@ from rekindle.journey.companions import build_companions, wanted_beside
 from rekindle.journey.from_source import build_from_source
 from rekindle.journey.installed import look_into
 from rekindle.journey.installer import Installer, choose_installer
-from rekindle.journey.options import UpOptions
-from rekindle.journey.report import reported
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import Target, base_python, target_of, wanted_python
-from rekindle.journey.walk import Walk, Within, digest
+from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.costs import DiskPhase
@@ -51,6 +49,7 @@ from rekindle.model.journey import Beside, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
+from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import (
     summarise_checks,
@@ -71,7 +70,7 @@ def run_up(workspace: Workspace, options: UpOptions, progress: Progress, confirm
     if options.dry_run:
         return _walk(workspace, options, progress, confirm)
     with workspace.lock("up", wait=3600.0, say=progress.note):
-        return reported(_walk(workspace, options, progress, confirm))
+        return write_report(_walk(workspace, options, progress, confirm))
 
 
 def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm: Confirm) -> Journey:
@@ -97,33 +96,35 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         write_atomically(workspace.machine, encode(examined.machine))
         write_atomically(workspace.plan, encode(plan))
         mark_made(plan)
-    story = _Story(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
+    planned = _PlannedUp(walk=walk, workspace=workspace, options=options, progress=progress, machine=machine, plan=plan)
     if plan.answer == "none":
-        return story.end(False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because))
-    if story.is_done():
-        return story.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else story.go()
+        return planned.end(
+            False, "No torch can run here as asked: " + "; ".join(reason.text for reason in plan.because)
+        )
+    if planned.is_done():
+        return planned.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else planned.go()
     if plan.answer == "build":
-        refuse_unready(walk.leg("check", "what the build asks of this machine", story.check, summarise_checks))
+        refuse_unready(walk.leg("check", "what the build asks of this machine", planned.check, summarise_checks))
     if options.dry_run:
-        story.card = story.make_card()
-        return story.end(True, f"{summarise_plan(plan)} (dry run: nothing was written)")
-    if not confirm(plan, story.hopeful_card):
+        planned.card = planned.make_card()
+        return planned.end(True, f"{summarise_plan(plan)} (dry run: nothing was written)")
+    if not confirm(plan, planned.card_or_refusal):
         raise BadInput(
             f"nothing was done: {summarise_plan(plan)} needs a yes",
             remedy="answer y, or give --yes where nobody can answer",
         )
-    story.hopeful_card()
-    return story.go()
+    planned.card_or_refusal()
+    return planned.go()
 
 
-def _has(one: Companion, installed: Installation) -> bool:
-    names = {str(canonicalize_name(request.name)) for request in one.requests}
+def _is_installed(companion: Companion, installed: Installation) -> bool:
+    names = {str(canonicalize_name(request.name)) for request in companion.requests}
     return names <= installed.packages.keys()
 
 
 @dataclass(kw_only=True)
-class _Story:
-    """One ``up``: what the legs after the plan share."""
+class _PlannedUp:
+    """An ``up`` whose plan is made: what the legs after it share."""
 
     walk: Walk
     workspace: Workspace
@@ -180,7 +181,7 @@ class _Story:
     def requests(self) -> tuple[Request, ...]:
         return installing.wanted_from(self.plan.requests, index=self.options.index, torch_only=self.options.torch_only)
 
-    def hopeful_card(self) -> Card:
+    def card_or_refusal(self) -> Card:
         """The card, made once; what cannot end well ends here."""
         if self.card is None:
             self.card = self.make_card()
@@ -321,7 +322,7 @@ class _Story:
                 installing.make_environment(self.installer, self.base, target.folder, log)
             foreseen = self._foresee(requests)
             if all(group is not None for group in foreseen):
-                self.progress.note(resolve.told([one for group in foreseen for one in group or ()]))
+                self.progress.note(resolve.spoken_packages([one for group in foreseen for one in group or ()]))
             try:
                 installed = installing.install(
                     LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress),
@@ -375,7 +376,7 @@ class _Story:
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
-        there = [one.name for one in self.plan.companions if one.requests and _has(one, installed)]
+        there = [one.name for one in self.plan.companions if one.requests and _is_installed(one, installed)]
         there += [one.name for one in self.beside if one.wheel and one.name not in there]
         # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
         apart = self.options.wheel is not None and not (self.plan.cuda or self.plan.rocm)

@@ -18,9 +18,10 @@ from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
 from rekindle.model.build_view import BuildView
 from rekindle.model.document import encode, load
-from rekindle.model.journey import Leg, LegStatus
+from rekindle.model.journey import Journey, Leg, LegStatus
 from rekindle.model.progress import Progress, show_build
 from rekindle.model.verify import VerifyReport
+from rekindle.render.journey_html import render_journey_html
 
 D = TypeVar("D")
 
@@ -159,3 +160,12 @@ class Within:
     def note(self, text: str) -> None:
         """A remark, indented under the leg."""
         self._outer.note(f"  {text}")
+
+
+def write_report(journey: Journey) -> Journey:
+    """The journey, with its page and its document written where it says that they lie."""
+    if journey.report is not None:
+        path = Path(journey.report)
+        write_atomically(path, render_journey_html(journey))
+        write_atomically(path.with_suffix(".json"), encode(journey))
+    return journey

@@ -11,11 +11,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import needs
 from rekindle.api import extensions
 from rekindle.api.build import build_script
-from rekindle.api.build_choices import BuildChoices
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
 from rekindle.api.plan import machine_from_flags
 from rekindle.build.extension import torch_of
@@ -26,6 +26,7 @@ from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.inspect.published import Places, find_sdist
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.scripts.quoting import pasted
@@ -120,11 +121,11 @@ def test_other_bytes_than_the_index_said_are_thrown_away(tmp_path: Path) -> None
 def test_contradictions_are_named(tmp_path: Path) -> None:
     (tmp_path / "setup.py").write_text(SETUP, encoding="utf-8")
     with pytest.raises(BadInput, match="--source names a tree"):
-        with_sources(BuildChoices(package="torch-odd", source=tmp_path))
+        with_sources(BuildOptions(package="torch-odd", source=tmp_path))
     with pytest.raises(BadInput, match="which cards"):
-        with_own_plan(BuildChoices(plan=tmp_path / "plan.json", gpus=("sm_80",)))
+        with_own_plan(BuildOptions(plan=tmp_path / "plan.json", gpus=("sm_80",)))
     with pytest.raises(BadInput, match="--gpu is for extensions"):
-        with_own_plan(BuildChoices(source=tmp_path / "nowhere", gpus=("sm_80",)))
+        with_own_plan(BuildOptions(source=tmp_path / "nowhere", gpus=("sm_80",)))
 
 
 def companion(workspace: Path, name: str) -> Path:
@@ -140,19 +141,19 @@ def companion(workspace: Path, name: str) -> Path:
 def test_a_companion_by_its_project_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch"))
     monkeypatch.setattr(extensions, "own_plan", lambda choices: made)
-    asked = BuildChoices(project="torchaudio", workspace=tmp_path, against="torch==2.6.0")
+    asked = BuildOptions(project="torchaudio", workspace=tmp_path, against="torch==2.6.0")
     with pytest.raises(BadInput, match="holds no torchaudio tree") as refused:
         with_sources(asked)
     assert refused.value.remedy == (
         f"rekindle source fetch --project torchaudio --release 2.6.0 --workspace {pasted(str(tmp_path))}"
     ), "a line to paste that brings the very tree"
     tree = companion(tmp_path, "torchaudio-2.6.0")
-    assert with_own_plan(with_sources(asked)) == {**asked, "source": tree, "plan": made}
+    assert with_own_plan(with_sources(asked)) == replace(asked, source=tree, plan=made)
     older = companion(tmp_path, "torchaudio-0.13.1")
-    assert with_sources(asked)["source"] == tree, "of several the one for this torch"
-    assert with_sources({**asked, "against": "torch==1.13.1"})["source"] == older
+    assert with_sources(asked).source == tree, "of several the one for this torch"
+    assert with_sources(replace(asked, against="torch==1.13.1")).source == older
     with pytest.raises(BadInput, match=r"holds torchaudio-0.13.1, torchaudio-2.6.0") as refused:
-        with_sources(BuildChoices(project="torchaudio", workspace=tmp_path))
+        with_sources(BuildOptions(project="torchaudio", workspace=tmp_path))
     assert refused.value.remedy == f"name one with --source {tree}"
 
 
@@ -162,13 +163,13 @@ def test_the_workspaces_plan_counts_only_if_it_is_one_to_build(tmp_path: Path, m
     (tmp_path / "setup.py").write_text(SETUP, encoding="utf-8")
     workspace = tmp_path / "ws"
     workspace.mkdir()
-    asked = BuildChoices(source=tmp_path, workspace=workspace)
-    assert with_own_plan(asked)["plan"] == made
+    asked = BuildOptions(source=tmp_path, workspace=workspace)
+    assert with_own_plan(asked).plan == made
     (workspace / "plan.json").write_bytes(encode(Plan(answer="install", torch="2.6.0")))
-    assert with_own_plan(asked)["plan"] == made, "a plan to install says nothing about compilers"
+    assert with_own_plan(asked).plan == made, "a plan to install says nothing about compilers"
     (workspace / "plan.json").write_bytes(encode(made))
-    assert "plan" not in with_own_plan(asked)
-    assert with_own_plan({**asked, "gpus": ("sm_80",)})["plan"] == made
+    assert with_own_plan(asked).plan is None
+    assert with_own_plan(replace(asked, gpus=("sm_80",))).plan == made
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a POSIX script")
@@ -192,7 +193,7 @@ def test_why_there_is_no_build_and_not_why_there_is_a_wheel(monkeypatch: pytest.
         lambda: machine_from_flags(os="linux", arch="x86_64", glibc="2.41"),
     )
     with pytest.raises(BadInput, match=r"^no build is possible here: glibc 2\.41 .* distribution's own toolkit"):
-        own_plan(BuildChoices(against="torch==2.6.0", gpus=("sm_50", "sm_90")))
+        own_plan(BuildOptions(against="torch==2.6.0", gpus=("sm_50", "sm_90")))
 
 
 @pytest.mark.parametrize("toolkit", [None, "12.4", "12.6", "13.0", "11.8"])
@@ -204,13 +205,13 @@ def test_the_cuda_of_the_torch_and_not_of_the_newest_toolkit(
     flags |= {"cuda": toolkit} if toolkit else {}
     monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: machine_from_flags(**flags))
     for named in ("torch==2.6.0", "torch==2.6.0+cu124"):
-        assert own_plan(BuildChoices(against=named, gpus=("sm_50", "sm_90"))).cuda == "12.4"
-    assert own_plan(BuildChoices(against="torch==2.6.0+cu118", gpus=("sm_50",))).cuda == "11.8"
-    assert own_plan(BuildChoices(against="torch==2.6.0")).cuda is None, "no card, no CUDA"
+        assert own_plan(BuildOptions(against=named, gpus=("sm_50", "sm_90"))).cuda == "12.4"
+    assert own_plan(BuildOptions(against="torch==2.6.0+cu118", gpus=("sm_50",))).cuda == "11.8"
+    assert own_plan(BuildOptions(against="torch==2.6.0")).cuda is None, "no card, no CUDA"
     with pytest.raises(
         BadInput, match=r"that torch 2\.6\.0 is for CUDA 12\.4, .*: CUDA 12\.4 cannot .* sm_35"
     ) as refused:
-        own_plan(BuildChoices(against="torch==2.6.0", gpus=("sm_35",)))
+        own_plan(BuildOptions(against="torch==2.6.0", gpus=("sm_35",)))
     assert "--against a torch for CUDA 11.8" in (refused.value.remedy or "")
 
 

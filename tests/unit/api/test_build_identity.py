@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 import rekindle.spark
-from rekindle.api.build import _order
+from rekindle.api.build import order_for
 from rekindle.api.source import source_patch
 from rekindle.host.made import plan_digest
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import decode, encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -29,7 +30,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def ordered(tree: Path | SourceTree, tmp_path: Path) -> SourceTree:
-    return _order({"plan": PLAN, "source": tree, "workspace": tmp_path / "w"}).tree
+    return order_for(BuildOptions(plan=PLAN, source=tree, workspace=tmp_path / "w")).tree
 
 
 def test_the_same_tree_in_two_places_has_one_digest_and_an_edit_another(tree: Path, tmp_path: Path) -> None:
@@ -53,8 +54,8 @@ def test_patches_in_the_tree_are_told(tree: Path, tmp_path: Path) -> None:
 def test_only_a_tree_given_by_its_place_may_be_edited_between_two_runs(tree: Path, tmp_path: Path) -> None:
     own = SourceTree(project="spark", version="0.3.0", root=str(tree))
     for source, editable in ((tree, True), (own, False)):
-        order = _order({"plan": PLAN, "source": source, "workspace": tmp_path / "w"})
-        assert order.options.may_be_edited == editable
+        order = order_for(BuildOptions(plan=PLAN, source=source, workspace=tmp_path / "w"))
+        assert order.editable == editable
     assert ordered(own, tmp_path) == own
 
 

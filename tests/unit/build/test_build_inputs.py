@@ -11,14 +11,14 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.inputs import check_inputs, same_release
-from rekindle.build.request import BuildRequest, make_order, project_of
+from rekindle.build.request import check_inputs, make_order, project_of, same_release
 from rekindle.build.state import TreeState, differences, sources_changed
 from rekindle.build.target import find_build_python
 from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
@@ -103,29 +103,27 @@ def test_this_python_is_found_by_path_and_refused_by_another_version() -> None:
 
 def test_requests(tmp_path: Path, tree: SourceTree) -> None:
     with pytest.raises(BadInput, match="no plan at"):
-        make_order(BuildRequest(workspace=tmp_path / "ws"))
+        make_order(BuildOptions(workspace=tmp_path / "ws"))
     (tmp_path / "plan.json").write_bytes(encode(plan()))
     with pytest.raises(BadInput, match="no source tree at"):
-        make_order(BuildRequest(plan=tmp_path / "plan.json", workspace=tmp_path / "ws"))
-    good = BuildRequest(plan=tmp_path / "plan.json", source=Path(tree.root), workspace=tmp_path / "ws", memory="8G")
+        make_order(BuildOptions(plan=tmp_path / "plan.json", workspace=tmp_path / "ws"))
+    good = BuildOptions(plan=tmp_path / "plan.json", source=Path(tree.root), workspace=tmp_path / "ws", memory="8G")
     order = make_order(good)
     assert (order.tree.project, order.tree.version, order.options.memory_bytes) == ("torch", "2.0.0a0", 8 << 30)
-    import dataclasses
-
     for change, words in (
         ({"jobs": 0}, "at least 1"),
         ({"launcher": "magic"}, "no launcher"),
         ({"memory": "x"}, "no size"),
     ):
         with pytest.raises(BadInput, match=words):
-            make_order(dataclasses.replace(good, **change))
+            make_order(msgspec.structs.replace(good, **change))
     with pytest.raises(BadInput, match="is no tree of torch"):
         project_of(tmp_path)
 
 
 def test_the_tree_that_fetch_and_up_made_is_found_without_being_named(tmp_path: Path) -> None:
     """``source fetch`` and ``up`` name it by project and release; of several the plan's release is meant."""
-    request = BuildRequest(plan=plan(torch="2.0.1+cu118"), workspace=tmp_path / "ws")
+    request = BuildOptions(plan=plan(torch="2.0.1+cu118"), workspace=tmp_path / "ws")
     sources = tmp_path / "ws/source"
 
     def fetched(name: str) -> None:

@@ -11,10 +11,10 @@ from rekindle.build import jobs as room
 from rekindle.build.governor import Governor
 from rekindle.build.history import load_history
 from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
-from rekindle.build.options import BuildOptions, most_jobs
 from rekindle.build.tools import Tool
 from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
+from rekindle.model.build_options import BuildOptions, most_jobs
 
 GIB = 1 << 30
 
@@ -73,7 +73,7 @@ def test_an_old_ninja_gets_a_fixed_number_and_the_user_is_told(calm: None, tmp_p
         assert jobs.max_jobs == 3  # 2100 MiB free, 700 MiB for a usual compiler
         assert jobs.env == {"MAX_JOBS": "3", "CMAKE_BUILD_PARALLEL_LEVEL": "3"}
         assert jobs.note is not None and "1.12.1" in jobs.note
-    with elastic_jobs(BuildOptions(memory_bytes=1400 << 20), ninja("1.12.1"), tmp_path / "h.json", "x") as jobs:
+    with elastic_jobs(BuildOptions(memory="1400M"), ninja("1.12.1"), tmp_path / "h.json", "x") as jobs:
         assert jobs.max_jobs == 2
 
 

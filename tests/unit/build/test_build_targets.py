@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rekindle.build.history import History, Learnt
-from rekindle.build.options import BuildOptions
 from rekindle.build.steps import compile_tree
 from rekindle.errors import BadInput
 from rekindle.model.build import spoken_targets
+from rekindle.model.build_options import BuildOptions
 
 
 class Watched:

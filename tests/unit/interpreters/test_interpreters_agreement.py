@@ -15,10 +15,9 @@ from rekindle.host.asking import Asking
 from rekindle.host.record import Record
 from rekindle.host.recorded import RecordedHost
 from rekindle.interpreters.search import find_interpreter
-from rekindle.journey.options import UpOptions
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.plan import Wish
+from rekindle.model.up_options import UpOptions
 from rekindle.verify.prove import installed_python, python_for
 from rekindle.verify.subject import read_subject
 from tiny_wheels import make_wheel
@@ -94,7 +93,7 @@ def test_each_verb_finds_it_by_its_version_and_hears_the_same(path: str, tmp_pat
     version = listed.short + ("t" if listed.gil_disabled else "")
     tag = f"cp{version.replace('.', '')}"
     wheel = make_wheel(tmp_path, "torch", "2.6.0", tag=f"{tag.removesuffix('t')}-{tag}-linux_x86_64")
-    options = UpOptions(wish=Wish(), python=version, venv=tmp_path / "new")
+    options = UpOptions(python=version, venv=tmp_path / "new")
     assert find_build_python(host, version) == listed
     assert python_for(host, read_subject(wheel), None) == listed
     assert python_for(host, read_subject(wheel), version) == listed
@@ -110,7 +109,7 @@ def test_each_verb_hears_the_same_by_its_path(path: str, tmp_path: Path) -> None
     wheel = make_wheel(tmp_path, "torch", "2.6.0", tag="py3-none-any")
     assert find_interpreter(host, path) == find_build_python(host, path) == listed
     assert python_for(host, read_subject(wheel), path) == listed
-    assert wanted_python(host, UpOptions(wish=Wish(), python=path)) == listed.short
+    assert wanted_python(host, UpOptions(python=path)) == listed.short
 
 
 def test_what_none_lists_none_finds(tmp_path: Path) -> None:
@@ -121,7 +120,7 @@ def test_what_none_lists_none_finds(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"for Python 3\.5, and there is none"):
         python_for(host, read_subject(wheel), None)
     with pytest.raises(MissingTool, match=r"Python 3\.5"):
-        base_python(host, UpOptions(wish=Wish(), python="3.5"), None)
+        base_python(host, UpOptions(python="3.5"), None)
     for ask in (find_interpreter, find_build_python, installed_python):
         with pytest.raises(BadInput, match="/nowhere/python is no Python that runs here"):
             ask(host, "/nowhere/python")

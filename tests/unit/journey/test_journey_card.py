@@ -16,13 +16,13 @@ from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.journey.after import activate_line, next_steps, steps_after_no
 from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.journey.options import UpOptions
 from rekindle.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.interpreter import is_version
 from rekindle.model.journey import Package
-from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request, Wish
+from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request
+from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyCheck, VerifyReport
 from rekindle.render.card import show_card
 from rekindle.render.screen import Screen
@@ -133,22 +133,22 @@ def test_anything_else_names_one(text: str | None) -> None:
 
 def test_where_torch_goes(tmp_path: Path) -> None:
     own = tmp_path / "own"
-    assert target_of(UpOptions(wish=Wish()), own).folder == own
-    assert target_of(UpOptions(wish=Wish(), python="3.12"), own).folder == own
-    assert target_of(UpOptions(wish=Wish(), python=sys.executable), own).folder is None
-    given = target_of(UpOptions(wish=Wish(), python=sys.executable, venv=tmp_path / ".venv"), own)
+    assert target_of(UpOptions(), own).folder == own
+    assert target_of(UpOptions(python="3.12"), own).folder == own
+    assert target_of(UpOptions(python=sys.executable), own).folder is None
+    given = target_of(UpOptions(python=sys.executable, venv=tmp_path / ".venv"), own)
     assert given.folder == tmp_path / ".venv" and not given.exists
 
 
 def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("")
     with pytest.raises(BadInput, match="no virtual environment"):
-        wanted_python(LiveHost(), UpOptions(wish=Wish(), venv=tmp_path))
-    assert wanted_python(LiveHost(), UpOptions(wish=Wish(), venv=tmp_path / "new", python="3.12.1")) == "3.12"
+        wanted_python(LiveHost(), UpOptions(venv=tmp_path))
+    assert wanted_python(LiveHost(), UpOptions(venv=tmp_path / "new", python="3.12.1")) == "3.12"
 
 
 def test_a_python_that_is_not_there_comes_with_the_way_to_it() -> None:
-    options = UpOptions(wish=Wish(), python="3.7", venv=Path("x"))
+    options = UpOptions(python="3.7", venv=Path("x"))
     with pytest.raises(MissingTool, match=r"Python 3\.7") as missing:
         base_python(BareHost(), options, None)
     assert "3.7" in (missing.value.remedy or "")

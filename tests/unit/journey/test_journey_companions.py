@@ -14,13 +14,14 @@ from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey import companions
-from rekindle.journey.options import UpOptions
 from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import BundleReport
-from rekindle.model.plan import BuildRecipe, Plan, Wish
+from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
+from rekindle.model.up_options import UpOptions
 
 MADE: dict[str, Any] = {"plan_digest": "p", "log": "log", "report": "report"}
 
@@ -44,7 +45,9 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             project=wanted["project"], version=wanted["release"], root=str(tmp_path), digest=told["digest"]
         )
 
-    def build(plan: Plan, tree: SourceTree, *_args: Any, **_more: Any) -> BuildResult:
+    def build(options: BuildOptions, progress: object) -> BuildResult:
+        tree, plan = options.source, options.plan
+        assert isinstance(tree, SourceTree) and isinstance(plan, Plan)
         wheel = tmp_path / f"{tree.project}.whl"
         wheel.write_text(tree.project)
         return BuildResult(project=tree.project, wheel=str(wheel), wheel_sha256=sha256_of(wheel), plan=plan, **MADE)
@@ -60,7 +63,7 @@ def walk_it(tmp_path: Path, origin: str = "debian", torch: str = "2.6.0") -> tup
     wheel = tmp_path / "torch.whl"
     wheel.write_text("torch")
     plan = Plan(answer="build", torch=torch, build=BuildRecipe(source="x", origin=origin))
-    options = UpOptions(wish=Wish(), bundle=False)
+    options = UpOptions(bundle=False)
     found = companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", wheel, options, heard)
     return [one.name for one in found if one.wheel], heard.notes
 
@@ -142,13 +145,13 @@ def test_what_is_to_be_built_is_known_before_anything_starts(
     origin: str, torch: str, wanted: list[tuple[str, str | None, str, str | None]]
 ) -> None:
     plan = Plan(answer="build", torch=f"{torch}+cpu", build=BuildRecipe(source="x", origin=origin))
-    found = companions.wanted_beside(plan, UpOptions(wish=Wish()))
+    found = companions.wanted_beside(plan, UpOptions())
     assert [(one.project, one.version, one.place) for one in found] == [one[:3] for one in wanted]
     for one, (*_, why) in zip(found, wanted, strict=True):
         assert (why in (one.why or "")) if why else one.why is None
-    for none in (UpOptions(wish=Wish(), torch_only=True), UpOptions(wish=Wish(), target="c10")):
+    for none in (UpOptions(torch_only=True), UpOptions(target="c10")):
         assert companions.wanted_beside(plan, none) == ()
-    assert companions.wanted_beside(Plan(answer="install", torch=torch), UpOptions(wish=Wish())) == ()
+    assert companions.wanted_beside(Plan(answer="install", torch=torch), UpOptions()) == ()
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -170,9 +173,9 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
     asked: list[str] = []
     build: Callable[..., BuildResult] = vars(companions)["build_one"]
 
-    def watched(*args: Any, **more: Any) -> BuildResult:
-        asked.append(more["against"])
-        return build(*args, **more)
+    def watched(options: BuildOptions, progress: object) -> BuildResult:
+        asked.append(options.against or "")
+        return build(options, progress)
 
     def fatten(wheel: Path, *_: Any) -> BundleReport:
         fat = wheel.with_name(f"fat-{wheel.name}")
@@ -185,7 +188,7 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
     torch.write_text("torch")
     workspace = Workspace(tmp_path / "ws")
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x"))
-    options = UpOptions(wish=Wish())
+    options = UpOptions()
     walk = Walk(workspace, Silent())
     made = companions.build_companions(walk, workspace, plan, "python", torch, options, Silent())
     assert asked == [str(torch), str(torch)]

@@ -10,11 +10,11 @@ import pytest
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool
 from rekindle.journey.install import wanted_from
-from rekindle.journey.options import UpOptions
-from rekindle.journey.resolve import exact, groups_of, told
+from rekindle.journey.resolve import exact, groups_of, spoken_packages
 from rekindle.journey.target import base_python
 from rekindle.model.journey import Package
-from rekindle.model.plan import Request, Wish
+from rekindle.model.plan import Request
+from rekindle.model.up_options import UpOptions
 
 INDEX = "https://example.org/whl/cu126"
 TORCH = Request(name="torch", version="2.7.1+cu126", index=INDEX)
@@ -58,7 +58,7 @@ class _Machine(BareHost):
 
 
 def test_the_wanted_python_is_found_or_the_way_to_get_it_is_told() -> None:
-    options = UpOptions(wish=Wish())
+    options = UpOptions()
     assert base_python(_Machine(), options, None) == sys.executable
     assert base_python(_Machine(), options, "3.8") == "/opt/py38/bin/python"
     with pytest.raises(MissingTool, match=r"Python 3\.7"):
@@ -76,7 +76,9 @@ def test_another_index_replaces_the_plans() -> None:
 def test_sizes_are_told_and_an_unknown_one_is_called_unknown() -> None:
     large = Package(name="torch", version="2.7.1+cpu", bytes=1_500_000_000)
     small = Package(name="sympy", version="1.14", bytes=2_500_000)
-    assert told([small, large]) == "2 packages, 1.5 GB to fetch: torch 2.7.1+cpu (1.5 GB), sympy 1.14 (2.5 MB)"
-    assert "1 of unknown size" in told([large, Package(name="x", version="1")])
-    assert told([Package(name="x", version="1")]).startswith("1 packages, of unknown size")
-    assert told([]) == "nothing new is needed"
+    assert (
+        spoken_packages([small, large]) == "2 packages, 1.5 GB to fetch: torch 2.7.1+cpu (1.5 GB), sympy 1.14 (2.5 MB)"
+    )
+    assert "1 of unknown size" in spoken_packages([large, Package(name="x", version="1")])
+    assert spoken_packages([Package(name="x", version="1")]).startswith("1 packages, of unknown size")
+    assert spoken_packages([]) == "nothing new is needed"

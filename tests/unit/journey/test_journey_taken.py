@@ -15,13 +15,13 @@ from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
-from rekindle.journey.options import UpOptions
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.walk import Walk
 from rekindle.model.journey import Beside
 from rekindle.model.machine import Examination, Gpu, Machine, Os
 from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
 from rekindle.model.progress import Silent
+from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import summarise_plan
 from rekindle.verify.promise import promises
@@ -111,8 +111,8 @@ def test_a_wheel_that_the_plan_does_not_mean_is_refused(
 @pytest.mark.parametrize("other", [{"source": Path("tree")}, {"target": "c10"}, {"clean": True}])
 def test_two_ways_at_once_are_refused(other: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match="is about building one"):
-        refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME, **other))
-    refuse_two_ways(UpOptions(wish=Wish(), wheel=NAME))
+        refuse_two_ways(UpOptions(wheel=NAME, **other))
+    refuse_two_ways(UpOptions(wheel=NAME))
 
 
 @pytest.mark.parametrize(
@@ -142,19 +142,19 @@ def test_a_companion_brings_no_numpy_that_the_torch_cannot_use(
     machine = Examination(os=Os(system="linux"))
     monkeypatch.setattr(up, "doctor", lambda **_: machine)
     monkeypatch.setattr(up, "make_plan", lambda *_: plan(torch="1.13.1", numpy=numpy, python=None))
-    monkeypatch.setattr(up._Story, "check", lambda _: ())
+    monkeypatch.setattr(up._PlannedUp, "check", lambda _: ())
     monkeypatch.setattr(up, "build_from_source", lambda *_: torch)
     monkeypatch.setattr(up, "build_companions", lambda *_: beside)
-    monkeypatch.setattr(up._Story, "_installed", installed)
-    options = UpOptions(wish=Wish(), offline=True)
+    monkeypatch.setattr(up._PlannedUp, "_installed", installed)
+    options = UpOptions(offline=True)
     with pytest.raises(Reached):
         up.run_up(Workspace(tmp_path / "ws"), options, Silent(), lambda *_: True)
 
 
 def test_what_was_built_before_the_environment_was_there_is_kept_afterwards(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "ws")
-    options = UpOptions(wish=Wish(), venv=tmp_path / "env")
-    story = up._Story(
+    options = UpOptions(venv=tmp_path / "env")
+    story = up._PlannedUp(
         walk=Walk(workspace, Silent()), workspace=workspace, options=options, progress=Silent(), machine=BARE,
         plan=plan(python=None),
     )  # fmt: skip

@@ -17,9 +17,9 @@ from rekindle.errors import BadInput, OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
 from rekindle.journey import from_source, up
-from rekindle.journey.options import UpOptions
 from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import Brought, BundleReport, Left
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.journey import Journey
@@ -28,6 +28,7 @@ from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.source import AppliedPatch, SourceTree
 from rekindle.model.supply import TreePart
+from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from tiny_wheels import make_wheel
 
@@ -54,6 +55,7 @@ class Stages:
     fat: BundleReport | None = None
     asked: list[str] = field(default_factory=list)
     told: dict[str, Any] = field(default_factory=dict)
+    built_with: BuildOptions = field(default_factory=BuildOptions)
 
 
 @pytest.fixture
@@ -76,14 +78,20 @@ def stages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stages:
     monkeypatch.setattr(from_source, "source_fetch", answers("fetch", lambda: stages.tree))
     monkeypatch.setattr(from_source, "source_patch", answers("patch", lambda: stages.tree))
     monkeypatch.setattr(from_source, "source_hipify", answers("hipify", lambda: stages.tree))
-    monkeypatch.setattr(from_source, "build_one", answers("build", lambda: stages.built))
+
+    def build(options: BuildOptions, progress: object) -> BuildResult | BuildFailure:
+        stages.asked.append("build")
+        stages.built_with = options
+        return stages.built
+
+    monkeypatch.setattr(from_source, "build_one", build)
     monkeypatch.setattr(from_source, "inspect", answers("inspect", WheelReport))
     monkeypatch.setattr(from_source, "bundle", answers("bundle", lambda: stages.fat))
     return stages
 
 
 def go(folder: Path, *, yes: bool = True, **chosen: Any) -> Journey:
-    options = UpOptions(wish=Wish(), **chosen)
+    options = UpOptions(**chosen)
     return up.run_up(Workspace(folder / "w"), options, Silent(), lambda *_: yes)
 
 
@@ -149,7 +157,7 @@ def source_build(
 ) -> tuple[Path | BuildFailure | None, dict[str, str]]:
     workspace = Workspace(folder / "w")
     walk = Walk(workspace, Silent())
-    options = UpOptions(wish=Wish(), **chosen)
+    options = UpOptions(**chosen)
     made = from_source.build_from_source(walk, workspace, plan, "python3", options, Silent())
     return made, {leg.name: leg.status for leg in walk.legs}
 
@@ -178,9 +186,9 @@ def test_clean_removes_only_what_another_plan_compiled(
 ) -> None:
     told: list[bool] = []
 
-    def build(*_: object, clean: bool, **__: object) -> BuildResult | BuildFailure:
-        told.append(clean)
-        if not clean:
+    def build(options: BuildOptions, progress: object) -> BuildResult | BuildFailure:
+        told.append(options.clean)
+        if not options.clean:
             raise OtherPlan("made for another plan", remedy="give --clean")
         return stages.built
 
@@ -190,8 +198,8 @@ def test_clean_removes_only_what_another_plan_compiled(
     made, _ = source_build(tmp_path, stages, bundle=False, clean=True)
     assert made == built and told == [False, False, True]
 
-    def continue_it(*_: object, clean: bool, **__: object) -> BuildResult | BuildFailure:
-        told.append(clean)
+    def continue_it(options: BuildOptions, progress: object) -> BuildResult | BuildFailure:
+        told.append(options.clean)
         return stages.built
 
     monkeypatch.setattr(from_source, "build_one", continue_it)
@@ -208,7 +216,7 @@ def test_another_tree_or_python_is_another_build(stages: Stages, built: Path, tm
 
 def test_what_was_chosen_reaches_the_build(stages: Stages, built: Path, tmp_path: Path) -> None:
     source_build(tmp_path, stages, bundle=False, memory="12G", source=tmp_path)
-    assert stages.told["build"]["memory"] == "12G" and stages.told["build"]["python"] == "python3"
+    assert (stages.built_with.memory, stages.built_with.pythons) == ("12G", ("python3",))
     assert "fetch" not in stages.asked
 
 
@@ -220,7 +228,7 @@ def test_where_files_are_looked_for_reaches_the_tree(stages: Stages, built: Path
 
 def test_only_a_target_makes_no_wheel(stages: Stages, built: Path, tmp_path: Path) -> None:
     made, legs = source_build(tmp_path, stages, target="c10")
-    assert made is None and "inspect" not in legs and stages.told["build"]["target"] == "c10"
+    assert made is None and "inspect" not in legs and stages.built_with.target == "c10"
 
 
 def fat(wheel: Path, out: Path | None, *, brought: bool) -> BundleReport:

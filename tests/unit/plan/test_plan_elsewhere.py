@@ -135,7 +135,7 @@ def test_plan_and_up_say_the_same_of_the_same_machine(tmp_path: Path, monkeypatc
     planned = api.plan(api.find_machine(str(tmp_path / "machine.json"))[0], wish)
     examined = Examination(**{name: getattr(machine, name) for name in Machine.__struct_fields__})
     monkeypatch.setattr(up, "doctor", lambda **_: examined)
-    monkeypatch.setattr(up._Story, "check", lambda _: ())
+    monkeypatch.setattr(up._PlannedUp, "check", lambda _: ())
     journey = api.up(wish, workspace=tmp_path / "ws", dry_run=True)
     assert journey.card is not None and journey.card.places == ("Debian's archive of sources",)
     assert journey.plan is not None and journey.plan.build is not None and planned.build is not None

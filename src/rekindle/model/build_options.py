@@ -1,0 +1,100 @@
+"""What a build can be told beyond its plan: one value, from the command line to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.model.plan import Plan
+from rekindle.model.size import parse_size
+from rekindle.model.source import SourceTree
+
+LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
+MIN_MEMORY_BYTES = 64 * 1024 * 1024
+
+
+class BuildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a build can be told; everything has a default.
+
+    plan        a plan or its file (default: ``plan.json`` of the workspace)
+    source      a tree or its folder (default: the workspace's)
+    project     torch, torchvision, torchaudio or spark (default: as the tree says)
+    pythons     paths or versions, one wheel each (default: the plan's)
+    workspace   where everything is kept (default: the user's data directory)
+    target      build only these CMake targets or files of the build tree (several: with commas), make no wheel
+    memory      what all compilers together may use, such as ``12G``
+    jobs        never more than so many at once
+    launcher    ccache, sccache, distcc or icecc
+    cmake       the CMake to use
+    ninja       the Ninja to use
+    clean       remove the build tree first
+    settings    switches by hand, as pairs; they win over the plan's
+    against     the torch a companion is compiled against: a wheel or ``torch==2.6.0`` (default: the workspace's)
+    as_is       use the given Python with the packages it has instead of an environment made for the build
+    package     an extension by name (``torch-scatter==2.1.2``): its sources come from the package index
+    gpus        the cards an extension is for (``sm_80``, a product name), instead of this machine's
+    """
+
+    plan: Plan | Path | None = None
+    source: SourceTree | Path | None = None
+    project: str | None = None
+    pythons: tuple[str, ...] = ()
+    workspace: Path | None = None
+    target: str | None = None
+    memory: str | None = None
+    jobs: int | None = None
+    launcher: str | None = None
+    cmake: str | None = None
+    ninja: str | None = None
+    clean: bool = False
+    settings: tuple[tuple[str, str], ...] = ()
+    against: str | None = None
+    as_is: bool = False
+    package: str | None = None
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What alone is built; empty for the whole wheel."""
+        return tuple(name for part in (self.target or "").split(",") if (name := part.strip()))
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The budget of all compilers together; None without one."""
+        return memory_budget(self.memory) if self.memory else None
+
+    def check(self) -> None:
+        """Raise :class:`BadInput` where a value is none that a build understands."""
+        if self.launcher and self.launcher not in LAUNCHERS:
+            raise BadInput(f"{self.launcher!r} is no launcher I know", remedy=f"one of {', '.join(LAUNCHERS)}")
+        if self.memory:
+            memory_budget(self.memory)
+        most_jobs(self.jobs, self.settings)
+
+    def for_next_python(self) -> BuildOptions:
+        """The same for the next Python: it must not clean away what the first one built."""
+        return msgspec.structs.replace(self, clean=False)
+
+
+def memory_budget(text: str) -> int:
+    """Bytes for all compilers together: ``16``, ``8G``, ``1500M``."""
+    size = parse_size(text)
+    if size < MIN_MEMORY_BYTES:
+        raise BadInput(f"{text!r} is too small for any compiler", remedy="write for example 8G or 1500M")
+    return size
+
+
+def most_jobs(jobs: int | None, settings: Iterable[tuple[str, str]]) -> int | None:
+    """The ceiling asked for: ``jobs``, or MAX_JOBS among the switches by hand. A plan's own MAX_JOBS is none: it is
+    what fits where nobody watches the memory."""
+    said = dict(settings).get("MAX_JOBS")
+    if jobs is None and said:
+        if not said.isdecimal():
+            raise BadInput(f"MAX_JOBS is a number of jobs, not {said!r}", remedy="--jobs 4")
+        jobs = int(said)
+    if jobs is not None and jobs < 1:
+        raise BadInput("--jobs is at least 1")
+    return jobs

@@ -1,0 +1,84 @@
+"""What was typed reaches the options value of its verb, each under its own name."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rekindle.cli import build, up
+from rekindle.cli.verb import path, read_options
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.up_options import UpOptions
+
+BUILD = (
+    "torch-scatter --plan p.json --source tree --project x --python 3.11 --python 3.12 --workspace w --target c10 "
+    "--memory 8G --jobs 3 --launcher ccache --cmake /c --clean --against torch==2.6.0 --as-is --gpu sm_80"
+)
+UP = (
+    "--gpu sm_35 --gpu sm_90 --cpu ivybridge --workspace w --python 3.12 --venv v --installer uv --find-links a "
+    "--find-links b --offline --index i --torch-only --source s --wheel t.whl --level full --memory 8G --jobs 2 "
+    "--launcher ccache --target c10 --no-bundle --clean --dry-run"
+)
+
+
+def parsed(verb: ModuleType, line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    verb.add_arguments(parser)
+    return parser.parse_args(line.split())
+
+
+def test_every_option_of_a_build_arrives() -> None:
+    assert read_options(BuildOptions, parsed(build, BUILD), settings=()) == BuildOptions(
+        package="torch-scatter",
+        plan=Path("p.json"),
+        source=Path("tree"),
+        project="x",
+        pythons=("3.11", "3.12"),
+        workspace=Path("w"),
+        target="c10",
+        memory="8G",
+        jobs=3,
+        launcher="ccache",
+        cmake="/c",
+        clean=True,
+        against="torch==2.6.0",
+        as_is=True,
+        gpus=("sm_80",),
+    )
+
+
+def test_every_option_of_up_arrives() -> None:
+    assert read_options(UpOptions, parsed(up, UP)) == UpOptions(
+        gpu=("sm_35", "sm_90"),
+        cpu="ivybridge",
+        workspace=Path("w"),
+        python="3.12",
+        venv=Path("v"),
+        installer="uv",
+        find_links=("a", "b"),
+        offline=True,
+        index="i",
+        torch_only=True,
+        source=Path("s"),
+        wheel=Path("t.whl"),
+        level="full",
+        memory="8G",
+        jobs=2,
+        launcher="ccache",
+        target="c10",
+        bundle=False,
+        clean=True,
+        dry_run=True,
+    )
+
+
+@pytest.mark.parametrize(("verb", "kind"), [(build, BuildOptions), (up, UpOptions)])
+def test_nothing_typed_is_every_default(verb: ModuleType, kind: type) -> None:
+    assert read_options(kind, parsed(verb, ""), **({"settings": ()} if kind is BuildOptions else {})) == kind()
+
+
+def test_an_empty_path_names_none() -> None:
+    assert (path(""), path(None), path("x")) == (None, None, Path("x"))
