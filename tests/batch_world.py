@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from rekindle.model.plan import Plan
+from rekindle.scripts.formats import encode, render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import encode, render
 
 PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"
 

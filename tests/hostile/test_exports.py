@@ -21,8 +21,8 @@ import export_plans
 from rekindle.errors import BadInput
 from rekindle.model.document import decode, encode
 from rekindle.model.plan import BuildRecipe, Change, Plan, Reason, Request
+from rekindle.scripts.formats import render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import render
 
 _SHORT = ("torch", "variant", "cuda", "python", "numpy", "project")
 FORMATS = ("sh", "bat", "ps1", "dockerfile", "github", "github-windows", "slurm", "devcontainer", "pixi")
@@ -253,6 +253,7 @@ CHOSEN = [
     in (
         ("project",), ("torch",), ("cuda",), ("build", "losses", 0), ("build", "env", "USE_CUDA"),
         ("build", "pins", "numpy"), ("build", "asserts", "BLAS"), ("because", 0, "text"), ("requests", 0, "index"),
+        ("warnings", 0, "text"),
     )
 ]  # fmt: skip
 

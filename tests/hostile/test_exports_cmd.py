@@ -13,7 +13,7 @@ from canary import LONG
 from test_exports import CHOSEN, DOCUMENTS, FIELDS, PAYLOADS, put, scripts, unchecked
 
 import needs
-from rekindle.scripts.scripts import encode
+from rekindle.scripts.formats import encode
 
 pytestmark = [pytest.mark.integration, needs.tool("wine"), pytest.mark.skipif(sys.platform == "win32", reason="wine")]
 PREFIX = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle-ci" / "wine"

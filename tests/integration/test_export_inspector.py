@@ -15,9 +15,9 @@ import export_plans as plans
 import needs
 import tiny_wheels
 from rekindle import api
-from rekindle.scripts.carried import PROGRAM
+from rekindle.scripts.containers import INSPECTOR
+from rekindle.scripts.formats import render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import render
 
 pytestmark = [pytest.mark.integration, needs.tool("g++", "dpkg")]
 CARRIED = re.compile(r"^COPY <<'(END_\w+)' /(rekindle/\S+)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
@@ -51,7 +51,7 @@ def wheel_of(folder: Path, *libraries: Path, requires: tuple[str, ...] = ()) -> 
 def ask(carried: Path, out: Path, wheel: Path, **env: str) -> subprocess.CompletedProcess[str]:
     """Nothing but Python's own library and what was carried along can be imported."""
     start = (
-        f"import sys, runpy; sys.path.insert(0, {str(carried)!r}); runpy.run_module({PROGRAM!r}, run_name='__main__')"
+        f"import sys, runpy; sys.path.insert(0, {str(carried)!r}); runpy.run_module({INSPECTOR!r}, run_name='__main__')"
     )
     return subprocess.run(
         [sys.executable, "-I", "-S", "-c", start, str(out), str(wheel)],

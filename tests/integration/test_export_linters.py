@@ -13,8 +13,8 @@ import pytest
 import export_plans as plans
 import needs
 import powershell_rules
+from rekindle.scripts.formats import encode, render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import encode, render
 
 pytestmark = pytest.mark.integration
 BIN = Path(sys.executable).parent

@@ -16,8 +16,8 @@ import needs
 from batch_world import World, windows
 from rekindle import api
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts.formats import render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import render
 from rekindle.spark.unpack import tree_version, unpack
 from workflow_runner import Runner
 

@@ -114,6 +114,12 @@ def test_patches_are_written_and_applied(world: World) -> None:
 def test_an_install_plan_installs(world: World) -> None:
     world.tool("python", TOOLS["python"].replace("3.10", "3.11"))
     code, text, calls = world.run(plans.BLACKWELL)
+    assert code == 2 and "there is no NVIDIA driver" in text
+    for driver, good in (("470.99", False), ("525.09", False), ("525.60", True), ("580.01", True)):
+        world.tool("nvidia-smi", f"echo {driver}\r\n")
+        code, text, calls = world.run(plans.BLACKWELL)
+        assert good or (code == 2 and f"the NVIDIA driver is {driver}; this wheel needs 525.60" in text), text
+        assert any("is_available" in call for call in calls) is good, (text, calls, world.log)
     assert code == 0, text
     assert any('pip install "torch==2.7.1" --index-url' in call for call in calls)
 

@@ -18,12 +18,14 @@ def export(
     out: Path | None = None,
     image: str | None = None,
     arch: str | None = None,
+    distro: str | None = None,
 ) -> Exported:
     """The plan as ``sh``, ``bat``, ``ps1``, ``dockerfile``, ``github``, ``slurm``, ``devcontainer`` or ``pixi``.
 
-    Written to ``out`` if given; a Dockerfile in a folder gets another beside it with what it needs. ``system`` and
-    ``arch`` are of the machine the plan is for, where the plan (of an older rekindle) does not say so itself; a format
-    that does not run there is refused.
+    Written to ``out`` if given, with the extension it needs; what is there is only overwritten where it is an earlier
+    export of the same form. A Dockerfile in a folder gets another beside it with what it needs. ``system`` and ``arch``
+    are of the machine the plan is for, where the plan (of an older rekindle) does not say so itself; a format that does
+    not run there is refused. ``distro`` is what a container is to be made of; ``image`` names one.
 
     >>> from rekindle.api import machine_from_flags, plan
     >>> made = plan(machine_from_flags(gpu=["RTX 3060"], os="linux", glibc="2.35", python="3.12", driver="570.86"))
@@ -33,10 +35,8 @@ def export(
     """
     from rekindle.host.files import write_for_user
     from rekindle.model.export import Exported
-    from rekindle.scripts.images import docker_platform
-    from rekindle.scripts.quoting import pasted
+    from rekindle.scripts.formats import beside, check_overwriting, choose_path, encode, render, run_line
     from rekindle.scripts.recipe import make_recipe
-    from rekindle.scripts.scripts import NAMES, beside, encode, render
     from rekindle.source.patches import load_patches
 
     wanted = set(plan.build.patches) if plan.build else set()
@@ -44,35 +44,23 @@ def export(
     recipe = make_recipe(plan, patches)
     system, arch = _machine_of(plan, format, system, arch)
     others = beside(recipe, format) if out is not None and out.is_dir() else {}
-    text = render(recipe, format, system=system, image=image, arch=arch, apart=bool(others))
+    text = render(recipe, format, system=system, image=image, arch=arch, distro=distro, apart=bool(others))
     raw = encode(text, format)
     path = None
     if out is not None:
-        path = out / NAMES[format].format(recipe.folder) if out.is_dir() else out
+        path = choose_path(out, format, recipe)
+        check_overwriting(path, raw)
         for name, content in others.items():
             write_for_user(out / name, content)
         write_for_user(path, raw)
         if format in ("sh", "slurm"):
             path.chmod(path.stat().st_mode | 0o111)
-    name = NAMES[format].format(recipe.folder)
-    shown = pasted(str(path) if path else name)
-    run = {
-        "sh": f"sh {shown}",
-        "bat": shown,
-        "ps1": f"powershell -ExecutionPolicy Bypass -File {shown}",
-        "dockerfile": f"docker build --platform {docker_platform(arch)} -t {recipe.folder.lower()} -f {shown} "
-        + (pasted(str(path.parent)) if path else "."),
-        "github": f"commit it as .github/workflows/{path.name if path else name} and start it by hand",
-        "slurm": f"sbatch {shown}",
-        "devcontainer": "keep it as .devcontainer/devcontainer.json and reopen the folder in its container",
-        "pixi": "pixi run python   (in the folder of pixi.toml)",
-    }[format]
     return Exported(
         format=format,
         title=recipe.title,
         path=str(path) if path else None,
         text=raw.decode("utf-8"),
-        run=run,
+        run=run_line(recipe, format, path, arch),
         beside=tuple(str(out / name) for name in others) if out is not None else (),
     )
 

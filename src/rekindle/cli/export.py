@@ -59,5 +59,5 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if out is not None and args.out.endswith(("/", "\\")):
         out.mkdir(parents=True, exist_ok=True)
     given = {"system": args.os, "arch": args.arch} if args.plan else {}
-    exported = api.export(plan, args.format, out=out, image=args.image, **given)
+    exported = api.export(plan, args.format, out=out, image=args.image, distro=args.distro, **given)
     return Answer(document=exported, view=render_exported)

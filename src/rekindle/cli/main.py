@@ -164,6 +164,8 @@ def _dispatch(argv: list[str]) -> int:
     if ahead and argv[ahead : ahead + 1] and argv[ahead] in VERBS:
         # Options that every verb has are taken before it, too: ``rekindle -q plan``.
         return _run_verb(argv[ahead], [*argv[:ahead], *argv[ahead + 1 :]])
+    if argv[ahead : ahead + 1] and not argv[ahead].startswith("-"):
+        raise unknown_verb(argv[ahead])  # also with --help: the general help would hide the mistake
     parser = build_parser()
     if not argv:
         parser.print_help()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 from rekindle.compat.toolkit import newest_compiler, takes_compiler
+from rekindle.compat.visual_studio import find_visual_studio
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene, toolkit_of
 from rekindle.explain.values import Fill
 
 FILLS: dict[str, Fill] = {}
-# _MSC_VER below which a Visual Studio generation ends, and its name.
-_GENERATIONS = ((1910, "2015"), (1920, "2017"), (1930, "2019"), (1950, "2022"), (1960, "2026"))
 
 
 def _toolkit(event: Event, scene: Scene) -> str | None:
@@ -20,7 +19,8 @@ def _toolkit(event: Event, scene: Scene) -> str | None:
 
 
 def _studio(msc: int) -> str:
-    return next((name for end, name in _GENERATIONS if msc < end), "newer than 2026")
+    product = find_visual_studio(max(msc - 1900, 0))
+    return product[1] if product else "newer than 2026"
 
 
 def host_msvc(event: Event, scene: Scene) -> dict[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
+from rekindle.compat.visual_studio import find_visual_studio
 from rekindle.model.plan import Refusal
 from rekindle.model.version import at_least, compare, key
 from rekindle.plan.candidate import Candidate
@@ -16,13 +17,13 @@ from rekindle.plan.question import Question
 GCC = ("gcc-13", "gcc-12", "gcc-11", "gcc-14", "gcc-10", "gcc-9", "gcc-8", "gcc-7", "gcc-6", "gcc-5", "gcc-4.9")
 CLANG = ("clang-18", "clang-17", "clang-16", "clang-15", "clang-14", "clang-13", "clang-12", "clang-11", "clang-10")
 MSVC = ("msvc-19.29", "msvc-19.37", "msvc-19.39", "msvc-19.44", "msvc-19.16", "msvc-19.0")
-VISUAL_STUDIO = {"19.0": "2015", "19.1": "2017", "19.2": "2019", "19.3": "2022", "19.4": "2022", "19.5": "2026"}
 
 
 def visual_studio(version: str) -> str:
     """2019 for 19.29."""
     major, rest = key(version)[0], key(version)[1:2]
-    return VISUAL_STUDIO.get(f"{major}.{rest[0] // 10 if rest else 0}", "of an unknown year")
+    product = find_visual_studio(rest[0] if rest else 0) if major == 19 else None
+    return product[1] if product else "of an unknown year"
 
 
 def problems(compiler: str, candidate: Candidate, question: Question) -> Iterator[Refusal]:

@@ -1,6 +1,8 @@
 """A plan, made ready to be written in any language: every word decided, nothing left to the template.
 
-``Recipe`` is what the templates see. It holds values only; quoting is each language's own business.
+``Recipe`` is what the templates see. It holds values only; quoting is each language's own business. Its compiler is
+said in the words of each system: ``gcc-11`` is the command ``g++-11``; ``msvc-19.29`` is the toolset 14.29 of Visual
+Studio 2019 (https://learn.microsoft.com/cpp/overview/compiler-versions).
 """
 
 from __future__ import annotations
@@ -11,19 +13,22 @@ import re
 from dataclasses import dataclass, field, replace
 
 from rekindle.compat import Name
+from rekindle.compat.driver import Side, toolkit_driver
 from rekindle.compat.resources import build_cost
+from rekindle.compat.visual_studio import find_visual_studio
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan, pip_arguments
 from rekindle.scripts.cmake import cache_line, is_forwarded
-from rekindle.scripts.quoting import comment
+from rekindle.scripts.quoting import comment, plain_word
 
 REPOSITORIES = {
     "torch": "https://github.com/pytorch/pytorch.git",
     "torchvision": "https://github.com/pytorch/vision.git",
     "torchaudio": "https://github.com/pytorch/audio.git",
 }
+_FIRST_WITH_VSWHERE = 15
 _TAG = re.compile(r"v?(\d+\.\d+(?:\.\d+)?(?:-?rc\d+)?)")
 
 
@@ -36,6 +41,7 @@ class EmbeddedFile:
 
     @property
     def sha256(self) -> str:
+        """Of its content."""
         return hashlib.sha256(self.content).hexdigest()
 
     @property
@@ -50,6 +56,9 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
+    """What a script does: its environment and requirements, and the build with its settings and patches, or the
+    commands that install. ``driver`` is the least of NVIDIA's that runs the wheel."""
+
     plan: Plan
     title: str
     folder: str
@@ -62,6 +71,7 @@ class Recipe:
     asserts: dict[str, bool | str] = field(default_factory=dict)
     patches: tuple[EmbeddedFile, ...] = ()
     commands: tuple[tuple[str, ...], ...] = ()
+    driver: str | None = None
     reasons: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     disk_gib: int = 0
@@ -70,22 +80,43 @@ class Recipe:
 
     @property
     def builds(self) -> bool:
+        """Whether something is compiled."""
         return self.plan.answer == "build"
 
     @property
     def backend(self) -> Name:
+        """What it is for: cuda, rocm or cpu."""
         return self.plan.backend
 
     @property
     def digest(self) -> str:
         """Of everything that goes into the build: what another plan built is not taken for this one's."""
-        parts = (self.title, self.python, self.tag, self.requirements, sorted(self.env.items()),
-                 sorted(self.settings.items()), [(file.name, file.sha256) for file in self.patches])  # fmt: skip
+        settings = sorted(self.env.items()), sorted(self.settings.items())
+        patches = [(file.name, file.sha256) for file in self.patches]
+        parts = (self.title, self.python, self.tag, self.requirements, *settings, patches)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]
 
     @property
     def package(self) -> str:
+        """The name under which it is imported."""
         return self.plan.project
+
+    @property
+    def proof_on_cpu(self) -> str:
+        """A line of Python that computes with it; without double quotes and percent signs, which cmd and PowerShell
+        would read."""
+        if self.package != "torch":
+            return f"import {plain_word(self.package)}"
+        return f"import torch; a = torch.ones(64, 64); {_product('a', 'the CPU')}; print(torch.__version__)"
+
+    @property
+    def proof_on_card(self) -> str | None:
+        """The same on the card that the plan is for; None where it is for none."""
+        if self.package != "torch" or self.backend == "cpu":
+            return None
+        seen = "assert torch.cuda.is_available(), 'this torch sees no card; is its driver there and new enough?'"
+        compute = f"a = torch.ones(64, 64, device='cuda'); {_product('a', 'the card')}"
+        return f"import torch; {seen}; {compute}; print(torch.cuda.get_device_name(0))"
 
     @property
     def settings_file(self) -> EmbeddedFile | None:
@@ -97,8 +128,13 @@ class Recipe:
 
     @property
     def files(self) -> tuple[EmbeddedFile, ...]:
+        """All that the script brings along."""
         extra = (self.settings_file,) if self.settings_file else ()
         return (*self.patches, *extra)
+
+
+def _product(name: str, who: str) -> str:
+    return f"assert ({name} @ {name}).sum().item() == 262144, '{who} computes wrongly'"
 
 
 def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
@@ -122,7 +158,7 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
         commands = tuple(("python", "-m", "pip", "install", *words) for words in pip_arguments(plan.requests))
         lasting = tuple(f"{name}={value} must be set whenever {plan.project} is used." for name, value in env.items())
         cautions = tuple(_sourced(reason.text, reason.source) for reason in plan.warnings)
-        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions))
+        return replace(base, commands=commands, env=env, cautions=(*lasting, *cautions), driver=_least_driver(plan))
     return _build_recipe(plan, patches, base)
 
 
@@ -152,6 +188,14 @@ def _build_recipe(plan: Plan, patches: dict[str, bytes], base: Recipe) -> Recipe
     )
 
 
+def _least_driver(plan: Plan) -> str | None:
+    """The oldest driver that runs the wheel's machine code."""
+    if plan.cuda is None:
+        return None
+    side: Side = "windows" if (plan.os and plan.os.system == "windows") or plan.powershell else "linux"
+    return toolkit_driver(plan.cuda, side, load_facts()).floor
+
+
 def _python(version: str | None) -> str:
     """``3.11.7`` is asked for as ``python3.11``."""
     found = re.match(r"3\.\d+", version or "")
@@ -174,3 +218,43 @@ def _truth(value: str) -> bool | str:
 
 def _sourced(text: str, source: str | None) -> str:
     return comment(f"{text} [{source}]" if source else text)
+
+
+def cxx_command(compiler: str | None) -> str | None:
+    """The C++ compiler's command on Linux; None leaves the choice to the machine."""
+    match = re.fullmatch(r"(gcc|clang)-(\d+)(?:\..*)?", compiler or "")
+    if not match:
+        return None
+    return f"g++-{match[2]}" if match[1] == "gcc" else f"clang++-{match[2]}"
+
+
+def c_command(cxx: str) -> str:
+    """The C compiler that comes with a C++ compiler."""
+    return cxx.replace("clang++", "clang").replace("g++", "gcc")
+
+
+def cxx_package(compiler: str | None) -> str:
+    """The Debian or Ubuntu package that brings it."""
+    cxx = cxx_command(compiler)
+    return cxx.replace("clang++", "clang") if cxx else "g++"
+
+
+@dataclass(frozen=True)
+class Studio:
+    """Which Visual Studio: version ranges for vswhere, best first; the toolset (14.29); both in words for people."""
+
+    ranges: tuple[str, ...]
+    toolset: str
+    words: str
+
+
+def visual_studio(compiler: str | None) -> Studio:
+    """The product the toolset belongs to first; a newer one can bring the older toolset along."""
+    match = re.fullmatch(r"msvc-19\.(\d\d)(?:\..*)?", compiler or "")
+    product = find_visual_studio(int(match[1])) if match else None
+    if match is None or product is None or product[0] < _FIRST_WITH_VSWHERE:
+        return Studio(ranges=(f"[{_FIRST_WITH_VSWHERE}.0,",), toolset="", words="")
+    version, year = product
+    ranges = (f"[{version}.0,{version + 1}.0)", f"[{version + 1}.0,")
+    toolset = f"14.{match[1]}"
+    return Studio(ranges=ranges, toolset=toolset, words=f" (toolset {toolset} of Visual Studio {year})")

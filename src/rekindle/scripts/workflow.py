@@ -11,8 +11,10 @@ from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.images import HostedRunner
-from rekindle.scripts.images import find_image
+from rekindle.scripts.containers import choose_images, find_image
+from rekindle.scripts.quoting import Quoted, plain_word
 from rekindle.scripts.recipe import Recipe
+from rekindle.scripts.templates import find_template, linux_packages, render_script, shared_values
 
 # A job ends this long before the runner does, so that the compiler cache is kept.
 _RESERVE_MINUTES = 60
@@ -74,3 +76,29 @@ def cuda_release(recipe: Recipe) -> str:
 def brought(name: str) -> str:
     """A program of our own that an export carries along as it is."""
     return resources.files("rekindle.scripts").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def render_workflow(recipe: Recipe, image: str | None, *, system: str, arch: str, distro: str | None = None) -> str:
+    """The plan as a workflow that is started by hand."""
+    windows = system == "windows"
+    fit = fit_runner(recipe, system, arch)
+    script = render_script(recipe, "bat" if windows else "sh")
+    cuda = bool(recipe.builds and windows and recipe.plan.cuda)
+    if "${{" in script:
+        raise BadInput("the script has '${{' in it, which a workflow would replace", remedy="export it as sh or bat")
+    return find_template("workflow.yml.j2").render(
+        shared_values(recipe, "github"),
+        windows=windows,
+        runner=fit.runner,
+        minutes=fit.minutes,
+        rounds=fit.rounds,
+        job="build" if recipe.builds else "install",
+        fetch=Quoted(brought("fetch_cuda.py.txt") if cuda else ""),
+        report=Quoted(brought("build_report.py.txt")),
+        cuda_release=cuda_release(recipe) if cuda else "",
+        cudnn_release=recipe.plan.cudnn or "-",
+        script=Quoted(script),
+        script_name=plain_word("build.bat" if windows else "build.sh"),
+        images=choose_images(recipe.plan, image, arch, distro) if recipe.builds and not windows else None,
+        packages=linux_packages(recipe),
+    )

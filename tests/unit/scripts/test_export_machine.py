@@ -17,8 +17,8 @@ from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import Plan, PlannedFor
+from rekindle.scripts.formats import beside, render
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import beside, render
 
 ARM = PlannedFor(system="linux", arch="aarch64")
 X86 = PlannedFor(system="linux", arch="x86_64")

@@ -18,10 +18,9 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
-from rekindle.scripts.images import choose_images, pinned
-from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import FORMATS, encode, render
-from rekindle.scripts.toolchain import c_command, cxx_command, cxx_package, visual_studio
+from rekindle.scripts.containers import choose_images, pinned
+from rekindle.scripts.formats import FORMATS, encode, render
+from rekindle.scripts.recipe import c_command, cxx_command, cxx_package, make_recipe, visual_studio
 
 PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"
 

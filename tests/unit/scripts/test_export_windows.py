@@ -17,9 +17,9 @@ from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.scripts.formats import FORMATS, encode, render
 from rekindle.scripts.quoting import ps_word
 from rekindle.scripts.recipe import make_recipe
-from rekindle.scripts.scripts import FORMATS, encode, render
 from rekindle.scripts.workflow import cuda_release, fit_runner
 
 KEPLER = make_recipe(plans.KEPLER_WINDOWS, {})

@@ -1,0 +1,217 @@
+"""A plan in the form that is asked for: which forms there are, where they run, and their bytes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rekindle import __version__
+from rekindle.compat.resources import build_cost
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.model.slurm import slurm_head
+from rekindle.scripts.containers import docker_platform, files_beside, render_devcontainer, render_dockerfile
+from rekindle.scripts.quoting import Quoted, comment, pasted, plain_text, plain_word
+from rekindle.scripts.recipe import Recipe
+from rekindle.scripts.templates import FILE_NAMES, find_template, render_script, shared_values
+from rekindle.scripts.workflow import render_workflow
+
+FORMATS = tuple(FILE_NAMES)
+# Where a format runs, whatever the machine that writes it; the others run on both systems.
+SYSTEMS = {
+    "bat": "windows",
+    "ps1": "windows",
+    "sh": "linux",
+    "dockerfile": "linux",
+    "slurm": "linux",
+    "devcontainer": "linux",
+}
+_SYSTEM_NAMES = {"linux": "Linux", "windows": "Windows", "macos": "macOS"}
+_ALSO_RUN = {".cmd": "bat"}
+# By its first letters a file tells its form: "#!/bin/sh", "@echo off", "# syntax=".
+_SIGN_BYTES = 9
+_HEAD_BYTES = 4096
+_MADE_BY_US = b", planned by rekindle "
+_SLURM_CORES = 8
+
+
+def render(
+    recipe: Recipe,
+    kind: str,
+    *,
+    system: str | None = None,
+    image: str | None = None,
+    arch: str = "x86_64",
+    distro: str | None = None,
+    apart: bool = False,
+) -> str:
+    """The text, with LF; :func:`encode` gives the bytes of the file.
+
+    ``system`` is the one the plan is for, where that is known: a format that runs on another is refused. ``apart``: a
+    Dockerfile finds what it needs in a folder beside it (:func:`beside`) instead of carrying it along. ``distro`` is
+    what a container was asked to be made of.
+    """
+    runs = SYSTEMS.get(kind)
+    if runs and system and runs != system:
+        raise BadInput(
+            f"{kind} runs on {_SYSTEM_NAMES[runs]}, and this plan is for {_SYSTEM_NAMES.get(system, system)}",
+            remedy=f"make the plan with --os {runs}, or export it as "
+            + {"windows": "bat or ps1", "linux": "sh, dockerfile or github"}.get(system, "pixi"),
+        )
+    writers: dict[str, Callable[[], str]] = {
+        "sh": lambda: render_script(recipe, "sh"),
+        "bat": lambda: render_script(recipe, "bat"),
+        "ps1": lambda: render_script(recipe, "ps1"),
+        "dockerfile": lambda: render_dockerfile(recipe, image, arch=arch, apart=apart, distro=distro),
+        "github": lambda: render_workflow(recipe, image, system=system or "linux", arch=arch, distro=distro),
+        "slurm": lambda: _slurm(recipe),
+        "devcontainer": lambda: render_devcontainer(recipe, image, arch=arch, distro=distro),
+        "pixi": lambda: _pixi(recipe, system or "linux", arch),
+    }
+    if kind not in writers:
+        raise BadInput(f"{kind!r} is no format", remedy=f"one of {', '.join(FORMATS)}")
+    return writers[kind]()
+
+
+def beside(recipe: Recipe, kind: str) -> dict[str, str]:
+    """The files that a format rendered ``apart`` needs beside it, by their path from it."""
+    return files_beside(recipe) if kind == "dockerfile" else {}
+
+
+def choose_path(out: Path, kind: str, recipe: Recipe) -> Path:
+    """The file to write: in a folder under its usual name, else as it was named, with the extension without which it
+    would not run. A name that says another form is refused."""
+    usual = FILE_NAMES[kind].format(recipe.folder)
+    if out.is_dir():
+        return out / usual
+    extension = Path(usual).suffix
+    others = {Path(name.format("x")).suffix: form for form, name in FILE_NAMES.items() if form != kind} | _ALSO_RUN
+    other = others.get(out.suffix.lower(), kind) if out.suffix else kind
+    if other != kind and {kind, other} & {"bat", "ps1"}:
+        raise BadInput(
+            f"{out.name} is a name for {other}, and {kind} was asked for", remedy=f"name it {out.stem}{extension}"
+        )
+    needs = kind in ("bat", "ps1") or "." not in out.name
+    runs = out.suffix.lower() == extension or _ALSO_RUN.get(out.suffix.lower()) == kind
+    return out.with_name(out.name + extension) if extension and needs and not runs else out
+
+
+def check_overwriting(path: Path, content: bytes) -> None:
+    """An earlier export of the same form may be written over; anything else in its place is somebody's work."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:  # not there, or told when it is written
+        return
+    if _MADE_BY_US not in head or head[:_SIGN_BYTES] != content[:_SIGN_BYTES]:
+        raise BadInput(
+            f"{path} is there already and is no earlier export of this form", remedy="name another with --out"
+        )
+
+
+def encode(text: str, kind: str) -> bytes:
+    """cmd reads labels wrongly in files without CRLF, PowerShell 5 takes a file without a mark for ANSI; the rest wants
+    LF.
+    """
+    if kind == "bat":
+        return text.replace("\n", "\r\n").encode()
+    return text.replace("\n", "\r\n").encode("utf-8-sig") if kind == "ps1" else text.encode()
+
+
+def run_line(recipe: Recipe, kind: str, path: Path | None, arch: str) -> str:
+    """How the exported file is used, as a line for the shell of the machine it is for."""
+    name = FILE_NAMES[kind].format(recipe.folder) if path is None else path.name
+    if SYSTEMS.get(kind) == "windows":
+        # Written elsewhere it is carried there first; cmd and PowerShell both start a batch file by this.
+        place = str(path) if path is not None and os.name == "nt" else f".\\{name}"
+        shown = pasted(place, windows=True)
+        return f"cmd /c {shown}" if kind == "bat" else f"powershell -ExecutionPolicy Bypass -File {shown}"
+    shown, folder = pasted(str(path or name)), pasted(str(path.parent)) if path else "."
+    return {
+        "sh": f"sh {shown}",
+        "dockerfile": f"docker build --platform {docker_platform(arch)} -t {recipe.folder.lower()} -f {shown} {folder}",
+        "github": f"commit it as .github/workflows/{name} and start it by hand",
+        "slurm": f"sbatch {shown}",
+        "devcontainer": "keep it as .devcontainer/devcontainer.json and reopen the folder in its container",
+        "pixi": "pixi run python   (in the folder of pixi.toml)",
+    }[kind]
+
+
+def _slurm(recipe: Recipe) -> str:
+    if not recipe.builds:
+        raise BadInput("a cluster job is for a build, and this plan only installs", remedy="export it as sh")
+    plan = recipe.plan
+    cost = build_cost(plan.torch, recipe.backend, load_facts())
+    compiler = plan.build.compiler if plan.build else None
+    kits = {"cuda": plan.cuda, "rocm": plan.rocm}
+    folder = plain_word(recipe.folder)
+    modules = [f"{name}/{plain_word(version)}" for name, version in kits.items() if version]
+    return find_template("slurm.sh.j2").render(
+        shared_values(recipe, "slurm"),
+        script=Quoted(render_script(recipe, "sh")),
+        head=Quoted(
+            slurm_head(
+                job=folder,
+                cores=_SLURM_CORES,
+                memory_gib=math.ceil(max(recipe.memory_gib, _SLURM_CORES * recipe.gib_per_job)) + 2,
+                # Twice the estimate: Slurm ends what is late.
+                hours=max(1, math.ceil(2 * cost.cpu_minutes / _SLURM_CORES / 60)),
+                log=f"{folder}-%j.log",
+            )
+        ),
+        modules=(*modules, *([plain_word(compiler).replace("-", "/", 1)] if compiler else [])),
+    )
+
+
+def _pixi(recipe: Recipe, system: str, arch: str) -> str:
+    """``pixi.toml``: Python from conda-forge, torch from the index the plan names."""
+    if recipe.builds:
+        raise BadInput(
+            "pixi describes an environment, and this plan is a build",
+            remedy="export it as sh, bat or dockerfile; the wheel it makes can stand in pixi.toml by its path",
+        )
+    plan = recipe.plan
+    platforms = {
+        ("linux", "x86_64"): "linux-64",
+        ("linux", "aarch64"): "linux-aarch64",
+        ("windows", "x86_64"): "win-64",
+        ("macos", "aarch64"): "osx-arm64",
+        ("macos", "x86_64"): "osx-64",
+    }
+    platform = platforms.get((system, arch))
+    if platform is None:
+        raise BadInput(f"pixi has no torch for {system} on {arch}")
+    lines = [f"# {comment(recipe.title)}, planned by rekindle {__version__}: 'pixi run python' starts it."]
+    lines += [f"# {comment(line)}" for line in (*recipe.reasons, *recipe.cautions)]
+    lines += [
+        "[workspace]",
+        f"name = {toml(recipe.folder)}",
+        'channels = ["conda-forge"]',
+        f"platforms = [{toml(platform)}]",
+    ]
+    if plan.cuda:
+        lines += ["", "[system-requirements]", f"cuda = {toml(plan.cuda.split('.')[0])}"]
+    lines += ["", "[dependencies]", f"python = {toml(recipe.python + '.*')}", "", "[pypi-dependencies]"]
+    for request in plan.requests:
+        if request.url:
+            value = f"{{ url = {toml(request.url)} }}"
+        else:
+            wanted = f"=={request.version}" if request.version else request.specifier or "*"
+            parts = [f"version = {toml(wanted)}"]
+            if request.index:
+                parts.append(f"index = {toml(request.index)}")
+            if request.extras:
+                parts.append(f"extras = [{', '.join(map(toml, request.extras))}]")
+            value = f"{{ {', '.join(parts)} }}"
+        lines.append(f"{toml(request.name)} = {value}")
+    if recipe.env:
+        lines += ["", "[activation.env]", *(f"{toml(name)} = {toml(value)}" for name, value in recipe.env.items())]
+    return "\n".join(lines) + "\n"
+
+
+def toml(text: str) -> Quoted:
+    """A basic string: JSON's escapes are TOML's, once control characters are refused."""
+    return Quoted(json.dumps(plain_text(text), ensure_ascii=False))

@@ -1,0 +1,134 @@
+"""The scripts that do the work on a machine (sh, bat, ps1), and the templates that all formats are written with.
+
+Templates hold the words; what they write of a value has been quoted for its language (:mod:`.quoting`).
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from rekindle import __version__
+from rekindle.scripts import quoting
+from rekindle.scripts.quoting import Quoted, plain_word
+from rekindle.scripts.recipe import Recipe, c_command, cxx_command, cxx_package, visual_studio
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+
+FILE_NAMES = {
+    "sh": "{}.sh",
+    "bat": "{}.bat",
+    "ps1": "{}.ps1",
+    "dockerfile": "Dockerfile",
+    "github": "{}.yml",
+    "slurm": "{}.sbatch",
+    "devcontainer": "devcontainer.json",
+    "pixi": "pixi.toml",
+}
+_LINUX_PACKAGES = ("ca-certificates", "ccache", "git", "make", "pkg-config", "libopenblas-dev", "python3-venv")
+
+
+def shared_values(recipe: Recipe, kind: str) -> dict[str, Any]:
+    """What every template knows."""
+    return {
+        "r": recipe,
+        "version": Quoted(__version__),
+        "name": plain_word(FILE_NAMES[kind].format(recipe.folder)),
+        "compiler": cxx_command(recipe.plan.build.compiler if recipe.plan.build else None),
+        "kepler": any(arch.startswith("3.") for arch in recipe.plan.arch_list),
+    }
+
+
+def render_script(recipe: Recipe, kind: Literal["sh", "bat", "ps1"]) -> str:
+    """The script for one shell, with LF."""
+    plan = recipe.plan
+    studio = visual_studio(plan.build.compiler if plan.build else None)
+    off = recipe.env.get("USE_CUDNN", "1").upper() in ("0", "OFF", "NO", "FALSE")
+    return find_template(f"build.{kind}.j2").render(
+        shared_values(recipe, kind),
+        batch_set=quoting.batch_set,
+        vs_ranges=tuple(Quoted(f' -version "{versions}"') for versions in studio.ranges),
+        vs_versions=studio.ranges,
+        toolset=Quoted(studio.toolset),
+        vcvars_ver=Quoted(f" -vcvars_ver={studio.toolset}" if studio.toolset else ""),
+        vs_words=studio.words,
+        driver_numbers=[plain_word(number) for number in [*(recipe.driver or "").split("."), "00"][:2]]
+        if recipe.driver
+        else (),
+        cudnn=plain_word(plan.cudnn.split(".")[0]) if plan.cuda and plan.cudnn and not off else None,
+        mkl=any(word.startswith("mkl-include") for word in recipe.requirements),
+    )
+
+
+def linux_packages(recipe: Recipe) -> tuple[str, ...]:
+    """What Debian and Ubuntu must bring for a build."""
+    compiler = recipe.plan.build.compiler if recipe.plan.build else None
+    return tuple(dict.fromkeys((*_LINUX_PACKAGES, cxx_package(compiler))))
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rekindle.scripts"),
+        # The output is no HTML: each value is quoted for its own language by a filter.
+        autoescape=False,  # noqa: S701
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=quoting.only_quoted,
+    )
+    environment.filters.update(
+        plain=plain_word,
+        sh=quoting.sh_word,
+        sh_words=quoting.sh_words,
+        bat_words=quoting.batch_words,
+        sh_name=quoting.sh_name,
+        bat=quoting.batch_word,
+        ps=quoting.ps_word,
+        remark=quoting.batch_remark,
+        docker=quoting.docker_word,
+        yaml=quoting.yaml_word,
+        yaml_expression=_yaml_expression,
+        comment=quoting.comment,
+        cc=c_command,
+        minor=lambda version: plain_word(".".join(version.split(".")[:2])),
+        delimiter=delimiter,
+        base64=lambda content: Quoted("\n".join(_base64_lines(content))),
+        base64_lines=_base64_lines,
+        # Between quoted delimiters a shell reads nothing; the delimiter is made from the text.
+        here_text=Quoted,
+        unpercent=lambda text: Quoted(text.replace("%%", "%")),
+        workflow_block=_workflow_block,
+    )
+    return environment
+
+
+def find_template(name: str) -> Template:
+    """A template of ours; it refuses to write a value that nobody quoted."""
+    return _environment().get_template(name)
+
+
+def delimiter(text: str) -> Quoted:
+    """A here-document's end that cannot occur in the text: it is made from the text's own hash."""
+    return Quoted(f"END_{hashlib.sha256(text.encode()).hexdigest()[:12].upper()}")
+
+
+def _workflow_block(text: str) -> Quoted:
+    return Quoted("\n".join(f"          {line}".rstrip() for line in text.rstrip("\n").split("\n")))
+
+
+def _base64_lines(content: bytes) -> list[Quoted]:
+    text = base64.b64encode(content).decode("ascii")
+    return [Quoted(text[at : at + 76]) for at in range(0, len(text), 76)]
+
+
+def _yaml_expression(text: str) -> Quoted:
+    """A scalar in which ``${{ … }}`` is meant."""
+    return Quoted(json.dumps(text))
