@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 from rekindle.build.companion import compiles_against_torch, plan_for
@@ -16,9 +15,12 @@ from rekindle.build.toolkits import chosen_cuda
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.model.build import BuildScript
+from rekindle.model.plan import HERE, Step
+from rekindle.scripts.spell import shell_script
 
 
 def render_script(order: BuildOrder) -> BuildScript:
+    """What ``build`` would run, as steps for a POSIX shell."""
     tree = order.tree
     plan = plan_for(order.plan, tree)
     if plan.build is None:
@@ -39,44 +41,36 @@ def render_script(order: BuildOrder) -> BuildScript:
         torch = order.options.against or (f"torch=={plan.torch}" if plan.torch else "torch")
         wanted = (*(each for each in wanted if not each.startswith("torch")), torch)
     tools = ["ninja>=1.13", *([] if "cmake" in plan.build.pins else ["cmake"])]
-    lines = [
-        "#!/bin/sh",
-        f"# {tree.project} {wheel_version(plan, tree)}, as planned by rekindle.",
-        "# Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes.",
-        "set -eu",
-        f"cd {shlex.quote(tree.root)}",
-        *(f"export {name}={shlex.quote(value)}" for name, value in sorted(env.chosen.items()) if name != "PATH"),
+    steps = [
+        Step(kind="cd", folder=tree.root),
+        Step(kind="set", env={name: value for name, value in sorted(env.chosen.items()) if name != "PATH"}),
     ]
     if env.cache_settings and front.kind == "cmake-setup":
-        lines += [
-            "mkdir -p build",
-            "cat > build/rekindle-settings.cmake <<'SETTINGS'",
-            render_cache_script(env.cache_settings).rstrip(),
-            "SETTINGS",
-            'export CMAKE_PROJECT_INCLUDE_BEFORE="$PWD/build/rekindle-settings.cmake"',
+        settings = "build/rekindle-settings.cmake"
+        steps += [
+            Step(kind="run", argv=("mkdir", "-p", "build")),
+            Step(kind="write", folder=settings, argv=tuple(render_cache_script(env.cache_settings).splitlines())),
+            Step(kind="set", env={"CMAKE_PROJECT_INCLUDE_BEFORE": f"{HERE}/{settings}"}),
         ]
     out = order.workspace.wheels
     for number, python in enumerate(order.pythons):
         interpreter = _interpreter(python)
-        folder = order.workspace.root / "python" / f"script-{number}"
-        inside = str(folder / "bin" / "python")
-        if order.options.as_is:
-            inside = interpreter
-        else:
-            lines += [
-                f"{shlex.quote(interpreter)} -m venv {shlex.quote(str(folder))}",
-                f'export PATH={shlex.quote(str(folder / "bin"))}:"$PATH"',
-                shlex.join([inside, "-m", "pip", "install", *wanted, *tools]),
+        folder = str(order.workspace.root / "python" / f"script-{number}")
+        if not order.options.as_is:
+            steps += [
+                Step(kind="run", argv=(interpreter, "-m", "venv", folder)),
+                Step(kind="activate", folder=folder),
             ]
-        configure = front.configure(inside, again=number > 0, out=out, defines=env.defines)
+            interpreter = f"{folder}/bin/python"
+            steps.append(Step(kind="run", argv=(interpreter, "-m", "pip", "install", *wanted, *tools)))
+        configure = front.configure(interpreter, again=number > 0, out=out, defines=env.defines)
         if configure and (front.kind != "scikit" or order.options.targets):
-            before = "".join(f"{name}={value} " for name, value in front.configure_environment.items())
-            lines.append(before + shlex.join(configure))
+            steps.append(Step(kind="run", argv=tuple(configure), env=front.configure_environment))
         if order.options.targets:
-            lines.append(shlex.join(["cmake", "--build", "build", "--target", *order.options.targets]))
+            steps.append(Step(kind="run", argv=("cmake", "--build", "build", "--target", *order.options.targets)))
         else:
-            lines.append(shlex.join(front.wheel(inside, out, env.defines)))
-    return BuildScript(text="\n".join(lines) + "\n")
+            steps.append(Step(kind="run", argv=tuple(front.wheel(interpreter, out, env.defines))))
+    return BuildScript(text=shell_script(steps, f"{tree.project} {wheel_version(plan, tree)}, as planned by rekindle."))
 
 
 def _chosen(order: BuildOrder) -> dict[str, str]:

@@ -62,9 +62,9 @@ HERE = "@here@"
 
 
 class Step(Part, frozen=True, kw_only=True):
-    """One step by hand, before any shell's spelling: a command, variables to set (or to keep set for good), a
-    folder to go to, a virtual environment to activate, the compiler of Visual Studio (``argv``: toolset), lines to
-    write into a file, or the wheel in a folder to install."""
+    """One step by hand, before any shell's spelling: a command (``env``: for it alone, in a POSIX shell), variables to
+    set (or to keep set for good), a folder to go to, a virtual environment to activate, the compiler of Visual Studio
+    (``argv``: toolset), lines to write into a file, or the wheel in a folder to install."""
 
     kind: StepKind
     argv: tuple[Line, ...] = ()

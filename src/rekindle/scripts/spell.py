@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from rekindle.model.plan import HERE, Step
-from rekindle.scripts.quoting import Quoted, cmd_echo, cmd_word, ps_argument, ps_word, sh_word, sh_words
+from rekindle.scripts.quoting import (
+    Quoted,
+    cmd_echo,
+    cmd_word,
+    comment,
+    paste_with,
+    ps_argument,
+    ps_word,
+    sh_word,
+    sh_words,
+)
 
 Shell = Literal["sh", "cmd", "powershell"]
 WORD: dict[Shell, Callable[[str], Quoted]] = {"sh": sh_word, "cmd": cmd_word, "powershell": ps_argument}
@@ -15,6 +25,17 @@ WORD: dict[Shell, Callable[[str], Quoted]] = {"sh": sh_word, "cmd": cmd_word, "p
 def spell(steps: Iterable[Step], shell: Shell) -> tuple[str, ...]:
     """One line per command and per variable; lines that can be pasted one after the other."""
     return tuple(line for step in steps for line in _lines(step, shell))
+
+
+def shell_script(steps: Iterable[Step], title: str) -> str:
+    """The same lines as a POSIX script that stops at the first failure."""
+    head = [
+        "#!/bin/sh",
+        f"# {comment(title)}",
+        "# Without rekindle: a fixed number of jobs (MAX_JOBS), no check of the configuration, the wheel as it comes.",
+        "set -eu",
+    ]
+    return "\n".join([*head, *spell(steps, "sh")]) + "\n"
 
 
 def _lines(step: Step, shell: Shell) -> list[str]:
@@ -26,7 +47,7 @@ def _lines(step: Step, shell: Shell) -> list[str]:
         return [f"cd {WORD[shell](step.folder or '.')}"]
     if step.kind == "activate":
         folder = step.folder or ".venv"
-        scripts = {"sh": f". {folder}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
+        scripts = {"sh": f". {sh_word(folder)}/bin/activate", "cmd": f"call {folder}\\Scripts\\activate.bat"}
         return [scripts.get(shell, f"{folder}\\Scripts\\Activate.ps1")]
     if step.kind == "vcvars":
         return _vcvars(step.argv[0], shell)
@@ -34,7 +55,8 @@ def _lines(step: Step, shell: Shell) -> list[str]:
         return _write(step.folder or "", step.argv, shell)
     if step.kind == "install-built":
         return [_install_built(step.folder or "dist", shell)]
-    return [" ".join(map(WORD[shell], step.argv))]
+    line = " ".join(map(WORD[shell], step.argv))
+    return [paste_with(step.env, line, windows=False) if shell == "sh" else line]
 
 
 def _vcvars(toolset: str, shell: Shell) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from needs import tool
 from rekindle.model.plan import HERE, Step
-from rekindle.scripts.spell import Shell, spell
+from rekindle.scripts.spell import Shell, shell_script, spell
 
 AWKWARD = "a b;c 'd' $HOME %PATH% <2"
 SETTINGS = Step(kind="write", folder="x.cmake", argv=('set(A OFF CACHE STRING "from the plan" FORCE)', "set(B 1)"))
@@ -88,3 +88,27 @@ def test_visual_studio_is_found_by_its_own_tool(shell: Shell) -> None:
     assert "vswhere.exe" in text and "vcvarsall.bat" in text and "-vcvars_ver=14.29" in text
     assert "vcvars_ver" not in "\n".join(spell([Step(kind="vcvars", argv=("",))], shell))
     assert spell([Step(kind="vcvars", argv=("14.29",))], "sh") == ()
+
+
+@tool("sh")
+def test_a_script_of_steps_runs_and_stops_at_the_first_failure(tmp_path: Path) -> None:
+    (tmp_path / "a tree" / "an env" / "bin").mkdir(parents=True)
+    (tmp_path / "a tree" / "an env" / "bin" / "activate").write_text("export ACTIVE=yes\n", "utf-8")
+    steps = [
+        Step(kind="cd", folder=str(tmp_path / "a tree")),
+        Step(kind="activate", folder=str(tmp_path / "a tree" / "an env")),
+        Step(kind="run", argv=("sh", "-c", 'echo "$ACTIVE $ONE"'), env={"ONE": AWKWARD}),
+        Step(kind="run", argv=("false",)),
+        Step(kind="run", argv=("echo", "never")),
+    ]
+    done = subprocess.run(["sh"], input=shell_script(steps, "a\ntitle"), text=True, capture_output=True)
+    assert done.returncode == 1 and done.stdout == f"yes {AWKWARD}\n", done.stderr
+
+
+def test_cmd_echo_keeps_special_characters() -> None:
+    step = Step(kind="write", folder="x", argv=('set(A [===[<a>&b|c^d]===] "<in>")',))
+    assert spell([step], "cmd") == ('>x echo set(A [===[^<a^>^&b^|c^^d]===] "<in>")',)
+
+
+def test_a_backslash_at_the_end_does_not_eat_the_quote() -> None:
+    assert spell([Step(kind="cd", folder="C:\\a b\\")], "cmd") == ('cd "C:\\a b\\\\"',)
