@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from rekindle.api.export import export
     from rekindle.api.facts import facts_check, facts_format, facts_show, facts_sources
+    from rekindle.api.graft import graft, graft_apply
     from rekindle.api.guard_torch import guard
     from rekindle.api.guide_pages import guide
     from rekindle.api.index import (
@@ -99,6 +100,7 @@ _FILES = {
     "explain": "explain explain_command explain_list explain_report explain_rule explain_watch installed_torch",
     "export": "export",
     "facts": "facts_check facts_format facts_show facts_sources",
+    "graft": "graft graft_apply",
     "guard_torch": "guard",
     "guide_pages": "guide",
     "index": "index_add index_build index_check index_search index_serve index_sync index_yank",
@@ -144,6 +146,8 @@ __all__ = [
     "facts_sources",
     "find_machine",
     "find_tree",
+    "graft",
+    "graft_apply",
     "guard",
     "guide",
     "holdings",

@@ -14,6 +14,7 @@ from typing import Any
 
 from rekindle import __version__
 from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.statement import write_statement
 from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -89,25 +90,16 @@ def provenance(
     materials += [
         {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
     ]
-    return _json({
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in wheels],
-        "predicateType": "https://slsa.dev/provenance/v1",
-        "predicate": {
-            "buildDefinition": {
-                "buildType": "rekindle/build/v1",
-                "externalParameters": {"project": tree.project, "version": plan.torch or tree.version},
-                # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
-                "internalParameters": {
-                    "environment": dict(sorted(env.items())), "planDigest": plan_digest,
-                    "plan": json.loads(encode(plan)),
-                },
-                "resolvedDependencies": materials,
-            },
-            "runDetails": {"builder": {"id": "rekindle", "version": dict(sorted(tools.items()))}},
+    return write_statement(
+        wheels,
+        kind="rekindle/build/v1",
+        asked={"project": tree.project, "version": plan.torch or tree.version},
+        # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
+        settings={
+            "environment": dict(sorted(env.items())),
+            "planDigest": plan_digest,
+            "plan": json.loads(encode(plan)),
         },
-    })  # fmt: skip
-
-
-def _json(value: Any) -> bytes:
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        materials=materials,
+        tools=tools,
+    )

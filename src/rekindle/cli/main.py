@@ -29,6 +29,7 @@ VERBS = {
     "build": "a plan and a tree into a wheel, without running out of memory",
     "rebuild": "repeat a build from its provenance and compare the two wheels",
     "inspect": "what a wheel or library really contains, read from its bytes",
+    "graft": "an official wheel with native code for a card it lacks, in minutes",
     "bundle": "a fat wheel that brings its CUDA or ROCm libraries along",
     "verify": "prove that a torch works, also on an emulated older CPU",
     "guard": "notice that a package replaced your torch, and which one did",

@@ -3,18 +3,76 @@
 ELF ABI 7 (up to CUDA 12) keeps the architecture in the lowest byte of the flags, ABI 8 in the second; a bit says that
 the code is for exactly that chip (``sm_100a``). Code for a family (``sm_100f``) is not marked, and runs wherever plain
 code of that number does. Held against 15,970 files whose names say what they are.
+
+What host code relies on is its *face*: kernels by name with the layout of their parameters (``.nv.info.KERNEL``:
+attribute 0x17 per parameter, 0x19 for all of them), and variables by name and size.
 """
 
 from __future__ import annotations
 
+import re
 import struct
+from collections.abc import Iterator
+from typing import NamedTuple
 
+from rekindle.formats.elf import Elf, Section
+from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
 
 MACHINE = 190
 HEAD = 64
 # ABI version of the ELF header -> (shift of the architecture in the flags, bit for "this chip only")
 _FORMS = {7: (0, 0x800), 8: (8, 0x8)}
+_SYMTAB, _SYMBOL = 2, struct.Struct("<IBBHQQ")
+_OBJECT, _FUNCTION, _ENTRY_POINT = 1, 2, 0x10
+MAX_SYMBOLS = 4_000_000
+# Forms of an attribute: (form, attribute, value), where form 4 has `value` bytes behind it.
+_ATTRIBUTE, _PARAMETER = struct.Struct("<BBH"), struct.Struct("<IHHI")
+_SIZED, _KPARAM_INFO, _CBANK_PARAM_SIZE = 4, 0x17, 0x19
+_INFO = ".nv.info."
+# Strings, names of functions for assert, and what the compiler made up: no host code knows them, and paths change them.
+_OWN_NAMES = re.compile(r"[$.]|__unnamed_|_ZZ.*(?:__func__|__FUNCTION__|__PRETTY_FUNCTION__)|__PRETTY_FUNCTION__")
+_MODULE = re.compile(r"(\d+)(_INTERNAL_|_GLOBAL__N__)(?=[0-9a-f]{8}_\d+_)")
+_MODULE_ID = re.compile(r"(?:_INTERNAL|_GLOBAL__N_)(_[0-9a-f]{8}_(\d+)_(.+_cu)_.*)", re.DOTALL)
+
+
+class Parameter(NamedTuple):
+    """One parameter of a kernel: its place in the order, and where its bytes lie."""
+
+    ordinal: int
+    offset: int
+    size: int
+
+
+class Kernel(NamedTuple):
+    """``size`` of all parameters together, and each of them.
+
+    Where they lie is the driver's business: a parameter that must be aligned to 64 has another offset on each
+    architecture, since their constant banks begin elsewhere. Host code hands over ``passed``.
+    """
+
+    size: int
+    parameters: tuple[Parameter, ...]
+
+    @property
+    def passed(self) -> tuple[tuple[int, int], ...]:
+        """(place in the order, bytes) of each parameter."""
+        return tuple((parameter.ordinal, parameter.size) for parameter in self.parameters)
+
+
+class Face(NamedTuple):
+    """What host code may rely on; ``names`` are all symbols, among them those that tell the unit."""
+
+    kernels: dict[str, Kernel]
+    variables: dict[str, int]
+    names: tuple[str, ...]
+
+
+class ModuleId(NamedTuple):
+    """The compiler's own name of a source file, ``_91c5f4d9_13_FillKernel_cu_54a8c5b0``, and the file's in it."""
+
+    text: str
+    source: str
 
 
 def cubin_arch(head: bytes) -> Sm | None:
@@ -28,3 +86,77 @@ def cubin_arch(head: bytes) -> Sm | None:
     (flags,) = struct.unpack_from("<I", head, 48)
     number = flags >> form[0] & 0xFF
     return Sm.from_number(number, "a" if flags & form[1] else "") if number >= 10 else None
+
+
+def read_face(image: bytes, what: str = "cubin") -> Face:
+    """Kernels, variables and names of a cubin; lies are :class:`Malformed`."""
+    if cubin_arch(image[:HEAD]) is None:
+        raise Malformed(f"{what} is no CUDA image of a form that is known")
+    elf = Elf(image, what)
+    kernels: dict[str, Kernel] = {}
+    variables: dict[str, int] = {}
+    names: list[str] = []
+    infos = {section.name.removeprefix(_INFO): section for section in elf.sections if section.name.startswith(_INFO)}
+    for name, kind, other, size in _symbols(elf):
+        names.append(name)
+        if kind == _FUNCTION and other & _ENTRY_POINT:
+            kernels[name] = _kernel(elf, infos.get(name))
+        elif kind == _OBJECT and not _OWN_NAMES.match(name):
+            variables[name] = size
+    return Face(kernels, variables, tuple(names))
+
+
+def machine_code(image: bytes, what: str = "cubin") -> dict[str, bytes]:
+    """The machine code of every kernel and device function by its name."""
+    elf = Elf(image, what)
+    parts = [section for section in elf.sections if section.name.startswith(".text.")]
+    return {part.name.removeprefix(".text."): elf.view.take(*elf.content(part)) for part in parts}
+
+
+def module_id(names: tuple[str, ...]) -> ModuleId | None:
+    """The unit a cubin was compiled from, told by any name with internal linkage in it."""
+    for name in names:
+        for match in _MODULE.finditer(name):
+            # A number stands before it, perhaps right behind another name's digits.
+            for cut in range(len(match[1])):
+                size = int(match[1][cut:])
+                piece = name[match.start(2) : match.start(2) + size]
+                told = _MODULE_ID.fullmatch(piece)
+                if len(piece) == size and told and int(told[2]) == len(told[3]):
+                    return ModuleId(told[1], told[3])
+    return None
+
+
+def _symbols(elf: Elf) -> Iterator[tuple[str, int, int, int]]:
+    """(name, kind, other, size) of every symbol."""
+    for section in elf.sections:
+        if section.kind != _SYMTAB:
+            continue
+        offset, size = elf.content(section)
+        if section.link >= len(elf.sections) or size // _SYMBOL.size > MAX_SYMBOLS:
+            raise Malformed(f"{elf.view.what}: its table of symbols cannot be read")
+        start, length = elf.content(elf.sections[section.link])
+        table = elf.view.take(start, length)
+        for name, info, other, _, _, bytes_ in _SYMBOL.iter_unpack(elf.view.take(offset, size // 24 * 24)):
+            end = table.find(b"\0", name) if name < length else -1
+            if end < 0:
+                raise Malformed(f"{elf.view.what}: a symbol's name lies outside its table")
+            yield table[name:end].decode("utf-8", "backslashreplace"), info & 15, other, bytes_
+
+
+def _kernel(elf: Elf, section: Section | None) -> Kernel:
+    if section is None:
+        return Kernel(0, ())
+    data = elf.view.take(*elf.content(section))
+    at, total, parameters = 0, 0, []
+    while at + _ATTRIBUTE.size <= len(data):
+        form, attribute, value = _ATTRIBUTE.unpack_from(data, at)
+        at += _ATTRIBUTE.size
+        if form == _SIZED:
+            if attribute == _KPARAM_INFO and value >= _PARAMETER.size and at + value <= len(data):
+                _, ordinal, offset, bits = _PARAMETER.unpack_from(data, at)
+                parameters.append(Parameter(ordinal, offset, bits >> 18))
+            at += value
+        elif attribute == _CBANK_PARAM_SIZE:
+            total = value
+    return Kernel(total, tuple(sorted(parameters)))

@@ -5,8 +5,11 @@ compiled source file. A container is a row of *entries*, one per target. Layout,
 of CUDA 9 to 13.4 and held against cuobjdump::
 
     container  u32 magic 0xBA55ED50, u16 version, u16 header size, u64 size
-    entry      u16 kind, u16 version, u32 header size, u64 payload size, u32 compressed size, u32 -,
+    entry      u16 kind, u16 version, u32 header size, u64 payload size, u32 compressed size, u32 options at,
                u16 minor, u16 major, u32 arch, u32 -, u32 -, u64 flags, u64 -, u64 uncompressed size
+    options    u32 where (from the entry), u32 bytes, text: what ptxas was told; of PTX only, behind the entry's fields
+
+An image is compressed with LZ4 (up to CUDA 12.7), zstd (from 12.8) or not at all. Payloads are padded to 8 bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
+from rekindle.formats.lz4 import decode_lz4
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 
@@ -27,9 +31,18 @@ _CONTAINER = Struct("<4sHHQ")
 _ENTRY = Struct("<HHIQIIHHIIIQ")
 # The fields up to `flags` must be there; the uncompressed size follows in all known files.
 _LEAST_HEADER = _ENTRY.size
+_FULL_HEADER = _LEAST_HEADER + 16
+_SIZE, _PLACE = Struct("<Q"), Struct("<II")
 _MOST_HEADER = 4096
 MAX_CONTAINERS = 1_000_000
 STRETCH = 16 << 20
+# The largest image of a published wheel has 24 MiB.
+MAX_IMAGE = 1 << 30
+_VERSION, _ENTRY_VERSION = 1, 0x101
+_PADDING = 8
+# 64-bit code, made on Linux (Windows has 0x20 there).
+_PLAIN_FLAGS = 0x11
+_MADE_ON = 0x70
 
 
 class Entry(NamedTuple):
@@ -85,6 +98,73 @@ def read_containers(data: Any, offset: int, size: int, what: str = "fatbin") -> 
             raise Malformed(f"{what}: the fat binary at offset {position} claims {length} bytes, more than there are")
         yield Container(position, header + length, tuple(_entries(data, position + header, stop, what)))
         position = stop
+
+
+def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
+    """The image of one entry, decompressed: a cubin, or PTX without the zeros behind it."""
+    start = entry.offset + entry.header
+    stored = bytes(data[start : start + entry.size])
+    if entry.compression == "none":
+        return stored.rstrip(b"\0") if entry.kind == "ptx" else stored
+    size = 0
+    if entry.header >= _FULL_HEADER:
+        (size,) = _SIZE.unpack_from(data, entry.offset + _LEAST_HEADER + 8)
+    if not 0 < size <= MAX_IMAGE:
+        raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
+    if entry.stored:
+        stored = stored[: entry.stored]
+    image = _from_zstd(stored, size) if entry.flags & ZSTD else decode_lz4(stored, size)
+    if len(image) != size:
+        raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
+    return image.rstrip(b"\0") if entry.kind == "ptx" else image
+
+
+def _from_zstd(stored: bytes, size: int) -> bytes:
+    import zstandard
+
+    try:
+        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored).read(size)
+    except zstandard.ZstdError:
+        return b""
+
+
+def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
+    """What ptxas was told when an entry's PTX was made, as the driver would tell it again; empty where nothing is."""
+    if entry.kind != "ptx" or entry.header < _FULL_HEADER + 8:
+        return ()
+    where, size = _PLACE.unpack_from(data, entry.offset + _FULL_HEADER)
+    if not _FULL_HEADER + 8 <= where <= entry.header or size > entry.header - where:
+        return ()
+    text = bytes(data[entry.offset + where : entry.offset + where + size])
+    return tuple(text.split(b"\0")[0].decode("utf-8", "replace").split())
+
+
+def write_entry(image: bytes, arch: Sm, *, compression: str = "none", made_on: int = _PLAIN_FLAGS) -> bytes:
+    """One entry of machine code. ``made_on``: the flags of an entry beside it, which name the host's system.
+
+    NVIDIA's fatbinary adds a table of properties for sm_100 and later; where that tool is at hand, its entry is the
+    one to take.
+    """
+    flags = _PLAIN_FLAGS & ~_MADE_ON | made_on & _MADE_ON
+    flags |= {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
+    stored, size, body = 0, 0, image
+    if compression == "zstd":
+        import zstandard
+
+        flags |= ZSTD
+        body = zstandard.ZstdCompressor(level=19).compress(image)
+        stored, size = len(body), len(image)
+    body += bytes(-len(body) % _PADDING)
+    # The version is that of the cubin's own form.
+    head = _ENTRY.pack(
+        2, _ENTRY_VERSION, _FULL_HEADER, len(body), stored, 0, image[8], 1, arch.number, 0, 0, flags
+    )  # fmt: skip
+    return head + _SIZE.pack(0) + _SIZE.pack(size) + body
+
+
+def container_head(size: int) -> bytes:
+    """What stands before ``size`` bytes of entries to make them a container."""
+    return _CONTAINER.pack(MAGIC, _VERSION, _CONTAINER.size, size)
 
 
 def stray_containers(data: Any, known: Sequence[tuple[int, int]]) -> Iterator[Container]:

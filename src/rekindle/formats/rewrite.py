@@ -21,6 +21,7 @@ from rekindle.errors import BadInput
 _CHUNK = 1 << 20
 _LOCAL = struct.Struct("<4s5H3L2H")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_UNIX = 3
 
 
 class Rewriter:
@@ -66,9 +67,7 @@ class Rewriter:
 
     def add(self, name: str, chunks: Iterable[bytes], *, mode: int = 0o644) -> int:
         """A new or replaced member; its row in RECORD is renewed. Returns the bytes it takes compressed."""
-        info = zipfile.ZipInfo(name, _EPOCH)
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = (0o100000 | mode) << 16
+        info = new_member(name, mode)
         digest, size = hashlib.sha256(), 0
         with self.target.open(info, "w", force_zip64=True) as stream:
             for chunk in chunks:
@@ -79,18 +78,27 @@ class Rewriter:
         self.rows[name] = (f"sha256={encoded}", str(size))
         return info.compress_size
 
-    def finish(self) -> None:
-        """RECORD, last as the wheel specification recommends."""
+    def finish(self) -> bytes:
+        """RECORD, last as the wheel specification recommends; returns it."""
         name = f"{self.folder}/RECORD"
         self.rows.pop(name, None)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows((key, *value) for key, value in self.rows.items())
         writer.writerow((name, "", ""))
-        info = zipfile.ZipInfo(name, _EPOCH)
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = 0o100644 << 16
-        self.target.writestr(info, out.getvalue())
+        info = new_member(name)
+        record = out.getvalue().encode("utf-8")
+        self.target.writestr(info, record)
+        return record
+
+
+def new_member(name: str, mode: int = 0o644) -> zipfile.ZipInfo:
+    """A file to be, deflated: the same header on every system and at any time."""
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    info.external_attr = (0o100000 | mode) << 16
+    info.create_system = _UNIX
+    return info
 
 
 def file_chunks(path: Path) -> Iterator[bytes]:

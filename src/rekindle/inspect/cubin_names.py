@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
+from rekindle.formats.lz4 import decode_lz4
 
 HEAD = 1 << 16
 MOST_STORED = 1 << 18
@@ -60,47 +61,7 @@ def _head(stored: bytes, flags: int) -> bytes:
             return zstandard.ZstdDecompressor().stream_reader(stored).read(HEAD)
         except zstandard.ZstdError:
             return b""
-    return lz4_head(stored, HEAD) if flags & LZ4 else stored[:HEAD]
-
-
-def lz4_head(data: bytes, limit: int) -> bytes:
-    """The first bytes of an LZ4 block. Stops quietly at the limit, at the end, or at nonsense."""
-    out, at, size = bytearray(), 0, len(data)
-    while at < size and len(out) < limit:
-        token = data[at]
-        at += 1
-        literals = token >> 4
-        if literals == 15:
-            literals, at = _more(data, at, literals)
-        out += data[at : at + literals]
-        at += literals
-        if at + 2 > size:
-            break
-        distance = data[at] | data[at + 1] << 8
-        at += 2
-        length = token & 15
-        if length == 15:
-            length, at = _more(data, at, length)
-        length = min(length + 4, limit - len(out))
-        if not 0 < distance <= len(out) or length <= 0:
-            break
-        if distance >= length:
-            begin = len(out) - distance
-            out += out[begin : begin + length]
-        else:
-            piece = bytes(out[-distance:])
-            out += (piece * (length // distance + 1))[:length]
-    return bytes(out)
-
-
-def _more(data: bytes, at: int, count: int) -> tuple[int, int]:
-    while at < len(data):
-        byte = data[at]
-        at += 1
-        count += byte
-        if byte != 255 or count > HEAD:
-            break
-    return count, at
+    return decode_lz4(stored, HEAD) if flags & LZ4 else stored[:HEAD]
 
 
 def merge(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

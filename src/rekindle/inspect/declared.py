@@ -81,7 +81,9 @@ def _read_version_file(declared: Declared, raw: bytes | None) -> None:
             except (ValueError, SyntaxError, MemoryError, RecursionError):
                 continue
     version = values.get("__version__")
-    if isinstance(version, str) and version.split("+")[0] == (declared.version or version).split("+")[0]:
+    named = declared.version or ""
+    # A local part in the metadata (+cu124.sm120) says more than the package does of itself.
+    if isinstance(version, str) and "+" not in named and version.split("+")[0] == (named or version).split("+")[0]:
         declared.version = version
     if isinstance(values.get("cuda"), str):
         declared.cuda = values["cuda"]

@@ -6,7 +6,8 @@ import pytest
 import zstandard
 
 from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
-from rekindle.inspect.cubin_names import kernel_names, lz4_head, merge, owners_of
+from rekindle.formats.lz4 import decode_lz4
+from rekindle.inspect.cubin_names import kernel_names, merge, owners_of
 
 
 def entry(data: bytes, flags: int = 0, kind: str = "sass", offset: int = 0, header: int = 0) -> Entry:
@@ -74,16 +75,16 @@ def test_the_owners_seen_most_often() -> None:
 )
 def test_lz4_blocks(packed: str, plain: bytes) -> None:
     data = bytes.fromhex(packed)
-    assert lz4_head(data, 1 << 16) == plain
+    assert decode_lz4(data, 1 << 16) == plain
 
 
 def test_lz4_stops_at_the_limit() -> None:
     data = bytes.fromhex("1f 61 0100 ffffffff00 10 62")
-    assert lz4_head(data, 100) == b"a" * 100
-    assert lz4_head(data, 1) == b"a"
+    assert decode_lz4(data, 100) == b"a" * 100
+    assert decode_lz4(data, 1) == b"a"
     body = b".text.magma\0"
     stored = bytes([len(body) << 4]) + body
     assert kernel_names(stored, entry(stored, LZ4)) == ["magma"]
     far = b"x" * 300
     block = bytes.fromhex("f0ff1e") + far + bytes.fromhex("2c01") + bytes.fromhex("1062")
-    assert lz4_head(block, 1 << 16) == far + b"xxxx" + b"b"
+    assert decode_lz4(block, 1 << 16) == far + b"xxxx" + b"b"

@@ -1,0 +1,178 @@
+"""``graft`` joined: the wheel from where pip would find it, a toolkit for the card, Ninja, and the writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.graft.engine import Tools
+    from rekindle.host.protocol import Host
+    from rekindle.model.arch import Sm
+    from rekindle.model.graft import GraftReport
+    from rekindle.model.progress import Progress
+
+
+def graft(
+    wheel: str,
+    *,
+    gpu: str,
+    out: Path | None = None,
+    only_file: bool = False,
+    toolkit: Path | None = None,
+    workspace: Path | None = None,
+    python: str | None = None,
+    platform: str | None = None,
+    jobs: int | None = None,
+    memory: str | None = None,
+    leave_out: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> GraftReport:
+    """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card that it lacks.
+
+    ``only_file``: make the small graft file alone. ``out`` is a folder: default beside a wheel that is a file, else the
+    workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``.
+    """
+    from rekindle.build.bare_ninja import run_ninja
+    from rekindle.build.options import BuildOptions, memory_budget, most_jobs
+    from rekindle.errors import BadInput
+    from rekindle.graft.engine import SUFFIX, Order, carry_out
+    from rekindle.host.live import LiveHost
+    from rekindle.host.workspace import workspace_at
+    from rekindle.model.progress import Silent
+
+    listener = progress or Silent()
+    host = LiveHost()
+    card = _card(gpu)
+    tools, arch = find_tools(host, card, toolkit)
+    place = workspace_at(workspace, "graft")
+    options = BuildOptions(jobs=most_jobs(jobs, ()), memory_bytes=memory_budget(memory) if memory is not None else None)
+    with place.lock("graft", kind="graft"):
+        source = _wheel(wheel, place.root / "official", python, platform, listener)
+        given = Path(wheel).is_file()
+        folder = out or (source.parent if given else place.wheels)
+        if folder.exists() and not folder.is_dir():
+            raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
+        order = Order(
+            wheel=source,
+            card=card,
+            card_name=gpu,
+            arch=arch,
+            work=place.root / "work" / source.name.removesuffix(".whl"),
+            tools=tools,
+            run_jobs=lambda where, _: run_ninja(where, place, options, listener, host),
+            out=None if only_file else folder,
+            graft=folder / f"{source.name.removesuffix('.whl')}.{arch}{SUFFIX}" if only_file else None,
+            leave_out=leave_out,
+            dry_run=dry_run,
+        )
+        report = carry_out(order, listener)
+    return _with_driver(report, tools.release, arch)
+
+
+def graft_apply(
+    wheel: Path, graft_file: Path, *, out: Path | None = None, progress: Progress | None = None
+) -> GraftReport:
+    """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere."""
+    from rekindle.graft.engine import apply_file
+    from rekindle.model.progress import Silent
+
+    return apply_file(wheel, graft_file, out or wheel.resolve().parent, progress or Silent())
+
+
+def _card(gpu: str) -> Sm:
+    """The architecture of a card by its name, or ``sm_120`` itself."""
+    from rekindle.api.plan import machine_from_flags
+    from rekindle.errors import BadInput
+    from rekindle.model.arch import Sm
+
+    arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
+    if not isinstance(arch, Sm):
+        raise BadInput(f"{gpu} is {arch or 'not known'}; grafts are for NVIDIA cards", remedy="rekindle plan --gpu …")
+    return arch
+
+
+def find_tools(host: Host, card: Sm, folder: Path | None) -> tuple[Tools, Sm]:
+    """The toolkit to compile with, and what it makes for the card: the given one, else the oldest here that knows the
+    card, since what a toolkit makes needs a driver as new as itself."""
+    from rekindle.build.toolkits import every_nvcc
+    from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
+    from rekindle.errors import MissingTool
+    from rekindle.facts import load_facts
+    from rekindle.model.version import key
+
+    facts = load_facts()
+    places = [folder / "bin", folder] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]
+    if not folder and (found := host.which("ptxas")):
+        places.append(Path(found).parent)
+    kits = [kit for place in dict.fromkeys(places) if (kit := _toolkit(host, place)) is not None]
+    able = toolkits_for(card, facts)
+    want = f"CUDA {able[0]} or later" if able else "a toolkit"
+    if not kits:
+        raise MissingTool(
+            f"there is no ptxas {f'in {folder}' if folder else 'on this machine'}, which compiles for {card}",
+            remedy=f"install {want} (its compiler alone is enough: pip install nvidia-cuda-nvcc), or name it with"
+            " --toolkit DIR",
+        )
+    made = {kit.release: emits_for(kit.release, card, facts) for kit in kits}
+    fitting = [kit for kit in kits if made[kit.release] is not None]
+    if not fitting:
+        raise MissingTool(
+            compiles_for(kits[0].release, card, facts).text, remedy=f"install {want}, or name it with --toolkit DIR"
+        )
+    best = min(fitting, key=lambda kit: (made[kit.release] != card, key(kit.release)))
+    arch = made[best.release]
+    assert arch is not None
+    return best, arch
+
+
+def _toolkit(host: Host, place: Path) -> Tools | None:
+    import re
+
+    from rekindle.graft.engine import Tools
+
+    ptxas = _program(host, place, "ptxas")
+    said = host.run([ptxas, "--version"], timeout=20.0) if ptxas else None
+    match = re.search(r"release (\d+\.\d+), V([\d.]+)", said.out) if said and said.ok else None
+    if ptxas is None or match is None:
+        return None
+    fatbinary = _program(host, place, "fatbinary")
+    versions = {"ptxas": match[2]} | ({"fatbinary": match[2]} if fatbinary else {})
+    return Tools(release=match[1], ptxas=ptxas, fatbinary=fatbinary, versions=versions)
+
+
+def _program(host: Host, place: Path, name: str) -> str | None:
+    found = host.glob(str(place / name)) or host.glob(str(place / f"{name}.exe"))
+    return found[0] if found else None
+
+
+def _wheel(target: str, folder: Path, python: str | None, platform: str | None, progress: Progress) -> Path:
+    """The wheel as a file: itself, or a name on the index, downloaded once and checked by the index's digest."""
+    from rekindle.api.inspect import pip_places
+    from rekindle.errors import BadInput
+    from rekindle.host.download import download
+    from rekindle.inspect.published import find_wheels
+
+    path = Path(target)
+    if path.is_file():
+        return path.absolute()
+    if target.endswith(".whl") or "/" in target or "\\" in target:
+        raise BadInput(f"there is no wheel {target}")
+    progress.stage("looking up", target)
+    found = find_wheels(target, pip_places(), python=python, platform=platform)[0].file
+    progress.stage("downloading", found.name)
+    return download(found.url, folder / found.name, sha256=found.sha256, progress=progress)
+
+
+def _with_driver(report: GraftReport, release: str, arch: Sm) -> GraftReport:
+    """What the new code asks of the driver, which may be more than the wheel asks."""
+    import msgspec
+
+    from rekindle.compat.driver import toolkit_driver
+    from rekindle.facts import load_facts
+
+    facts = load_facts()
+    needed = toolkit_driver(release, "linux", facts)
+    text = f"CUDA {release}'s ptxas makes the code for {arch}: it needs an NVIDIA driver {needed.floor} or newer"
+    return msgspec.structs.replace(report, notes=(*report.notes, text)) if needed.floor else report

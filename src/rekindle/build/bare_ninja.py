@@ -1,0 +1,88 @@
+"""A Ninja file that somebody else wrote, run as a build is: jobserver, memory governor, log, orderly stop.
+
+Every job is tried; what failed is told with the first lines its tool said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from rekindle.build.failure import killed_for_memory
+from rekindle.build.jobs import elastic_jobs
+from rekindle.build.log import BuildLog
+from rekindle.build.options import BuildOptions
+from rekindle.build.supervise import Supervisor
+from rekindle.build.tools import find_ninja
+from rekindle.build.work import MAX_RETRIES
+from rekindle.errors import StageFailed
+from rekindle.host.process import run_long, stop_signals_as_interrupt
+from rekindle.host.protocol import Host
+from rekindle.host.workspace import Workspace
+from rekindle.model.progress import Progress
+
+_FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
+_STATUS = re.compile(r"\[\d+/\d+\] ")
+_KEPT_LINES, _KEPT_LETTERS = 12, 2000
+
+
+class _Failures:
+    """Reads what Ninja prints of a failed job: its name, its command, and what the command said."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, list[str]] = {}
+        self._current: list[str] | None = None
+        self._command = False
+
+    def line(self, line: str) -> None:
+        if match := _FAILED.match(line):
+            self._current, self._command = self.said.setdefault(match[1], []), True
+        elif _STATUS.match(line) or line.startswith("ninja: "):
+            self._current = None
+        elif self._command:
+            self._command = False
+        elif self._current is not None and len(self._current) < _KEPT_LINES and line.strip():
+            self._current.append(line.strip())
+
+
+def run_ninja(
+    folder: Path, workspace: Workspace, options: BuildOptions, progress: Progress, host: Host
+) -> Mapping[str, str]:
+    """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues."""
+    ninja = find_ninja(host, options.ninja)
+    history = workspace.cache / "history-graft.json"
+    failures = _Failures()
+    with (
+        stop_signals_as_interrupt(),
+        BuildLog(workspace.new_log("graft")) as log,
+        elastic_jobs(options, ninja, history, str(folder)) as jobs,
+    ):
+        env = {**host.env, **jobs.env, "NINJA_STATUS": "[%f/%t] "}
+        argv = [ninja.path, "-k", "0"]
+        if "MAKEFLAGS" not in jobs.env:
+            argv += ["-j", str(jobs.max_jobs)]
+        failed: list[str] = []
+        for attempt in range(MAX_RETRIES + 1):
+            supervisor = Supervisor(
+                log, progress, "compile", governor=jobs.governor, max_jobs=jobs.max_jobs, disk=folder
+            )
+            if attempt:
+                supervisor.run_alone(failed)
+                failures = _Failures()
+
+            def seen(line: str, supervisor: Supervisor = supervisor, failures: _Failures = failures) -> None:
+                supervisor.line(line)
+                failures.line(line)
+
+            log.command(argv, folder)
+            ended = run_long(argv, cwd=folder, env=env, on_line=seen, tick=supervisor.tick)
+            if ended.ok:
+                return {}
+            failed = killed_for_memory(log, jobs.governor.killed)
+            if not failed:
+                break
+        if not failures.said:
+            last = next((line for line in reversed(log.recent) if line.strip()), "")
+            raise StageFailed(f"Ninja ended with exit code {ended.code}: {last[:200]}", remedy=f"its log: {log.path}")
+        return {name: " ".join(lines)[:_KEPT_LETTERS] or "its tool failed" for name, lines in failures.said.items()}

@@ -1,0 +1,80 @@
+"""An official wheel with native code for a card it lacks: no build, and everything else stays the official one.
+
+The wheel's own PTX is compiled for the card (ptxas, no sources), held against the code the wheel has, and put into its
+libraries. 'make' writes only the new code, a small file; 'apply' puts such a file into the wheel it belongs to, on any
+machine, without compiler or GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.errors import BadInput, Exit
+
+EXAMPLES = """examples:
+  rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
+  rekindle graft xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl --gpu sm_120 --dry-run
+  rekindle graft make xformers-0.0.35-….whl --gpu sm_120       only the new code, as a small file
+  rekindle graft apply xformers-0.0.35-….whl xformers-0.0.35-….sm_120.graft
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="WHEEL|NAME==VERSION",
+        help="the official wheel; after 'make' the same, after 'apply' the wheel and the graft file",
+    )
+    parser.add_argument("--gpu", metavar="CARD", help="product name or sm_120")
+    parser.add_argument(
+        "--out", metavar="DIR", help="where the result goes (default: beside the wheel, or the workspace)"
+    )
+    parser.add_argument(
+        "--toolkit", metavar="DIR", help="the CUDA toolkit to compile with (default: the oldest that can)"
+    )
+    parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
+    parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux_2_28_x86_64")
+    parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
+    parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
+    parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled")
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace, session: Session) -> Answer:
+    from pathlib import Path
+
+    from rekindle import api
+    from rekindle.render.graft import render_graft
+
+    step, words = (args.words[0], args.words[1:]) if args.words[0] in ("make", "apply") else ("graft", args.words)
+    out = Path(args.out) if args.out else None
+    if step == "apply":
+        if len(words) != 2:
+            raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
+        report = api.graft_apply(Path(words[0]), Path(words[1]), out=out, progress=session.progress)
+        return Answer(document=report, view=render_graft)
+    if len(words) != 1:
+        raise BadInput("name one wheel", remedy="rekindle graft --help")
+    if not args.gpu:
+        raise BadInput("say which card it is for", remedy=f'rekindle graft {words[0]} --gpu "RTX 5090" (or sm_120)')
+    report = api.graft(
+        words[0],
+        gpu=args.gpu,
+        out=out,
+        only_file=step == "make",
+        toolkit=Path(args.toolkit) if args.toolkit else None,
+        workspace=Path(args.workspace) if args.workspace else None,
+        python=args.python,
+        platform=args.platform,
+        jobs=args.jobs,
+        memory=args.memory,
+        leave_out=args.leave_out,
+        dry_run=args.dry_run,
+        progress=session.progress,
+    )
+    lacking = report.count("left-out") + report.count("refused")
+    done = report.out or report.graft or (report.dry_run and report.count("planned")) or not lacking
+    return Answer(document=report, view=render_graft, exit_code=Exit.YES if done else Exit.NO)

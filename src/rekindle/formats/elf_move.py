@@ -1,0 +1,261 @@
+"""One read-only section of a shared library, with new content, at a new place: the end of the file and of its memory.
+
+For content that only pointers lead to (``.nv_fatbin``: the pointers lie in ``.nvFatBinSegment``), which therefore may
+move and grow. The library gets one more read-only PT_LOAD, which holds a copy of the program headers with room for it
+and the new content; every relocated pointer to a moved piece is set to its new place (RELATIVE: the addend and the
+slot; RELR: the slot); the section's row in the section table follows it. Whole pages of the old content leave the
+file: their segment is split in two around them, as loaders allow, so that a library only grows by what is new.
+
+A pointer that leads elsewhere into the section, or a file whose tables contradict each other, is refused before
+anything is written. x86-64 and aarch64.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+import numpy as np
+
+from rekindle.formats.elf import PT_LOAD, Elf, Section
+from rekindle.formats.references import RELA
+from rekindle.formats.view import Malformed, release
+
+_RELATIVE = {"x86_64": 8, "aarch64": 1027}
+_RELA, _RELR = 4, 19
+_PT_PHDR, _READ = 6, 4
+_SEGMENT, _SECTION = struct.Struct("<IIQQQQQQ"), struct.Struct("<IIQQQQIIQQ")
+_LEAST_PAGE = 0x1000
+_ALIGN = 16
+_CHUNK = 1 << 20
+MAX_SEGMENTS = 1000
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the section that pointers lead to: where it is mapped now, and its new content, in parts: bytes, or a
+    stretch (offset, size) of the old file."""
+
+    address: int
+    parts: tuple[bytes | tuple[int, int], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the new content."""
+        return sum(len(part) if isinstance(part, bytes) else part[1] for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A relocated pointer: where its slot lies in the file, where its addend lies (None: in the slot itself), and the
+    address it leads to."""
+
+    slot: int
+    addend: int | None
+    target: int
+
+
+def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
+    """Every pointer to ``section`` that the loader fills in."""
+    kind = _RELATIVE.get(elf.machine)
+    if kind is None:
+        raise Malformed(f"{elf.view.what} is for {elf.machine}; pointers are read for x86_64 and aarch64")
+    low, high = section.address, section.address + section.size
+    found: list[Pointer] = []
+    for table in elf.sections:
+        offset, size = elf.content(table)
+        if table.kind == _RELA:
+            rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
+            inside = (rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high)
+            for row in np.flatnonzero(inside).tolist():
+                slot = _file_offset(elf, int(rows["where"][row]))
+                found.append(Pointer(slot, offset + row * RELA.itemsize + 16, int(rows["addend"][row])))
+        elif table.kind == _RELR:
+            found += _packed(elf, elf.view.take(offset, size // 8 * 8), low, high)
+    return tuple(found)
+
+
+def move_section(elf: Elf, section: Section, pieces: Sequence[Piece], out: IO[bytes]) -> None:
+    """Write the library with ``pieces`` as the whole new content of ``section``; ``out`` is an empty, seekable file."""
+    plan = _Plan(elf, section, pieces)
+    plan.write(out)
+
+
+class _Plan:
+    """All that is decided before the first byte is written."""
+
+    def __init__(self, elf: Elf, section: Section, pieces: Sequence[Piece]) -> None:
+        self.elf, self.section, self.pieces = elf, section, pieces
+        view = elf.view
+        self.head = list(view.unpack("<QQ", 32))
+        entry, count, row, rows, names = view.unpack("<HHHHH", 54)
+        if (entry, row) != (_SEGMENT.size, _SECTION.size) or not rows or rows != len(elf.sections) or not elf.segments:
+            raise Malformed(f"{view.what} has tables of another form than libraries have")
+        self.names = names
+        self.segments = [list(view.unpack(_SEGMENT.format, self.head[0] + i * entry)) for i in range(count)]
+        self.rows = [list(view.unpack(_SECTION.format, self.head[1] + i * row)) for i in range(rows)]
+        self.loads = [segment for segment in self.segments if segment[0] == PT_LOAD]
+        if not self.loads or count > MAX_SEGMENTS:
+            raise Malformed(f"{view.what} has no segment to load")
+        self.page = max([_LEAST_PAGE, *(load[7] for load in self.loads)])
+        if self.page & (self.page - 1) or self.page > 1 << 24:
+            raise Malformed(f"{view.what} wants its segments aligned to {self.page}, which no system does")
+        self.pointers = pointers_into(elf, section)
+        self.cut = self._cut()
+        # The old section table goes if it is the end of the file, where linkers put it.
+        table_end = self.head[1] + rows * row
+        self.kept_end = self.head[1] if table_end == view.size and not self._used_behind(self.head[1]) else view.size
+        self.start = _up(self._shifted(self.kept_end), self.page)
+        self.address = _up(max(load[3] + load[6] for load in self.loads), self.page)
+        if self.address + (1 << 40) >= 1 << 47:
+            raise Malformed(f"{view.what} leaves no addresses for one segment more")
+        self._place()
+
+    def _used_behind(self, offset: int) -> bool:
+        return any(row[4] + (0 if row[1] == 8 else row[5]) > offset for row in self.rows if row[1])
+
+    def _cut(self) -> tuple[int, int]:
+        """File offsets (from, to) of whole pages of old content that nobody else lies in; equal where none are."""
+        start = self.section.offset
+        low, high = _up(start, self.page), (start + self.section.size) // self.page * self.page
+        home = [load for load in self.loads if load[2] <= start and start + self.section.size <= load[2] + load[5]]
+        if low >= high or len(home) != 1 or (home[0][2] - home[0][3]) % self.page:
+            return start, start
+        others = [(s[2], s[5]) for s in self.segments if s is not home[0]]
+        others += [(row[4], row[5]) for row in self.rows if row[1] not in (0, 8) and row[4] != start]
+        others += [(self.head[0], _SEGMENT.size * len(self.segments)), (self.head[1], _SECTION.size * len(self.rows))]
+        if any(size and at < high and at + size > low for at, size in others):
+            return start, start
+        return low, high
+
+    def _shifted(self, offset: int) -> int:
+        """The new file offset of what stays."""
+        return offset - (self.cut[1] - self.cut[0]) if offset >= self.cut[1] else offset
+
+    def _split(self) -> list[list[int]]:
+        """The old segments at their new offsets, the one with the cut in two."""
+        low, high = self.cut
+        out: list[list[int]] = []
+        for kind, flags, offset, address, physical, file_size, size, align in self.segments:
+            if kind == PT_LOAD and low < high and offset <= low and high <= offset + file_size:
+                first, rest = low - offset, high - offset
+                out.append([kind, flags, offset, address, physical, first, first, align])
+                out.append([kind, flags, self._shifted(high), address + rest, physical + rest, file_size - rest,
+                            size - rest, align])  # fmt: skip
+                if not first:
+                    del out[-2]
+                if size == rest:
+                    del out[-1]
+            else:
+                out.append([kind, flags, self._shifted(offset), address, physical, file_size, size, align])
+        return out
+
+    def _place(self) -> None:
+        """Where everything new lies; ``moved`` maps the old address of a piece to its new one."""
+        segments = self._split()
+        table = _up(_SEGMENT.size * (len(segments) + 1), _ALIGN)
+        self.moved: dict[int, int] = {}
+        at = table
+        for piece in self.pieces:
+            at = _up(at, _ALIGN)
+            self.moved[piece.address] = self.address + at
+            at += piece.size
+        self.size, self.content_at = at, table
+        strange = next((pointer for pointer in self.pointers if pointer.target not in self.moved), None)
+        if strange is not None:
+            raise Malformed(
+                f"{self.elf.view.what}: a pointer leads into the middle of {self.section.name}"
+                f" ({strange.target:#x}), so it cannot be moved"
+            )
+        new = [PT_LOAD, _READ, self.start, self.address, self.address, at, at, self.page]
+        last = max(i for i, segment in enumerate(segments) if segment[0] == PT_LOAD)
+        segments.insert(last + 1, new)
+        for segment in segments:
+            if segment[0] == _PT_PHDR:
+                segment[2:7] = [self.start, self.address, self.address, *[_SEGMENT.size * len(segments)] * 2]
+        self.new_segments = segments
+        self.table_at = _up(self.start + self.size, 8)
+
+    def write(self, out: IO[bytes]) -> None:
+        """Old bytes without the cut, the new segment, the section table; then the headers and pointers."""
+        low, high = self.cut
+        begin, end = self.section.offset, self.section.offset + self.section.size
+        for first, last in ((0, begin), (begin, low), (high, end), (end, self.kept_end)):
+            if begin <= first and last <= end:
+                # What is left of the old content at its ends would look like content to those who search.
+                out.write(bytes(last - first))
+            else:
+                self._pour(out, first, last)
+        out.write(bytes(self.start - out.tell()))
+        out.write(b"".join(_SEGMENT.pack(*segment) for segment in self.new_segments))
+        for piece in self.pieces:
+            out.write(bytes(self.start + self.moved[piece.address] - self.address - out.tell()))
+            for part in piece.parts:
+                if isinstance(part, bytes):
+                    out.write(part)
+                else:
+                    self._pour(out, part[0], part[0] + part[1])
+        out.write(bytes(self.table_at - out.tell()))
+        out.write(b"".join(_SECTION.pack(*self._row(row)) for row in self.rows))
+        for offset, content in self._edits().items():
+            out.seek(offset)
+            out.write(content)
+        out.seek(0, 2)
+
+    def _pour(self, out: IO[bytes], start: int, end: int) -> None:
+        data = self.elf.view.data
+        for at in range(start, end, _CHUNK):
+            out.write(data[at : min(at + _CHUNK, end)])
+        release(data, start, end - start)
+
+    def _row(self, row: list[int]) -> list[int]:
+        if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
+            at = self.start + self.content_at
+            return [*row[:3], self.address + self.content_at, at, self.size - self.content_at, row[6], row[7], _ALIGN,
+                    row[9]]  # fmt: skip
+        return [*row[:4], self._shifted(row[4]), *row[5:]]
+
+    def _edits(self) -> Mapping[int, bytes]:
+        edits = {
+            32: struct.pack("<QQ", self.start, self.table_at),
+            56: struct.pack("<H", len(self.new_segments)),
+        }
+        for pointer in self.pointers:
+            new = struct.pack("<Q", self.moved[pointer.target])
+            edits[self._shifted(pointer.slot)] = new
+            if pointer.addend is not None:
+                edits[self._shifted(pointer.addend)] = new
+        return edits
+
+
+def _packed(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:
+    """RELR: an address, then bitmaps of the 63 words after it; the pointer itself lies in the slot."""
+    slots: list[int] = []
+    at = 0
+    for (word,) in struct.iter_unpack("<Q", table):
+        if word & 1 == 0:
+            slots.append(word)
+            at = word + 8
+        else:
+            slots += [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
+            at += 63 * 8
+    out = []
+    for slot in slots:
+        place = _file_offset(elf, slot)
+        target = elf.view.number("<Q", place)
+        if low <= target < high:
+            out.append(Pointer(place, None, target))
+    return out
+
+
+def _file_offset(elf: Elf, address: int) -> int:
+    place = elf.offset_of(address)
+    if place is None or not elf.view.inside(place, 8):
+        raise Malformed(f"{elf.view.what}: a relocation fills in {address:#x}, which is in no segment of the file")
+    return place
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step

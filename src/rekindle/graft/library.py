@@ -1,0 +1,133 @@
+"""A library of a wheel as graft sees it: its containers by number, the unit each comes from, room for more.
+
+Only what is understood whole is touched: every container must be plain (``.nv_fatbin``), and each pointer to the
+section must lead to one. Anything else is a :class:`Malformed` that says why this library stays as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.formats.cubin import Face, ModuleId, module_id, read_face
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.elf_move import Piece, move_section, pointers_into
+from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
+from rekindle.formats.view import Malformed, release
+from rekindle.model.arch import Sm
+
+SECTION = ".nv_fatbin"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A container: its ``number``, its entries, and where it is mapped."""
+
+    number: int
+    container: Container
+    address: int
+
+    @property
+    def sass(self) -> tuple[Entry, ...]:
+        """Its machine code."""
+        return tuple(entry for entry in self.container.entries if entry.kind == "sass")
+
+    @property
+    def ptx(self) -> tuple[Entry, ...]:
+        """Its PTX."""
+        return tuple(entry for entry in self.container.entries if entry.kind == "ptx")
+
+
+class Library:
+    """A mapped library; ``name`` is its place in the wheel. Close it, or use it in a ``with``."""
+
+    def __init__(self, path: Path, name: str) -> None:
+        self.name = name
+        self._file = path.open("rb")
+        try:
+            self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            self._file.close()
+            raise Malformed(f"{name} is empty") from None
+
+    def __enter__(self) -> Library:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.__dict__.pop("elf", None)
+        self._data.close()
+        self._file.close()
+
+    @functools.cached_property
+    def elf(self) -> Elf:
+        """Its headers."""
+        return Elf(self._data, self.name)
+
+    @functools.cached_property
+    def units(self) -> tuple[Unit, ...]:
+        """All containers in the order of the section; empty where the library has none."""
+        section = self.elf.section(SECTION) if is_elf(self._data[:64]) else None
+        if section is None:
+            return ()
+        offset, size = self.elf.content(section)
+        rows = enumerate(read_containers(self._data, offset, size, self.name))
+        return tuple(Unit(number, row, section.address + row.offset - offset) for number, row in rows)
+
+    def check_pointers(self) -> None:
+        """Every container must be led to by a pointer that can be set, and every pointer must lead to a container."""
+        section = self.elf.section(SECTION)
+        assert section is not None
+        targets = {pointer.target for pointer in pointers_into(self.elf, section)}
+        known = {unit.address for unit in self.units}
+        if lost := known - targets:
+            raise Malformed(
+                f"{self.name}: no pointer that can be set leads to {len(lost)} of its {len(known)} containers"
+            )
+        if strange := targets - known:
+            raise Malformed(f"{self.name}: {len(strange)} pointers lead to something that is no container")
+
+    def image(self, entry: Entry) -> bytes:
+        """An entry's image, decompressed."""
+        found = read_image(self._data, entry, self.name)
+        release(self._data, entry.offset, entry.header + entry.size)
+        return found
+
+    def options(self, entry: Entry) -> tuple[str, ...]:
+        """What ptxas was told of an entry's PTX."""
+        return read_options(self._data, entry)
+
+    def face(self, entry: Entry) -> Face:
+        """What host code relies on in an entry of machine code."""
+        return read_face(self.image(entry), f"{self.name}, {entry.name}")
+
+    def module(self, unit: Unit) -> ModuleId | None:
+        """The unit's name by its smallest image; None where no name in it tells."""
+        smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
+        return module_id(self.face(smallest).names) if smallest else None
+
+    def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
+        """A copy at ``path`` with more entries: container number -> finished entries."""
+        section = self.elf.section(SECTION)
+        if section is None or not additions.keys() <= {unit.number for unit in self.units}:
+            raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
+        self.check_pointers()
+        with path.open("wb+") as out:
+            move_section(
+                self.elf, section, [self._piece(unit, additions.get(unit.number, ())) for unit in self.units], out
+            )
+
+    def _piece(self, unit: Unit, more: Sequence[bytes]) -> Piece:
+        entries = unit.container.entries
+        sizes = [(entry.offset, entry.header + entry.size) for entry in entries]
+        head = container_head(sum(size for _, size in sizes) + sum(map(len, more)))
+        return Piece(unit.address, (head, *sizes, *more))
+
+
+def nearest(entries: Sequence[Entry], card: Sm) -> Entry | None:
+    """The machine code to hold new code for ``card`` against: the nearest plain architecture, older before newer."""
+    plain = [entry for entry in entries if not entry.suffix] or list(entries)
+    older = [entry for entry in plain if entry.arch <= card]
+    return max(older, key=lambda entry: entry.arch, default=None) or min(plain, key=lambda e: e.arch, default=None)

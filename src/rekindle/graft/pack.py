@@ -1,0 +1,172 @@
+"""A graft file: only the new entries and the digest of the wheel they belong to, so megabytes instead of the wheel.
+
+A zip archive with ``graft.json`` (:class:`GraftFile`) and one member per entry under ``code/``. Nothing of the wheel
+itself is in it. Read from a stranger it is bounded and checked whole before anything is done with it: sizes, digests,
+architectures, and that nothing else is inside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+from rekindle.errors import BadInput
+from rekindle.formats.fatbin import MAGIC, MAX_IMAGE, Entry, container_head, read_containers, read_image, write_entry
+from rekindle.formats.rewrite import new_member
+from rekindle.formats.view import Malformed
+from rekindle.formats.wheel import WheelZip
+from rekindle.graft import Code
+from rekindle.graft.hold import other_arch
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.document import decode, encode
+from rekindle.model.graft import GraftFile, Making, NewEntry, UnitOutcome
+
+MANIFEST = "graft.json"
+MAX_MANIFEST = 32 << 20
+MAX_ENTRIES = 100_000
+_MEMBER = re.compile(r"code/\d{1,6}-\d{1,6}-sm_\d{2,3}[af]?")
+
+
+def finished_entry(image: bytes, arch: Sm, *, compression: str = "none") -> bytes:
+    """An entry of a cubin, or the one entry of a fat binary made by NVIDIA's tool; refused where it is for another
+    architecture than it is filed under."""
+    if image[:4] != MAGIC:
+        if (wrong := other_arch(image, arch)) is not None:
+            raise Malformed(f"a new image cannot be taken: {wrong}")
+        return write_entry(image, arch, compression=compression)
+    containers = list(read_containers(image, 0, len(image), "a new fat binary"))
+    entries = [entry for container in containers for entry in container.entries]
+    if len(entries) != 1:
+        raise Malformed(f"a new fat binary holds {len(entries)} entries instead of one")
+    entry = entries[0]
+    check_entry(image, entry, arch)
+    return image[entry.offset : entry.offset + entry.header + entry.size]
+
+
+def check_entry(data: bytes, entry: Entry, arch: Sm) -> None:
+    """Is this machine code for ``arch``, in its header and in its image?"""
+    if entry.kind != "sass" or entry.arch != arch:
+        raise Malformed(f"an entry is {entry.name} ({entry.kind}), not machine code for {arch}")
+    if (wrong := other_arch(read_image(data, entry, "a new entry"), arch)) is not None:
+        raise Malformed(f"an entry for {arch} cannot be taken: {wrong}")
+
+
+def write_graft(
+    target: Path,
+    wheel: Path,
+    wheel_sha256: str,
+    code: Code,
+    made: Making,
+    *,
+    version: str,
+    left_out: tuple[UnitOutcome, ...] = (),
+    compression: str = "none",
+) -> GraftFile:
+    """The graft file for ``wheel``. What applying it gives is not in it yet: :func:`complete` adds that."""
+    name, *_ = parse_wheel_filename(wheel.name)
+    libraries = sorted({library for library, _ in code})
+    rows: list[NewEntry] = []
+    members: dict[str, bytes] = {}
+    for (library, container), images in sorted(code.items()):
+        for arch, image in sorted(images.items()):
+            entry = finished_entry(image, arch, compression=compression)
+            member = f"code/{libraries.index(library)}-{container}-{arch}"
+            members[member] = entry
+            rows.append(
+                NewEntry(
+                    library=library,
+                    container=container,
+                    arch=str(arch),
+                    member=member,
+                    bytes=len(entry),
+                    sha256=hashlib.sha256(entry).hexdigest(),
+                )
+            )
+    graft = GraftFile(
+        wheel=wheel.name,
+        wheel_sha256=wheel_sha256,
+        wheel_bytes=wheel.stat().st_size,
+        name=str(name),
+        version=version,
+        made=made,
+        entries=tuple(rows),
+        left_out=left_out,
+    )
+    _write(target, graft, members)
+    return graft
+
+
+def complete(path: Path, **told: str) -> GraftFile:
+    """The same graft file with what applying it gave."""
+    graft, members = read_graft(path)
+    graft = msgspec.structs.replace(graft, **told)
+    _write(path, graft, members)
+    return graft
+
+
+def _write(target: Path, graft: GraftFile, members: Mapping[str, bytes]) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+            for name, content in {MANIFEST: encode(graft), **members}.items():
+                archive.writestr(new_member(name), content)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_graft(path: Path) -> tuple[GraftFile, dict[str, bytes]]:
+    """A graft file, checked whole: what it says and the entries by their member's name."""
+    what = path.name
+    try:
+        archive = WheelZip(lambda: path.open("rb"), what)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    if MANIFEST not in archive.members:
+        raise BadInput(f"{what} is no graft file: it holds no {MANIFEST}", remedy="rekindle graft make writes them")
+    graft = decode(archive.read(MANIFEST, MAX_MANIFEST), GraftFile, origin=f"{what}: {MANIFEST}")
+    try:
+        parse_wheel_filename(graft.wheel)
+    except InvalidWheelFilename as error:
+        raise BadInput(f"{what} names no wheel: {graft.wheel[:200]!r}") from error
+    if len(graft.entries) > MAX_ENTRIES or not graft.entries:
+        raise BadInput(f"{what} holds {len(graft.entries)} entries, which no graft does")
+    places = {(row.library, row.container, row.arch) for row in graft.entries}
+    names = {row.member for row in graft.entries}
+    if len(places) != len(graft.entries) or len(names) != len(graft.entries):
+        raise BadInput(f"{what} holds two entries for one place")
+    if strange := (archive.members.keys() ^ names) - {MANIFEST}:
+        raise BadInput(f"{what}: {min(strange)[:200]!r} is in its list or in the file, but not in both")
+    return graft, {row.member: _entry(archive, row, what) for row in graft.entries}
+
+
+def _entry(archive: WheelZip, row: NewEntry, what: str) -> bytes:
+    size = archive.members[row.member].size
+    if not _MEMBER.fullmatch(row.member) or row.container < 0 or size != row.bytes or size > MAX_IMAGE:
+        raise BadInput(f"{what}: its entry {row.member[:200]!r} is not as it must be")
+    content = archive.read(row.member, MAX_IMAGE)
+    if hashlib.sha256(content).hexdigest() != row.sha256:
+        raise BadInput(f"{what}: {row.member} has another digest than its list says", remedy="get the file again")
+    try:
+        arch = parse_sm(row.arch)
+        entries = [entry for container in read_containers(_contained(content), 0, len(content) + 16, what)
+                   for entry in container.entries]  # fmt: skip
+        if len(entries) != 1:
+            raise Malformed(f"{what}: {row.member} holds {len(entries)} entries instead of one")
+        check_entry(_contained(content), entries[0], arch)
+    except ValueError as error:
+        raise BadInput(f"{what}: {error}") from error
+    except Malformed as error:
+        raise BadInput(f"{what}: {row.member}: {error.message}") from error
+    return content
+
+
+def _contained(entry: bytes) -> bytes:
+    return container_head(len(entry)) + entry

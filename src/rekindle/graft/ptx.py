@@ -1,0 +1,114 @@
+"""The PTX way: what a wheel's own PTX can become for a card, and the jobs for ptxas that make it.
+
+PTX is what the compiler made of the sources before it chose a card; the driver would compile it at each first start.
+ptxas compiles it once. No source is needed, and the options the wheel's makers gave stand beside the PTX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.facts import Facts
+from rekindle.formats.fatbin import Entry
+from rekindle.graft.compile import Job, write_if_changed
+from rekindle.graft.library import Library, Unit
+from rekindle.model.arch import Sm
+from rekindle.model.graft import UnitOutcome
+
+# What only speaks, and what names the target: that is ours to say.
+_NOT_TAKEN = ("-v", "--verbose", "-arch", "--gpu-name", "-m64", "--machine", "-o", "--output-file", "-g", "-lineinfo")
+# Options ptxas is known to take from a wheel; anything else a stranger wrote there is not passed on.
+_TAKEN = ("-O", "--opt-level", "-allow-expensive-optimizations", "--allow-expensive-optimizations", "-fmad", "--fmad",
+          "-maxrregcount", "--maxrregcount", "-dlcm", "--def-load-cache", "-dscm", "--def-store-cache",
+          "-warn-spills", "--warn-on-spills", "-suppress-stack-size-warning", "--suppress-stack-size-warning",
+          "-disable-optimizer-constants", "--disable-optimizer-constants", "-split-compile", "--split-compile",
+          "--warn-on-local-memory-usage", "-register-usage-level", "--register-usage-level")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PtxUnit:
+    """A container that lacks code for the card and has PTX for it: the ``entry`` to compile."""
+
+    library: str
+    unit: Unit
+    name: str | None
+    entry: Entry
+    arch: Sm
+
+
+def survey(
+    library: Library, card: Sm, arch: Sm, facts: Facts, *, anew: bool = False
+) -> tuple[list[PtxUnit], list[UnitOutcome]]:
+    """What can be compiled for ``card`` (as ``arch``, what the toolkit emits for it), and the state of all other units.
+
+    ``anew``: also where machine code of an older sibling runs on the card, or PTX alone.
+    """
+    found: list[PtxUnit] = []
+    told: list[UnitOutcome] = []
+    for unit in library.units:
+        module = library.module(unit)
+        name = module.source if module else None
+        runs = [entry for entry in unit.sass if sass_runs(entry.arch, card, None, facts) is not False]
+        if any(entry.arch == arch for entry in unit.sass) or (runs and not anew):
+            told.append(_outcome(library, unit, name, "has", f"{runs[-1].name if runs else arch} runs there"))
+            continue
+        ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, card)]
+        if not unit.container.entries:
+            told.append(_outcome(library, unit, name, "has", "it is empty"))
+        elif not ptx:
+            have = ", ".join(dict.fromkeys(entry.name for entry in unit.container.entries))
+            told.append(_outcome(library, unit, name, "left-out", f"it has {have} and no PTX that {card} can use"))
+        else:
+            found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), arch))
+    return found, told
+
+
+def _outcome(library: Library, unit: Unit, name: str | None, state: str, why: str) -> UnitOutcome:
+    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]
+
+
+def ptxas_options(told: Sequence[str]) -> tuple[str, ...]:
+    """The wheel's own options for ptxas, without those that are ours to say and those nobody knows."""
+    kept = []
+    for word in told:
+        name = word.split("=", 1)[0]
+        known = name in _TAKEN or (name[:2] == "-O" and name[2:] in ("0", "1", "2", "3"))
+        if known and name not in _NOT_TAKEN:
+            kept.append(word)
+    return tuple(kept)
+
+
+def write_ptx_jobs(
+    folder: Path, number: int, library: Library, units: Sequence[PtxUnit], ptxas: str, fatbinary: str | None
+) -> list[Job]:
+    """The PTX of ``units`` as files in ``folder``, and the jobs that make fat binaries (or bare cubins) of them;
+    ``number`` tells libraries apart."""
+    jobs: list[Job] = []
+    for each in units:
+        stem = f"{number}-{each.unit.number}"
+        write_if_changed(folder / f"ptx/{stem}.ptx", library.image(each.entry) + b"\n")
+        cubin = f"cubin/{stem}.{each.arch}.cubin"
+        options = ptxas_options(library.options(each.entry))
+        first = (ptxas, f"-arch={each.arch}", "-m64", *options, f"ptx/{stem}.ptx", "-o", cubin)
+        title = f"object {cubin} ({each.name or 'unnamed unit'})"
+        jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
+        if fatbinary:
+            jobs.append(pack_job(fatbinary, cubin, each.arch, compression=unit_compression(each.unit)))
+    return jobs
+
+
+def unit_compression(unit: Unit) -> str:
+    """How the entries of a container are stored: new ones are stored the same way, since its driver can read that."""
+    ways = {entry.compression for entry in unit.sass or unit.container.entries}
+    return next((way for way in ("zstd", "lz4") if way in ways), "none")
+
+
+def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str) -> Job:
+    """A cubin into a fat binary of one entry by NVIDIA's own tool, beside it."""
+    output = cubin.removesuffix(".cubin") + ".fatbin"
+    how = {"zstd": ("--compress-all",), "lz4": ("--compress-all", "--compress-mode=speed"), "none": ()}[compression]
+    image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
+    return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))

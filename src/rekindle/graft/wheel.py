@@ -1,0 +1,203 @@
+"""A wheel and a graft file for it into the grafted wheel: no compiler, no GPU, and the same for whoever does it.
+
+The given wheel is only read. The new one has another local version (``2.12.1+cu130.sm120``), so that installers and
+people tell them apart; its RECORD is renewed, and ``rekindle-graft.json`` in its ``.dist-info`` says what was added.
+It appears under its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
+
+from rekindle.compat.disk import Demand, first_shortage
+from rekindle.errors import BadInput
+from rekindle.formats.rewrite import Rewriter, extract, file_chunks
+from rekindle.formats.view import Malformed
+from rekindle.formats.wheel import WheelZip, check_wheel
+from rekindle.graft.library import Library
+from rekindle.host.files import sha256_of
+from rekindle.host.free_space import free_space
+from rekindle.host.live import LiveHost
+from rekindle.model.arch import parse_sm
+from rekindle.model.document import encode
+from rekindle.model.graft import GraftFile, NewEntry
+from rekindle.model.progress import Progress
+from rekindle.model.spoken import spoken_bytes
+
+INSIDE = "rekindle-graft.json"
+_VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
+_PACKAGE_VERSION = re.compile(rb"^__version__\s*=\s*['\"]([^'\"\s]+)['\"]", re.MULTILINE)
+_SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s", INSIDE)
+
+
+class Applied(NamedTuple):
+    """The grafted wheel: its place, its digest, and that of its RECORD, which no compressor can change."""
+
+    path: Path
+    sha256: str
+    record_sha256: str
+
+
+def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
+    """``2.12.1+cu130.sm120``: the wheel's version with the new architectures in its local part. What torch itself says
+    of its variant (``+cu130``) is taken where the wheel's own name leaves it out."""
+    _, version, *_ = parse_wheel_filename(name)
+    local = version.local
+    if local is None:
+        package = name.split("-")[0]
+        text = wheel.find(f"{package}/version.py", 1 << 16) or b""
+        told = _PACKAGE_VERSION.search(text)
+        with contextlib.suppress(ValueError):
+            inner = Version(told[1].decode("ascii", "replace")) if told else None
+            local = inner.local if inner and inner.public == version.public else None
+    added = [str(parse_sm(arch)).replace("_", "") for arch in archs]
+    return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
+
+
+def grafted_name(name: str, version: str) -> str:
+    """The file name of the grafted wheel."""
+    head, _, *rest = name.split("-")
+    return "-".join([head, version, *rest])
+
+
+def apply_graft(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, progress: Progress) -> Applied:
+    """Write the grafted wheel into the folder ``out``. The wheel must be the very one the graft belongs to."""
+    if not wheel.is_file():
+        raise BadInput(f"there is no wheel {wheel}")
+    progress.stage("check", wheel.name)
+    digest = sha256_of(wheel)
+    if digest != graft.wheel_sha256:
+        raise BadInput(
+            f"this graft belongs to {graft.wheel} with SHA-256 {graft.wheel_sha256[:12]}…, and {wheel.name} has"
+            f" {digest[:12]}…",
+            remedy="give the official wheel, unchanged",
+        )
+    try:
+        return _apply(wheel, graft, entries, out, progress)
+    except InvalidWheelFilename as error:
+        raise BadInput(f"{wheel.name} is no wheel's name: {error}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise BadInput(f"{wheel.name} is no readable wheel: {error}") from error
+    except OSError as error:
+        raise BadInput(
+            f"cannot write the grafted wheel into {out}: {error.strerror or error}",
+            remedy="nothing was written; make room or give a writable directory with --out",
+        ) from error
+
+
+def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, progress: Progress) -> Applied:
+    checked = check_wheel(wheel)
+    version = grafted_version(checked, graft.wheel, graft.made.archs)
+    if version != graft.version:
+        raise BadInput(f"the graft file gives version {graft.version[:80]!r} where {version} is due")
+    if strange := {row.library for row in graft.entries} - checked.members.keys():
+        raise BadInput(f"the graft is for {min(strange)[:200]!r}, which {wheel.name} does not hold")
+    by_library: dict[str, list[NewEntry]] = {}
+    for row in graft.entries:
+        by_library.setdefault(row.library, []).append(row)
+    final = out / grafted_name(graft.wheel, version)
+    if final.resolve() == wheel.resolve():
+        raise BadInput(f"{final} is the wheel itself", remedy="give another directory with --out")
+    _refuse_small_disk(checked, wheel, by_library, out)
+    with _workshop(out) as shop:
+        part = shop / "wheel"
+        with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as target:
+            old = str(checked.dist_info)
+            new = f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{version}.dist-info"
+            writer = Rewriter(source, target, new, record=f"{old}/RECORD")
+            infos = [info for info in source.infolist() if not info.is_dir()]
+            progress.stage("write", final.name)
+            for number, info in enumerate(infos):
+                progress.step(number, len(infos), info.filename)
+                if info.filename in by_library:
+                    _graft_member(writer, info, by_library[info.filename], entries, shop)
+                elif info.filename.startswith(f"{old}/"):
+                    _metadata_member(writer, info, old, version)
+                else:
+                    writer.copy(info)
+            writer.add(f"{new}/{INSIDE}", [_inside(graft)])
+            record = writer.finish()
+        sha256 = sha256_of(part)
+        part.replace(final)
+    return Applied(final, sha256, hashlib.sha256(record).hexdigest())
+
+
+def _inside(graft: GraftFile) -> bytes:
+    """What the wheel says of itself: all but what is only known when it is finished."""
+    return encode(
+        {
+            "schema": 1,
+            "wheel": graft.wheel,
+            "wheel_sha256": graft.wheel_sha256,
+            "made": graft.made,
+            "entries": [
+                {"library": row.library, "container": row.container, "arch": row.arch, "sha256": row.sha256}
+                for row in graft.entries
+            ],
+            "left_out": graft.left_out,
+        }
+    )
+
+
+def _graft_member(
+    writer: Rewriter, info: zipfile.ZipInfo, rows: Sequence[NewEntry], entries: dict[str, bytes], shop: Path
+) -> None:
+    before, after = shop / "library", shop / "grafted"
+    extract(writer.source, info.filename, before)
+    with Library(before, info.filename) as library:
+        have = {(unit.number, str(entry.arch)) for unit in library.units for entry in unit.sass}
+        additions: dict[int, list[bytes]] = {}
+        for row in rows:
+            if (row.container, row.arch) in have:
+                raise Malformed(f"{info.filename}: container {row.container} has code for {row.arch} already")
+            additions.setdefault(row.container, []).append(entries[row.member])
+        library.write_with(additions, after)
+    before.unlink()
+    writer.add(info.filename, file_chunks(after), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+    after.unlink()
+
+
+def _metadata_member(writer: Rewriter, info: zipfile.ZipInfo, old: str, version: str) -> None:
+    """A file of the old ``.dist-info`` under the new one's name; signatures of the old RECORD are no longer true."""
+    tail = info.filename.removeprefix(f"{old}/")
+    writer.rows.pop(info.filename, None)
+    if tail in _SIGNATURES:
+        return
+    content = writer.source.read(info)
+    if tail == "METADATA":
+        content = _VERSION.sub(b"Version: " + version.encode(), content, count=1)
+    writer.add(f"{writer.folder}/{tail}", [content])
+
+
+def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list[NewEntry]], out: Path) -> None:
+    added = {name: sum(row.bytes for row in rows) for name, rows in libraries.items()}
+    passing = max(2 * checked.members[name].size + size for name, size in added.items())
+    need = wheel.stat().st_size + sum(added.values()) + passing
+    out.mkdir(parents=True, exist_ok=True)
+    short = first_shortage([Demand("graft", str(out), need)], free_space(LiveHost()))
+    if short is not None:
+        raise BadInput(
+            f"the grafted wheel needs up to {spoken_bytes(need)} at {out}, and {spoken_bytes(short.free)} are free",
+            remedy="nothing was written; make room there, or write to another disk with --out DIR",
+        )
+
+
+@contextlib.contextmanager
+def _workshop(out: Path) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=".graft-", dir=out))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,91 @@
+"""A graft: what a wheel lacks for a card, what was made of it, and the file that carries only the new code."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from rekindle.model.document import Document, Part
+
+State = Literal["has", "added", "planned", "left-out", "refused"]
+
+
+class UnitOutcome(Part, frozen=True, kw_only=True):
+    """One container of a library. ``unit`` is the source file it was compiled from, where a name in it tells;
+    ``state``: it *has* code for the card, code was *added* (or is *planned*), it was *left-out* since nothing can be
+    made of it, or *refused* since what was made differs from the wheel's own; ``why`` says it in words."""
+
+    library: str
+    container: int
+    unit: str | None = None
+    state: State
+    arch: str | None = None
+    why: str | None = None
+
+
+class NewEntry(Part, frozen=True, kw_only=True):
+    """A fat-binary entry of a graft file: where it goes, and the member that holds its bytes."""
+
+    library: str
+    container: int
+    arch: str
+    member: str
+    bytes: int
+    sha256: str
+
+
+class Making(Part, frozen=True, kw_only=True):
+    """How the new code was made: from the wheel's PTX or from sources, by which tools, with which flags."""
+
+    way: Literal["ptx", "source"]
+    archs: tuple[str, ...]
+    tools: dict[str, str] = {}
+    flags: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+class GraftFile(Document, frozen=True, kw_only=True):
+    """``graft.json`` in a graft file. ``wheel`` is the wheel it belongs to, ``local`` what its version gets;
+    ``record_sha256`` is the digest of the RECORD that applying it gives, ``grafted_sha256`` of the whole wheel where
+    the same zlib compressed it."""
+
+    kind: Literal["rekindle-graft"] = "rekindle-graft"
+    wheel: str
+    wheel_sha256: str
+    wheel_bytes: int
+    name: str
+    version: str
+    made: Making
+    entries: tuple[NewEntry, ...]
+    left_out: tuple[UnitOutcome, ...] = ()
+    grafted: str = ""
+    record_sha256: str | None = None
+    grafted_sha256: str | None = None
+
+
+class GraftReport(Document, frozen=True, kw_only=True):
+    """What ``graft`` did or would do. ``out`` is the grafted wheel, ``graft`` the small file."""
+
+    wheel: str
+    wheel_sha256: str
+    bytes_before: int
+    card: str
+    arch: str
+    way: Literal["ptx", "source"] | None = None
+    version: str | None = None
+    units: tuple[UnitOutcome, ...] = ()
+    out: str | None = None
+    sha256: str | None = None
+    bytes_after: int | None = None
+    graft: str | None = None
+    graft_bytes: int | None = None
+    provenance: str | None = None
+    tools: dict[str, str] = {}
+    seconds: float | None = None
+    compiled: int = 0
+    notes: tuple[str, ...] = ()
+    dry_run: bool = False
+    same_bytes: bool | None = None
+
+    def count(self, state: State) -> int:
+        """How many units are in that state."""
+        return sum(1 for unit in self.units if unit.state == state)

@@ -1,0 +1,81 @@
+"""A graft for people: what was added, what stays without, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rekindle.host.paste import pasted
+from rekindle.model.graft import GraftReport, UnitOutcome
+from rekindle.model.spoken import spoken_bytes, spoken_seconds
+from rekindle.render.screen import Screen
+
+_SHOWN = 8
+
+
+def render_graft(document: GraftReport, screen: Screen) -> None:
+    """The verdict, what each part came to, the next command."""
+    counts = {state: document.count(state) for state in ("has", "added", "planned", "left-out", "refused")}
+    total = len(document.units)
+    name = Path(document.wheel).name
+    if document.out or document.graft:
+        screen.verdict("ok", f"{counts['added']} of {total} units got code for {document.arch}")
+        _made(document, screen)
+    elif document.dry_run and counts["planned"]:
+        screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}")
+    elif counts["refused"]:
+        screen.verdict("fail", f"{counts['refused']} units differ from the wheel's own code; nothing was written")
+    elif counts["left-out"]:
+        screen.verdict("fail", f"nothing in {name} can be compiled for {document.card}")
+    elif total:
+        screen.verdict("ok", f"{name} has code for {document.card} already; there is nothing to do")
+    else:
+        screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
+    _units(screen, "Refused", [one for one in document.units if one.state == "refused"], "fail")
+    left = [one for one in document.units if one.state == "left-out"]
+    _units(screen, f"Stay without code for {document.arch}", left, "warn")
+    if screen.verbosity:
+        done = [one for one in document.units if one.state in ("added", "planned")]
+        _units(screen, "Compiled" if document.out else "Would be compiled", done, "ok", most=len(done))
+    for note in document.notes:
+        screen.bullet(note, status="warn")
+    _next(document, screen, refused=counts["refused"])
+
+
+def _made(document: GraftReport, screen: Screen) -> None:
+    if document.out:
+        after = spoken_bytes(document.bytes_after or 0)
+        screen.bullet(f"{document.out} ({after}; the official one has {spoken_bytes(document.bytes_before)})")
+    if document.graft:
+        screen.bullet(f"{document.graft} ({spoken_bytes(document.graft_bytes or 0)}): the new code alone")
+    if document.same_bytes is False:
+        screen.bullet(
+            "its contents are those its maker got; another zlib compressed them, so the file's digest differs"
+        )
+    if document.seconds is not None:
+        compiled = f", {document.compiled} images compiled" if document.compiled else ""
+        screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")
+
+
+def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str, *, most: int = _SHOWN) -> None:
+    if not units:
+        return
+    screen.section(f"{title}: {len(units)}")
+    for one in units[:most]:
+        what = one.unit or f"container {one.container}"
+        screen.bullet(f"{what} in {Path(one.library).name}" + (f": {one.why}" if one.why else ""), status=status)
+    if len(units) > most:
+        screen.paragraph(f"and {len(units) - most} more (--json lists all)")
+
+
+def _next(document: GraftReport, screen: Screen, *, refused: int) -> None:
+    if document.out:
+        screen.section("Next")
+        screen.command(f"pip install --no-deps {pasted(document.out)}")
+        screen.command(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
+    elif document.graft:
+        screen.section("Next")
+        screen.command(f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}")
+    elif refused:
+        screen.section("Next")
+        screen.command(f"rekindle graft {pasted(document.wheel)} --gpu {document.arch} --leave-out")
