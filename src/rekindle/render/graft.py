@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.host.paste import pasted
 from rekindle.model.graft import GraftReport, UnitOutcome
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import pasted
 
 _SHOWN = 8
 
