@@ -35,11 +35,11 @@ def graft(
     workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``.
     """
     from rekindle.build.bare_ninja import run_ninja
-    from rekindle.build.options import BuildOptions, memory_budget, most_jobs
     from rekindle.errors import BadInput
     from rekindle.graft.engine import SUFFIX, Order, carry_out
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
+    from rekindle.model.build_options import BuildOptions
     from rekindle.model.progress import Silent
 
     listener = progress or Silent()
@@ -47,7 +47,8 @@ def graft(
     card = _card(gpu)
     tools, arch = find_tools(host, card, toolkit)
     place = workspace_at(workspace, "graft")
-    options = BuildOptions(jobs=most_jobs(jobs, ()), memory_bytes=memory_budget(memory) if memory is not None else None)
+    options = BuildOptions(jobs=jobs, memory=memory)
+    options.check()
     with place.lock("graft", kind="graft"):
         source = _wheel(wheel, place.root / "official", python, platform, listener)
         given = Path(wheel).is_file()

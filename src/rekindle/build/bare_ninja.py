@@ -12,7 +12,6 @@ from pathlib import Path
 from rekindle.build.failure import killed_for_memory
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.log import BuildLog
-from rekindle.build.options import BuildOptions
 from rekindle.build.supervise import Supervisor
 from rekindle.build.tools import find_ninja
 from rekindle.build.work import MAX_RETRIES
@@ -20,6 +19,7 @@ from rekindle.errors import StageFailed
 from rekindle.host.process import run_long, stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
+from rekindle.model.build_options import BuildOptions
 from rekindle.model.progress import Progress
 
 _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
