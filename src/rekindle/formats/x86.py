@@ -40,6 +40,16 @@ def decode(code: Bytes) -> tuple[Bytes, Bytes]:
     return length[:n], isa[:n]
 
 
+def instruction_set(code: bytes) -> str | None:
+    """The instruction set of the one instruction that begins ``code``; None for plain x86-64 and for no instruction.
+
+    The bytes may end early: what follows is taken as zeros and as ones, and a name needs both to agree.
+    """
+    kinds = {int(decode(np.frombuffer(code + rest, np.uint8))[1][0]) for rest in (bytes(PAD), b"\xff" * PAD)}
+    kind = kinds.pop()
+    return None if kinds or kind in (0, tables.BAD) else tables.CLASSES[kind]
+
+
 def _fix_sib(length: Bytes, at: Offsets, modrm: int, b: Bytes) -> None:
     """mod 0, rm 4: the SIB byte after ModRM adds four bytes if its base is 5."""
     sib = b[np.minimum(at + modrm + 1, len(b) - 1)]
@@ -158,10 +168,12 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     second = b[real_at[two] + 1]
     plain = tables.ISA_0F[mode[two], second]
     kind[two] = np.where(plain > 0, plain, kind[two])
-    # F2 0F 38 F0/F1 is crc32, not movbe.
+    # F2 0F 38 F0/F1 is crc32, not movbe; 0F 38 F6 is adcx or adox behind 66 or F3, and a system instruction alone.
     third = b[real_at[two] + 2]
     crc = two[(second == 0x38) & ((third & 0xFE) == 0xF0) & repeat_not[two]]
     kind[crc] = tables.ID["sse4.2"]
+    carry = two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]
+    kind[carry] = tables.ID["adx"]
     isa[at] = kind
 
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from rekindle.compat.operators import SILENT
 from rekindle.host.protocol import Host
 from rekindle.model.verify import Crash
-from rekindle.verify.instruction import instruction_set
 from rekindle.verify.symbols import find_symbol
 
 # A kernel's full name, with all its template arguments, can fill a screen; the report keeps it whole.
@@ -34,7 +34,7 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     symbol = find_symbol(Path(library), offset) if library and isinstance(offset, int) else None
     isa = None
     if raw.get("name") == "SIGILL" and code:
-        isa = _set_of(bytes.fromhex(code), machine)
+        isa = _refused_set(bytes.fromhex(code), machine)
     return Crash(
         signal=str(raw.get("name", "unknown signal")),
         instruction=code or None,
@@ -46,9 +46,13 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     )
 
 
-def _set_of(code: bytes, machine: str) -> str | None:
+def _refused_set(code: bytes, machine: str) -> str | None:
+    """The instruction set of what the CPU refused, by the tables that ``inspect`` reads libraries with."""
     if machine in ("x86_64", "AMD64"):
-        return instruction_set(code)
+        from rekindle.formats.x86 import instruction_set
+
+        name = instruction_set(code)
+        return None if name in SILENT else name
     if machine not in ("aarch64", "arm64") or len(code) < 4:
         return None
     import numpy as np

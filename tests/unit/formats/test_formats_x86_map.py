@@ -297,7 +297,8 @@ def test_classes_behind_two_escapes(text: str, escape: int, size: int) -> None:
     found = decode(*(bytes([0x66, 0x0F, escape, opcode, 0xC1]) for opcode in range(256)))
     assert found == [(size + 1, LEGACY[cell]) for cell in cells(text)]
     found = decode(*(bytes([0x0F, escape, opcode, 0xC1]) for opcode in range(256)))
-    assert found == [(size, LEGACY[cell]) for cell in cells(text)]
+    # adcx and adox have 66 or F3 before them; without either it is an instruction of the system.
+    assert found == [(size, LEGACY[cell if cell != "d" else "-"]) for cell in cells(text)]
 
 
 def test_checksums_are_told_from_moves_by_their_prefix() -> None:
