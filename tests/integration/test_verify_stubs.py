@@ -11,13 +11,13 @@ import x86_spark
 from elftools.elf.elffile import ELFFile
 
 import needs
+from rekindle.emulate.cpus import X86
+from rekindle.emulate.linkage import missing_libraries, read_linkage
+from rekindle.emulate.root import prepare_root, user_cache
+from rekindle.emulate.stubs import stub_library
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
-from rekindle.verify.emulated_machine import X86
-from rekindle.verify.linkage import missing_libraries, read_linkage
-from rekindle.verify.root import prepare_root, user_cache
-from rekindle.verify.stubs import stub_library
-from rekindle.verify.symbols import find_symbol
+from rekindle.verify.crash import find_symbol
 
 pytestmark = [pytest.mark.integration, needs.tool(x86_spark.COMPILERS[0])]
 GCC = x86_spark.COMPILERS[0]

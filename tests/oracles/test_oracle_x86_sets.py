@@ -123,3 +123,38 @@ def test_prefixes_are_looked_past(prefix: str) -> None:
 @pytest.mark.parametrize("prefix", ["68", "2f", "37", "3f", "27", "63", "f1", "90"])
 def test_other_bytes_are_not(prefix: str) -> None:
     assert instruction_set(bytes.fromhex(prefix + "62f17c4858c1")) is None
+
+
+# bytes: what an assembler makes of the instruction in the comment
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("c4e27d354c87f0", "avx2"),  # vpmovzxdq ymm1, [rdi+rax*4-16]: measured in spark's checksum
+        ("c4e26da80c06", "fma"),  # vfmadd213ps ymm1, ymm2, [rsi+rax]: measured in spark's axpy
+        ("c4e37d38c101", "avx2"),  # vinserti128: measured in torch 2.15.0 with ATEN_CPU_CAPABILITY=avx2
+        ("c5fa1017", "avx"),  # vmovss xmm2, [rdi]: measured in fbgemm::FindMinMax
+        ("c5fc58c0", "avx"),  # vaddps ymm0, ymm0, ymm0
+        ("c5fdfec0", "avx2"),  # vpaddd ymm0, ymm0, ymm0
+        ("c5f9fec0", "avx"),  # vpaddd xmm0, xmm0, xmm0
+        ("c5fd6f07", "avx"),  # vmovdqa ymm0, [rdi]
+        ("c4e27913c0", "f16c"),  # vcvtph2ps
+        ("c4e278f2c0", "bmi1"),  # andn
+        ("c4e27bf5c0", "bmi2"),  # pdep
+        ("62f17c4858c0", "avx512"),  # vaddps zmm
+        ("660f3800c0", "ssse3"),
+        ("660f3840c0", "sse4.1"),
+        ("660f3837c0", "sse4.2"),
+        ("f30fb8c0", "popcnt"),
+        ("f3480fb8c0", "popcnt"),
+        ("660f38dcc0", "aes"),
+        ("f20f7cc0", "sse3"),
+        ("0f38f00424", "movbe"),
+        ("f20f38f0c0", "sse4.2"),  # crc32
+        ("c4e26df8c0", None),  # no instruction has this opcode
+        ("4889c3c3", None),  # mov rbx, rax
+        ("0f0b9090", None),  # ud2
+        ("", None),
+    ],
+)
+def test_instructions_are_called_by_their_set(code: str, name: str | None) -> None:
+    assert instruction_set(bytes.fromhex(code)) == name

@@ -27,11 +27,11 @@ def audit_for(
     """Emulated, or ``thorough``: the libraries are read, half a minute for torch. Otherwise the operators that are
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
     from rekindle.compat.operators import suspicions, usual_suspects
+    from rekindle.emulate.cpus import machine_of_cpu
+    from rekindle.emulate.root import user_cache
     from rekindle.errors import RekindleError
     from rekindle.host.live import LiveHost
     from rekindle.interpreters.search import usual_python
-    from rekindle.verify.cpus import machine_of_cpu
-    from rekindle.verify.root import user_cache
     from rekindle.verify.suspects import place_of
 
     features = _features(cpu)
@@ -58,6 +58,7 @@ def audit_for(
 
 def _features(cpu: str | None) -> frozenset[str] | None:
     """What the named CPU can do, or the one of this machine; None where nobody knows."""
+    from rekindle.compat.cpu_names import find_cpu
     from rekindle.compat.processor import features_of
     from rekindle.doctor.cpu import probe_cpu
     from rekindle.errors import BadInput
@@ -65,13 +66,11 @@ def _features(cpu: str | None) -> frozenset[str] | None:
     from rekindle.host.asking import Asking
     from rekindle.host.live import LiveHost
     from rekindle.model.machine import Cpu
-    from rekindle.verify.cpus import find_cpu, machine_of_cpu
 
     if cpu is None:
         asking = Asking(LiveHost(), "cpu", time.monotonic() + 5.0)
         return features_of(probe_cpu(asking), load_facts())
     try:
-        name = find_cpu(cpu, emulated=machine_of_cpu(cpu)).name
-        return features_of(Cpu(microarchitecture=name), load_facts())
+        return features_of(Cpu(microarchitecture=find_cpu(cpu, load_facts())), load_facts())
     except BadInput:
         return None

@@ -81,9 +81,9 @@ def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> Non
 def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
     """What ``verify`` found of the operators this audit suspects, on a CPU like the machine's."""
     from rekindle.compat.processor import features_of
+    from rekindle.emulate.root import user_cache
     from rekindle.facts import load_facts
     from rekindle.verify import suspects
-    from rekindle.verify.root import user_cache
 
     features = features_of(machine.cpu, load_facts())
     place = suspects.place_of(user_cache(), report.cpu.evidence, features) if features else None
@@ -192,7 +192,9 @@ def inspect_machine(where: str) -> Machine:
     >>> inspect_machine("nehalem").cpu.microarchitecture
     'nehalem'
     """
+    import contextlib
     from pathlib import Path
+    from typing import Any
 
     from rekindle.api.plan import find_machine, machine_from_flags, this_machine
     from rekindle.errors import BadInput
@@ -204,11 +206,16 @@ def inspect_machine(where: str) -> Machine:
     except BadInput as error:
         if Path(where).exists() or where.endswith(".json"):
             raise
-        for described in ({"gpu": [where]}, {"cpu": where}):
-            try:
-                return machine_from_flags(**described)
-            except BadInput:
-                continue
+        described: list[tuple[dict[str, Any], Machine]] = []
+        for flags in ({"gpu": [where]}, {"cpu": where}):
+            with contextlib.suppress(BadInput):
+                described.append((flags, machine_from_flags(**flags)))
+        known = [flags for flags, said in described if said.cpu.microarchitecture or any(gpu.arch for gpu in said.gpus)]
+        if known:
+            # The name of a CPU with graphics in it says both.
+            return machine_from_flags(**{name: value for flags in known for name, value in flags.items()})
+        if described:
+            return described[0][1]
         raise error from None
 
 

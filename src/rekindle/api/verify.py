@@ -44,6 +44,7 @@ def verify(
     """
     import msgspec
 
+    from rekindle.emulate.root import user_cache
     from rekindle.errors import BadInput
     from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
@@ -53,7 +54,6 @@ def verify(
     from rekindle.verify import output, prove
     from rekindle.verify.gather import read_events
     from rekindle.verify.promise import promises
-    from rekindle.verify.root import user_cache
     from rekindle.verify.settings import told_settings
     from rekindle.verify.suspects import keep as keep_trials
     from rekindle.verify.trial import Trial
@@ -105,8 +105,8 @@ def _with_history(report: VerifyReport, *, only: bool, emulated: bool) -> Verify
     """Remember a proof; tell a failure since when. A run of chosen checks is neither."""
     import msgspec
 
+    from rekindle.emulate.root import user_cache
     from rekindle.verify import last_proof
-    from rekindle.verify.root import user_cache
 
     package = "spark" if "spark" in report.environment else "torch"
     if only:

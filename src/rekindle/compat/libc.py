@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 
 from rekindle.compat.answer import Answer, answer
 from rekindle.facts import Facts
-from rekindle.facts.cpus import find_distro
-from rekindle.model.facts import CudaToolkit, Flavour, Platform
+from rekindle.model.facts import CudaToolkit, Distro, Flavour, Platform
 from rekindle.model.machine import Os
 from rekindle.model.version import compare
 
 Family = Literal["glibc", "musl"]
+_WORDS = re.compile(r"[a-z]+|\d+(?:\.\d+)*")
 _TAG = re.compile(r"(many|musl)linux_(\d+)_(\d+)_")
 TAG_SOURCE = "tags of the wheels on PyPI (PEP 600, PEP 656)"
 
@@ -40,6 +40,22 @@ def libc_of(os: Os, facts: Facts) -> Libc | None:
     if row is None:
         return Libc(os.libc)
     return Libc(row.libc, row.glibc)
+
+
+def find_distro(text: str, facts: Facts) -> Distro | None:
+    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
+
+    A row without a number (Alpine, where no version has glibc) counts for every version.
+    """
+    words = _WORDS.findall(text.lower())
+    if not words:
+        return None
+    version = next((word for word in words if word[0].isdigit()), "")
+    for row in facts.distros.distro:
+        name, _, number = row.name.partition(" ")
+        if name in words and (not number or version == number or version.startswith(number + ".")):
+            return row
+    return None
 
 
 def tag_libc(tags: Iterable[str], facts: Facts) -> Libc | None:

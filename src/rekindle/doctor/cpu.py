@@ -15,7 +15,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from rekindle.compat.cpu_names import find_cpu, match_microarchitecture
 from rekindle.doctor.cpu_limit import allowed_processors
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.cpus import arm_vendor, read_archspec
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Cpuid
 from rekindle.host.text import text_of
@@ -54,7 +58,7 @@ def _from_cpuid(host: Asking, cpuid: Cpuid) -> Cpu:
     return Cpu(
         name=tidy_name(name) or None,
         vendor=vendor or None,
-        microarchitecture=microarchitecture("x86_64", vendor, features),
+        microarchitecture=match_microarchitecture(load_facts(), "x86_64", vendor, features),
         features=tuple(sorted(features)),
         cores=cores,
         threads=threads,
@@ -71,7 +75,8 @@ def _registers_text(cpuid: Cpuid, leaf: tuple[int, int], order: tuple[int, ...])
 def features_of(cpuid: Cpuid) -> set[str]:
     """Feature names set in the leaves, less those whose registers the operating system does not save."""
     found: set[str] = set()
-    for call in (*_feature_bits()["flags"], *_feature_bits()["extension-flags"]):
+    bits = read_archspec("cpuid")
+    for call in (*bits["flags"], *bits["extension-flags"]):
         registers = cpuid.leaves.get((call["input"]["eax"], call["input"]["ecx"]))
         if registers is None:
             continue
@@ -85,13 +90,6 @@ def features_of(cpuid: Cpuid) -> set[str]:
     if state & _AMX_STATE != _AMX_STATE:
         found = {name for name in found if not name.startswith("amx")}
     return found
-
-
-@functools.cache
-def _feature_bits() -> Any:
-    from archspec.cpu.schema import CPUID_JSON
-
-    return CPUID_JSON
 
 
 def _from_proc(host: Asking, raw: str) -> Cpu:
@@ -112,7 +110,7 @@ def _from_proc(host: Asking, raw: str) -> Cpu:
     return Cpu(
         name=name or None,
         vendor=vendor,
-        microarchitecture=microarchitecture(host.machine, vendor, features, part),
+        microarchitecture=match_microarchitecture(load_facts(), host.machine, vendor, features, part),
         features=tuple(sorted(features)),
         cores=cores,
         threads=threads,
@@ -155,16 +153,27 @@ def _from_registry(host: Asking) -> Cpu:
         host.gap("processor", "neither cpuid nor the registry answered")
         return Cpu(cores=cores, threads=threads)
     host.gap("processor features", "cpuid could not be executed here")
+    name = tidy_name(str(key.values.get("ProcessorNameString", "")))
     return Cpu(
-        name=tidy_name(str(key.values.get("ProcessorNameString", ""))) or None,
+        name=name or None,
         vendor=str(key.values.get("VendorIdentifier", "")) or None,
+        microarchitecture=_named_microarchitecture(name),
         cores=cores,
         threads=threads,
     )
 
 
+def _named_microarchitecture(name: str) -> str | None:
+    """What a product's name says of its microarchitecture, where nothing better can be asked."""
+    try:
+        return find_cpu(name, load_facts()) if name else None
+    except BadInput:
+        return None
+
+
 def tidy_name(name: str) -> str:
     """``Intel(R) Xeon(R) CPU E5-2690 v2 @ 3.00GHz`` → ``Intel Xeon E5-2690 v2``."""
+    name = re.sub(r"\((?:R|TM|r|tm)\)(?=-)", "", name)  # "FX(tm)-8350"
     name = re.sub(r"\((R|TM|r|tm)\)|\bCPU\b|@.*$|\bProcessor\b$|\b\d+-Core\b", " ", name)
     return " ".join(name.split())
 
@@ -194,48 +203,3 @@ def _windows_counts(host: Asking) -> tuple[int | None, int | None]:
     threads = len(key.keys) if key else None
     told = host.env.get("NUMBER_OF_PROCESSORS", "")
     return host.cores(), threads or (int(told) if told.isdigit() else None)
-
-
-def arm_vendor(code: str) -> str | None:
-    if not code:
-        return None
-    from archspec.cpu.schema import TARGETS_JSON
-
-    found = TARGETS_JSON["conversions"]["arm_vendors"].get(code)
-    return str(found) if found else code
-
-
-def microarchitecture(machine: str, vendor: str | None, features: set[str], part: str = "") -> str | None:
-    """The most specific microarchitecture archspec knows whose every feature is here."""
-    from archspec.cpu import TARGETS
-
-    family = {"x86_64": "x86_64", "aarch64": "aarch64"}.get(machine)
-    if family is None or not features:
-        return None
-    # The kernel calls SSE3 by Intel's code name for it.
-    have = features | ({"sse3"} if "pni" in features else set())
-    fits = [
-        target
-        for target in TARGETS.values()
-        if str(target.family) == family
-        and target.vendor in (vendor, "generic")
-        and target.features <= have
-        # Another core of the same maker may execute the same code, but it is not this one.
-        and (not part or not target.cpu_part or target.cpu_part == part)
-        # archspec's generic ARM levels list no features, so everything would be the newest of them.
-        and (family != "aarch64" or target.vendor != "generic" or target.name == "aarch64")
-    ]
-    if not fits:
-        return None
-    generic = max((t for t in fits if t.vendor == "generic"), key=_specific, default=None)
-    exact = [target for target in fits if part and target.cpu_part == part]
-    if exact:
-        fits = exact
-    # A niche feature switched off by firmware must not push a machine below its generic level.
-    elif generic is not None:
-        fits = [target for target in fits if target > generic] or [generic]
-    return str(max(fits, key=_specific).name)
-
-
-def _specific(target: Any) -> tuple[int, int]:
-    return len(target.ancestors), len(target.features)

@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Callable
 
+from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.images import find_override
 from rekindle.compat.processor import features_of, missing
 from rekindle.compat.resources import build_cost, jobs_for
@@ -19,7 +20,6 @@ from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, supported, to_sm, toolkit_of
 from rekindle.facts import Facts
-from rekindle.facts.cpus import find_cpu
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Cpu
 

@@ -1,7 +1,7 @@
 """What the world allows, as sourced tables.
 
 ``load_facts()`` gives the :class:`Facts` of this installation; each table is read when it is first asked for.
-Lookups by GPU name, PCI id and CPU name are in :mod:`rekindle.facts.gpus` and :mod:`rekindle.facts.cpus`.
+Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :mod:`rekindle.compat.cpu_names`.
 """
 
 from __future__ import annotations

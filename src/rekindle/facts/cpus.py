@@ -1,139 +1,89 @@
-"""From what people call a CPU to its microarchitecture and features; from a distribution to its glibc.
+"""CPU microarchitectures as archspec knows them; ``cpu.toml`` lies over these rows, field by field.
 
-A product name is taken apart into words and one model number (``E5-2690 v2`` is line e5, model 2690, version v2);
-which numbers mean which microarchitecture stands in ``cpu.toml``. A number that no row knows is unknown: it never
-falls back to the line's name.
+archspec is read as the JSON files it ships: importing its package takes forty times as long as reading them.
 """
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+import functools
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts import Facts
-from rekindle.model.facts import CpuName, Distro, Microarchitecture
+from rekindle.model.facts import Microarchitecture
+from rekindle.model.version import Key, key
 
-_WORDS = re.compile(r"[a-z]+|\d+(?:\.\d+)*")
-# What says nothing about the model: marks, clock, cores, the graphics part.
-_NOISE = re.compile(
-    r"\((?:r|tm|c)\)|[®™]|@.*|\b\d+(?:\.\d+)?\s*[gm]hz\b|\b(?:with|w/)\s*(?:amd\s+)?radeon.*"
-    r"|\b(?:\d+|two|dual|triple|quad|six|eight|ten|twelve|sixteen)-cores?\b|\b(?:processor|cpu|apu)s?\b"
-)
-# "E5 2690", "i7 920", "Xeon W 2145": the line and its number, written apart.
-_APART = re.compile(r"\b(i[3579]|m[357]|e[357]|w[3579]|a(?:4|6|8|10|12)|fx|(?<=xeon )[wde])\s+(?=\d{3})")
-_MODEL = re.compile(r"(?:([a-z]{1,3}\d{0,2})-)?([a-z]{0,3})(\d[\da-z]*\+?)")
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-_VERSION = re.compile(r"(.*\d)?(v[2-6])")
+_FAMILIES = ("x86_64", "aarch64")
+# The day on which the rows of archspec 0.2.7 were read and held against our own.
+_DATE = "2026-11-15"
 
 
-class CpuText(NamedTuple):
-    """A CPU's name taken apart."""
-
-    words: frozenset[str]
-    line: str = ""
-    model: str = ""
-    version: str = ""
-
-
-def take_apart(text: str) -> CpuText:
-    """The words of a name, and its model number with what stands before and after it."""
-    marked = re.sub(r"\((?:r|tm)\)(?=-)", "", text.lower())  # "FX(tm)-8350"
-    marked = re.sub(r"(?<=\be7-) +(?=\d)", "", marked)  # "E7- 4870", as the processor itself spells it
-    lowered = _APART.sub(r"\1-", " ".join(_NOISE.sub(" ", marked).split()))
-    words: set[str] = set()
-    line = model = version = ""
-    for token in re.split(r"[\s/,()\[\]:]+", lowered):
-        if match := _VERSION.fullmatch(token):
-            token, version = match[1] or "", match[2]
-        match = _MODEL.fullmatch(token)
-        if match and not _ORDINAL.fullmatch(token) and _is_model(match):
-            line, model = match[2] or match[1] or "", match[3]
-        elif token:
-            words.add(token)
-    return CpuText(frozenset(words), line, model, version)
+@functools.cache
+def read_archspec(name: str) -> dict[str, Any]:
+    """One of archspec's files: ``microarchitectures`` or ``cpuid``."""
+    spec = importlib.util.find_spec("archspec")
+    if spec is None or not spec.submodule_search_locations:
+        raise BadInput("the package archspec, which knows the CPUs, is missing", remedy="pip install archspec")
+    path = Path(next(iter(spec.submodule_search_locations))) / "json" / "cpu" / f"{name}.json"
+    content: dict[str, Any] = msgspec.json.decode(path.read_bytes())
+    return content
 
 
-def _is_model(match: re.Match[str]) -> bool:
-    """``x6``, ``i7``, a bare ``64`` or ``2`` are words; ``n95``, ``e-350`` and ``920`` are models."""
-    digits = sum(char.isdigit() for char in str(match[3]))
-    return digits >= (2 if match[1] or match[2] else 3)
+def arm_vendor(code: str) -> str | None:
+    """The maker behind an implementer's number such as ``0x41``; the number itself where nobody knows it."""
+    return str(read_archspec("microarchitectures")["conversions"]["arm_vendors"].get(code, code)) or None
 
 
-def fits(row: CpuName, name: CpuText) -> bool:
-    """Does a row of the table speak of this name?"""
-    if not name.words.issuperset(row.words) or not name.words.isdisjoint(row.without):
-        return False
-    if row.any and name.words.isdisjoint(row.any):
-        return False
-    if row.model == ("*",):
-        return True
-    if not row.model or not name.model:
-        return not row.model and not name.model
-    if name.line not in (row.line or ("",)) or (row.version is not None and row.version != name.version):
-        return False
-    return any(_number_fits(mask, row.suffix, name.model) for mask in row.model)
+@functools.cache
+def archspec_rows() -> dict[str, dict[str, Any]]:
+    """Each microarchitecture of x86-64 and AArch64 as a row of the table, with the features of its ancestors."""
+    table = read_archspec("microarchitectures")["microarchitectures"]
+    return {name: _row(name, table) for name in table if (name, *_ancestors(name))[-1] in _FAMILIES}
 
 
-def _number_fits(mask: str, suffix: tuple[str, ...] | None, model: str) -> bool:
-    low, dash, high = mask.partition("-")
-    if dash:
-        digits = re.match(r"\d+", model)
-        if digits is None or len(digits[0]) != len(low) or not low <= digits[0] <= high:
-            return False
-        rest = model[len(low) :]
-    else:
-        if len(model) < len(mask) or not all(map(_char_fits, mask, model)):
-            return False
-        rest = model[len(mask) :]
-    return rest in suffix if suffix is not None else not rest[:1].isdigit()
+@functools.cache
+def archspec_microarchitectures() -> dict[str, Microarchitecture]:
+    """The same rows, typed, without ours: the generations that archspec's levels order."""
+    return {name: msgspec.convert(row, Microarchitecture) for name, row in archspec_rows().items()}
 
 
-def _char_fits(wanted: str, char: str) -> bool:
-    return char.isdigit() if wanted == "#" else char.isalpha() if wanted == "?" else wanted == char
+@functools.cache
+def _ancestors(name: str) -> tuple[str, ...]:
+    """All that a microarchitecture descends from; the most specific first, the family last."""
+    parents = read_archspec("microarchitectures")["microarchitectures"][name]["from"]
+    met = dict.fromkeys([*parents, *(older for parent in parents for older in _ancestors(parent))])
+    return tuple(sorted(met, key=lambda other: -len(_ancestors(other))))
 
 
-def find_cpu(text: str, facts: Facts) -> str:
-    """``ivybridge`` of "Xeon E5-2690 v2"; :class:`BadInput` with a suggestion if nothing fits."""
-    lowered = " ".join(text.lower().replace("(r)", " ").replace("(tm)", " ").split())
-    table = facts.cpu.microarchitecture
-    for spelling in (lowered, re.sub(r"[\s-]+", "_", lowered), re.sub(r"[\s_-]+", "", lowered)):
-        if spelling in table:
-            return spelling
-    if lowered in ("arm64", "armv8", "armv8-a"):
-        return "aarch64"
-    if lowered in ("amd64", "x64", "x86-64"):
-        return "x86_64"
-    name = take_apart(text)
-    for row in facts.cpu.name:
-        if fits(row, name):
-            return row.microarchitecture
-    import difflib
-
-    near = difflib.get_close_matches(lowered, table, n=2)
-    hint = (
-        "did you mean " + " or ".join(near) + "?" if near else "name its microarchitecture (ivybridge, zen2, aarch64)"
-    )
-    raise BadInput(f"no CPU called {text!r} is known", remedy=hint)
+def _row(name: str, table: dict[str, Any]) -> dict[str, Any]:
+    line = (name, *_ancestors(name))
+    features = {feature for other in line for feature in table[other]["features"]}
+    if "ssse3" in features:
+        features.add("sse3")  # archspec leaves it out where SSSE3 is there, and says so in its aliases
+    compilers = table[name].get("compilers", {})
+    return {
+        "vendor": table[name]["vendor"],
+        "family": line[-1],
+        "level": next(other for other in line if table[other]["vendor"] == "generic"),
+        "features": sorted(features),
+        "parents": table[name]["from"],
+        "part": table[name].get("cpupart"),
+        "flags": {kind: _newest_flags(name, compilers[kind]) for kind in ("gcc", "clang") if kind in compilers},
+        "source": [f"archspec, target {name}"],
+        "date": _DATE,
+        "how": "documented",
+    }
 
 
-def microarchitecture(name: str | None, facts: Facts) -> Microarchitecture | None:
-    if not name:  # nothing to look up: spare the start-up the table
-        return None
-    return facts.cpu.microarchitecture.get(name)
+def _newest_flags(name: str, rows: list[dict[str, str]]) -> str:
+    """What the newest compiler takes: each row is for a span of versions such as ``4.9:`` or ``4.6:4.8.5``."""
 
+    def span(row: dict[str, str]) -> tuple[bool, Key]:
+        first, _, last = row["versions"].partition(":")
+        return not last, key(first or "0")
 
-def find_distro(text: str, facts: Facts) -> Distro | None:
-    """``ubuntu-22.04``, ``Ubuntu 22.04.3 LTS`` → its row; None where the version is unknown or rolling.
-
-    A row without a number (Alpine, where no version has glibc) counts for every version.
-    """
-    words = _WORDS.findall(text.lower())
-    if not words:
-        return None
-    version = next((word for word in words if word[0].isdigit()), "")
-    for row in facts.distros.distro:
-        name, _, number = row.name.partition(" ")
-        if name in words and (not number or version == number or version.startswith(number + ".")):
-            return row
-    return None
+    newest = max(rows, key=span)
+    return newest["flags"].format(name=newest.get("name", name))

@@ -16,6 +16,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cache import parse_toml
+from rekindle.facts.cpus import archspec_rows
 from rekindle.model.document import _from_json, read_bounded
 
 HERE = Path(__file__).parent
@@ -33,6 +34,8 @@ def read_table(name: str, kind: type[T], overlay: Path | None = None) -> T:
         if extra.is_file():
             raw = _merged(raw, _parse(extra))
             path = extra
+    if name == "cpu":
+        raw = _over_archspec(raw)
     try:
         return msgspec.convert(raw, kind, dec_hook=_from_json)
     except (msgspec.ValidationError, ValueError) as error:
@@ -58,6 +61,13 @@ def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
         else:
             merged[name] = value
     return merged
+
+
+def _over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
+    """Our rows of CPUs laid over archspec's, field by field."""
+    ours, theirs = raw.get("microarchitecture", {}), archspec_rows()
+    names = dict.fromkeys([*theirs, *ours])
+    return {**raw, "microarchitecture": {name: {**theirs.get(name, {}), **ours.get(name, {})} for name in names}}
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,8 +7,12 @@ loader does, so that stripped or section-less files work too.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rekindle.formats.view import Malformed, View
@@ -223,3 +227,12 @@ class Elf:
                 break
             offset += following
         return tuple(out)
+
+
+@contextlib.contextmanager
+def open_elf(path: Path) -> Iterator[Elf]:
+    """An ELF file mapped, not read: libtorch_cuda.so has 900 MB."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with contextlib.suppress(AttributeError, OSError):
+            data.madvise(mmap.MADV_RANDOM)
+        yield Elf(data, path.name)

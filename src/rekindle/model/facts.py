@@ -334,7 +334,7 @@ class GfxSwitch(Row, frozen=True, kw_only=True):
 
 
 class Microarchitecture(Row, frozen=True, kw_only=True):
-    """A CPU generation: its level, features, and what it descends from."""
+    """A CPU generation: its level, features, and what it descends from; ``part`` is its number in Arm's registers."""
 
     vendor: str
     family: str
@@ -343,6 +343,7 @@ class Microarchitecture(Row, frozen=True, kw_only=True):
     parents: tuple[str, ...] = ()
     products: str | None = None
     flags: dict[str, str] = {}
+    part: str | None = None
 
 
 class CpuName(Row, frozen=True, kw_only=True):

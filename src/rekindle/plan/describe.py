@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rekindle.compat.cpu_names import find_cpu, microarchitecture
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.facts.cpus import find_cpu, microarchitecture
 from rekindle.facts.gpus import find_gpu
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from rekindle.compat import Name, backend_of
+from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.driver import Side, driver_side, is_board
 from rekindle.compat.features import ever_supported
-from rekindle.compat.libc import Libc, libc_of
+from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.facts.cpus import find_distro, microarchitecture
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Distro, JetPack, Platform

@@ -16,6 +16,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from rekindle.facts import load_facts
 from rekindle.model.claims import ClaimCheck
 from rekindle.model.verify import Verdict
 from rekindle.model.wheel import WheelReport
@@ -155,13 +156,9 @@ def _isa(material: Material) -> ClaimCheck:
 
 def _newer(claimed: str, found: str) -> bool:
     """Whether the CPU that is claimed has all that the bytes need; both in archspec's names."""
-    import archspec.cpu
-
-    names = [name.replace("-", "_") for name in (claimed, found)]
-    known = [archspec.cpu.TARGETS.get(name) for name in names]
-    if known[0] is None or known[1] is None:
-        return False
-    return bool(known[0] >= known[1])
+    table = load_facts().cpu.microarchitecture
+    wanted, needed = (table.get(name.replace("-", "_")) for name in (claimed, found))
+    return wanted is not None and needed is not None and set(needed.features) <= set(wanted.features)
 
 
 def _glibc(material: Material) -> ClaimCheck:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import subprocess
 import sys
-import tomllib
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from rekindle.emulate.cpus import EMULATED, X86, EmulatedCpu, EmulatedMachine
+from rekindle.emulate.emulator import PATIENCE, Emulator
+from rekindle.emulate.python import EmulatedPython
+from rekindle.emulate.root import Root
 from rekindle.errors import BadInput, Unprepared
 from rekindle.host.pip_errors import telling_lines
 from rekindle.host.sandbox import parts_of
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
-from rekindle.verify.cpus import EmulatedCpu
-from rekindle.verify.emulated_machine import EMULATED, X86, EmulatedMachine
-from rekindle.verify.emulated_python import EmulatedPython
-from rekindle.verify.emulator import PATIENCE, Emulator
-from rekindle.verify.linkage import missing_libraries
-from rekindle.verify.root import Root
-from rekindle.verify.stubs import stub_library
 from rekindle.verify.subject import Subject
 from rekindle.verify.target import Target
 
@@ -49,12 +42,14 @@ class EmulatedLayout:
 
 
 def layout_from(interpreter: Interpreter, emulated: EmulatedMachine = X86) -> EmulatedLayout:
+    """The layout around an interpreter of this machine, which is of the kind that is emulated."""
     # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
     python = Path(interpreter.path).resolve()
     return EmulatedLayout(python=python, version=interpreter.release, root=None, emulated=emulated)
 
 
 def layout_in(found: EmulatedPython) -> EmulatedLayout:
+    """The layout around an interpreter of the emulated system."""
     return EmulatedLayout(
         python=found.path, version=found.version, root=found.root, home=found.home, emulated=found.root.emulated
     )
@@ -159,27 +154,6 @@ def install_dependencies(
         raise Unprepared(
             argv[:4], done.returncode, telling[-5:], remedy="is a package index reachable? --no-deps goes without"
         )
-
-
-def write_stubs(site: Path, package: str, folder: Path, layout: EmulatedLayout) -> list[str]:
-    """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
-    libraries = [path for path in (site / package).rglob("*.so*") if path.is_file() and not path.is_symlink()]
-    here = (Path("/usr/lib"), Path("/lib"))
-    places = layout.root.library_folders if layout.root else (*layout.emulated.library_folders(Path("/")), *here)
-    missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, symbols in missing.items():
-        (folder / Path(name).name).write_bytes(stub_library(name, symbols, layout.emulated))
-    return list(missing)
-
-
-def serves_gpu(name: str) -> bool:
-    return any(re.match(kind["pattern"], name) for kind in _gpu_libraries().values())
-
-
-@functools.cache
-def _gpu_libraries() -> dict[str, dict[str, str]]:
-    return tomllib.loads(resources.files(__package__).joinpath("gpu_libraries.toml").read_text(encoding="utf-8"))
 
 
 def emulated_target(

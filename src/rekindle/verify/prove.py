@@ -12,6 +12,10 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
+from rekindle.emulate.emulator import choose_cpu, find_emulator
+from rekindle.emulate.python import find_emulated_python
+from rekindle.emulate.root import compile_ahead
+from rekindle.emulate.stubs import write_stubs
 from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
@@ -23,10 +27,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.apart import judge_wheel
 from rekindle.verify.beside import provable
-from rekindle.verify.bytecode import compile_ahead
 from rekindle.verify.disk_errors import disk_errors, refuse_small_disk
-from rekindle.verify.emulated_python import find_emulated_python
-from rekindle.verify.emulator import choose_cpu, find_emulator
 from rekindle.verify.environment import make_environment
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
@@ -241,7 +242,7 @@ def prove_emulated(
             progress.stage("dependencies", "for the emulated Python")
             wanted = [*laying.wanted_dependencies(subject, layout.version, emulated), *extras(subject)]
             laying.install_dependencies(wanted, site, layout.version, trial.find_links, emulated)
-        stubbed = laying.write_stubs(site, subject.package, stubs, layout)
+        stubbed = write_stubs(site / subject.package, stubs, layout.root.path if layout.root else None, emulated)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
             compile_ahead(host, site, layout.version)

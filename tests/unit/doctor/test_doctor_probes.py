@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.compat.cpu_names import match_microarchitecture
 from rekindle.doctor.amd import find_amd, gfx_of
 from rekindle.doctor.compilers import probe_compilers
-from rekindle.doctor.cpu import microarchitecture, probe_cpu, tidy_name
+from rekindle.doctor.cpu import probe_cpu, tidy_name
 from rekindle.doctor.cuda import find_cuda
 from rekindle.doctor.libraries import packaged_cuda
 from rekindle.doctor.memory import probe_memory
@@ -16,6 +17,7 @@ from rekindle.doctor.pci import find_cards
 from rekindle.doctor.pythons import probe_pythons
 from rekindle.doctor.rocm import find_rocm
 from rekindle.doctor.system import probe_os
+from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Completed, Memory, RegistryKey
 from rekindle.host.record import Record
@@ -165,6 +167,7 @@ def test_the_processor_of_the_system_is_no_card() -> None:
         ("AMD Ryzen 9 7950X 16-Core Processor", "AMD Ryzen 9 7950X"),
         ("Intel(R) Core(TM) i7-5960X CPU @ 3.00GHz", "Intel Core i7-5960X"),
         ("Intel(R) Xeon(R) Processor", "Intel Xeon"),
+        ("AMD FX(tm)-8350 Eight-Core Processor", "AMD FX-8350 Eight-Core"),
     ],
 )
 def test_names_are_what_people_say(raw: str, name: str) -> None:
@@ -188,8 +191,8 @@ def test_midr_names_the_core_where_the_file_does_not() -> None:
 
 
 def test_unknown_features_are_no_microarchitecture() -> None:
-    assert microarchitecture("x86_64", "GenuineIntel", set()) is None
-    assert microarchitecture("riscv64", None, {"a"}) is None
+    assert match_microarchitecture(load_facts(), "x86_64", "GenuineIntel", set()) is None
+    assert match_microarchitecture(load_facts(), "riscv64", None, {"a"}) is None
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.compat.cpu_names import CpuText, find_cpu, take_apart
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.cpus import CpuText, find_cpu, take_apart
 
 FACTS = load_facts()
 TRUTH = Path(__file__).parents[2] / "truth" / "cpus.txt"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.compat.cpu_names import find_cpu
+from rekindle.compat.libc import find_distro
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.cpus import find_cpu, find_distro
 from rekindle.facts.gpus import find_gpu
 
 FACTS = load_facts()

@@ -11,12 +11,12 @@ import pytest
 
 from rekindle import api
 from rekindle.cli import main as front
+from rekindle.emulate.emulator import find_emulator
 from rekindle.errors import BadInput, Exit, MissingTool
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.verify.disk_errors import disk_errors
-from rekindle.verify.emulator import find_emulator
 
 
 def test_a_full_disk_is_told_with_its_place() -> None:

@@ -9,15 +9,15 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.emulate.cpus import EmulatedMachine
+from rekindle.emulate.emulator import Emulator
+from rekindle.emulate.root import Root, prepare_root
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.host.question import question_text, read_answer
 from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.interpreter import read_interpreter
 from rekindle.model.progress import Progress
-from rekindle.verify.emulated_machine import EmulatedMachine
-from rekindle.verify.emulator import Emulator
-from rekindle.verify.root import Root, prepare_root
 
 FETCH_SECONDS = 900.0
 PROBE_SECONDS = 120.0

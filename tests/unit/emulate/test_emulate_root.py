@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from rekindle.emulate import root as roots
+from rekindle.emulate.cpus import EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
-from rekindle.verify import root as roots
-from rekindle.verify.emulated_machine import EmulatedMachine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="symbolic links")
 

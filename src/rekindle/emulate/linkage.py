@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.formats.elf import Elf
+from rekindle.formats.elf import Elf, open_elf
 from rekindle.formats.view import Malformed
 
 _UNDEFINED, _WEAK = 0, 2
@@ -22,15 +20,6 @@ class Linkage:
     needed: tuple[str, ...]
     wanted: frozenset[tuple[str, str | None, str | None]]
     defined: frozenset[str]
-
-
-@contextlib.contextmanager
-def open_elf(path: Path) -> Iterator[Elf]:
-    """An ELF file mapped, not read: libtorch_cuda.so has 900 MB."""
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        with contextlib.suppress(AttributeError, OSError):
-            data.madvise(mmap.MADV_RANDOM)
-        yield Elf(data, path.name)
 
 
 def read_linkage(path: Path) -> Linkage | None:

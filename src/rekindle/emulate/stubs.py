@@ -7,15 +7,43 @@ version definitions and a few bytes of code; one writable page with the dynamic 
 
 from __future__ import annotations
 
+import functools
+import re
 import struct
+import tomllib
 from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
 
-from rekindle.verify.emulated_machine import X86, EmulatedMachine
+from rekindle.emulate.cpus import X86, EmulatedMachine
+from rekindle.emulate.linkage import missing_libraries
 
 _DT = {
     "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SYMENT": 11, "SONAME": 14,
     "VERSYM": 0x6FFFFFF0, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD,
 }  # fmt: skip
+
+
+def write_stubs(package: Path, folder: Path, root: Path | None, emulated: EmulatedMachine) -> list[str]:
+    """Stand-ins for the libraries of a GPU that nobody has; their names. What else is missing stays missing."""
+    libraries = [path for path in package.rglob("*.so*") if path.is_file() and not path.is_symlink()]
+    here = () if root else (Path("/usr/lib"), Path("/lib"))
+    places = (*emulated.library_folders(root or Path("/")), *here)
+    missing = {name: wants for name, wants in missing_libraries(libraries, places).items() if serves_gpu(name)}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, symbols in missing.items():
+        (folder / Path(name).name).write_bytes(stub_library(name, symbols, emulated))
+    return list(missing)
+
+
+def serves_gpu(name: str) -> bool:
+    """Is this a library of CUDA, ROCm or another GPU's runtime?"""
+    return any(re.match(kind["pattern"], name) for kind in _gpu_libraries().values())
+
+
+@functools.cache
+def _gpu_libraries() -> dict[str, dict[str, str]]:
+    return tomllib.loads(resources.files(__package__).joinpath("gpu_libraries.toml").read_text(encoding="utf-8"))
 
 
 def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: EmulatedMachine = X86) -> bytes:

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.emulate.cpus import X86, EmulatedCpu, EmulatedMachine, find_emulated_cpu
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.protocol import Host
-from rekindle.verify.cpus import EmulatedCpu, find_cpu
-from rekindle.verify.emulated_machine import X86, EmulatedMachine
 
 # Measured: importing torch 2.15.0 takes 3 s natively and 136 s under qemu 7.2 on the same core.
 PATIENCE = 30.0
@@ -17,6 +16,8 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, kw_only=True)
 class Emulator:
+    """A qemu-user program: where it lies, its version, the CPU models it knows and the machine it emulates."""
+
     path: str
     version: str
     models: tuple[str, ...]
@@ -30,6 +31,7 @@ class Emulator:
 
 
 def find_emulator(host: Host, emulated: EmulatedMachine = X86) -> Emulator:
+    """The emulator of that machine on PATH, asked what it is and what it knows."""
     if host.system != "linux":
         raise BadInput("--cpu needs Linux: qemu-user runs nowhere else", remedy="use it in WSL or a Linux machine")
     path = host.which(emulated.program) or host.which(f"{emulated.program}-static")
@@ -49,7 +51,8 @@ def _number(line: str) -> str:
 
 
 def choose_cpu(emulator: Emulator, name: str) -> EmulatedCpu:
-    cpu = find_cpu(name, emulator.models, emulator.emulated)
+    """The CPU a user means, as far as this emulator has it."""
+    cpu = find_emulated_cpu(name, emulator.models, emulator.emulated)
     if emulator.models and cpu.model.split(",")[0] not in emulator.models:
         raise BadInput(
             f"qemu {emulator.version} has no model {cpu.model} for {cpu.name}",

@@ -9,21 +9,22 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.emulate.cpus import X86, EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
-from rekindle.verify.bytecode import compile_ahead
-from rekindle.verify.emulated_machine import X86, EmulatedMachine
 
 # libgomp and libstdc++ are what a manylinux wheel may expect of the system besides glibc.
 PACKAGES = ("libgomp1", "libstdc++6")
 DOWNLOAD_SECONDS = 900.0
 COMPLETE = ".rekindle-root"
+COMPILE_SECONDS = 1200.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +183,22 @@ def _run(argv: Sequence[str], *, seconds: float, env: dict[str, str] | None = No
         if any("No space left" in line for line in lines):
             remedy = "free some disk space"
         raise Unprepared(argv, done.returncode, telling[-5:], remedy=remedy)
+
+
+def compile_ahead(host: Host, folder: Path, version: tuple[int, int]) -> bool:
+    """Compile every file under ``folder``; False where no Python of that version is here, and nothing is lost.
+
+    Measured: a bare emulated Python 3.11 starts in 38 s without byte code and in 2 s with it.
+    """
+    name = f"{version[0]}.{version[1]}"
+    python = sys.executable if sys.version_info[:2] == version else host.which(f"python{name}")
+    if python is None:
+        return False
+    # unchecked-hash: the emulated Python then need not look at each source file's date.
+    argv = [python, "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(folder)]
+    try:
+        # Some packages ship files that do not compile (templates, old syntax): that is no failure.
+        subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=COMPILE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return True

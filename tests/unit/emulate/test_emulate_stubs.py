@@ -1,0 +1,67 @@
+"""Stand-in libraries, read back by another reader."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.emulate.cpus import (
+    ARM,
+    X86,
+)
+from rekindle.emulate.stubs import elf_hash, serves_gpu, stub_library
+
+names = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,20}", fullmatch=True)
+
+
+@given(st.dictionaries(names, st.one_of(st.none(), st.sampled_from(["libx.so.1", "libx.so.2"])), max_size=40))
+def test_a_stub_is_read_back_by_another_reader(symbols: dict[str, str | None]) -> None:
+    elf = ELFFile(io.BytesIO(stub_library("libx.so.1", symbols)))
+    dynamic = next(part for part in elf.iter_segments() if isinstance(part, DynamicSegment))
+    assert [getattr(tag, "soname", None) for tag in dynamic.iter_tags("DT_SONAME")] == ["libx.so.1"]
+    read = {symbol.name for symbol in dynamic.iter_symbols() if symbol.name}
+    assert read == set(symbols)
+    assert elf.header.e_machine == "EM_X86_64" and elf.header.e_type == "ET_DYN"
+
+
+def test_the_hash_is_the_one_of_the_abi() -> None:
+    # System V ABI, "Hash Table": the reference function gives these.
+    assert elf_hash("") == 0 and elf_hash("printf") == 0x077905A6 and elf_hash("syscall") == 0x0B09985C
+
+
+def test_a_stand_in_is_for_the_machine_of_the_wheel() -> None:
+    for emulated in (X86, ARM):
+        made = ELFFile(io.BytesIO(stub_library("libcuda.so.1", {"cuInit": None}, emulated)))
+        assert made["e_machine"] == {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}[emulated.machine]
+        segments = [one for one in made.iter_segments() if one["p_type"] == "PT_LOAD"]
+        assert all(one["p_vaddr"] % one["p_align"] == one["p_offset"] % one["p_align"] for one in segments)
+
+
+@pytest.mark.parametrize(
+    ("name", "serves"),
+    [
+        ("libcuda.so.1", True),
+        ("libcudart.so.12", True),
+        ("libcublasLt.so.11", True),
+        ("libcudnn.so.9", True),
+        ("libnvrtc.so.12", True),
+        ("libnccl.so.2", True),
+        ("libamdhip64.so.6", True),
+        ("libhsa-runtime64.so.1", True),
+        ("libMIOpen.so.1", True),
+        ("libze_loader.so.1", True),
+        ("libcurl.so.4", False),
+        ("libopenblas.so.0", False),
+        ("libtorch_cpu.so", False),
+        ("libspark_core.so", False),
+        ("libgomp.so.1", False),
+        ("libmpi.so.40", False),
+    ],
+)
+def test_only_what_serves_a_gpu_gets_a_stand_in(name: str, serves: bool) -> None:
+    assert serves_gpu(name) == serves
