@@ -14,11 +14,12 @@ from canary import in_process
 
 from rekindle.build.environment import FLAG_FILE, flag_file, prefix_map, render_cache_script
 from rekindle.build.preflight import Asked, preflight
-from rekindle.build.tools import keep_place_out, probe
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.toolkits.compilers import keep_place_out
+from rekindle.toolkits.programs import probe_program
 
 ODD = b"r\xe4der"
 
@@ -95,7 +96,7 @@ def test_a_place_with_an_equals_sign_is_asked_of_the_compiler(compiler: str, tmp
     path = shutil.which(compiler)
     if path is None:
         pytest.skip(f"needs {compiler}")
-    tool = probe(LiveHost(), compiler, path)
+    tool = probe_program(LiveHost(), compiler, path)
     assert tool is not None
     assert keep_place_out(LiveHost(), [tool], tmp_path / "plain")
     place = tmp_path / "a=b"

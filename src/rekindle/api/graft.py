@@ -97,11 +97,11 @@ def _card(gpu: str) -> Sm:
 def find_tools(host: Host, card: Sm, folder: Path | None) -> tuple[Tools, Sm]:
     """The toolkit to compile with, and what it makes for the card: the given one, else the oldest here that knows the
     card, since what a toolkit makes needs a driver as new as itself."""
-    from rekindle.build.toolkits import every_nvcc
     from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
     from rekindle.errors import MissingTool
     from rekindle.facts import load_facts
     from rekindle.model.version import key
+    from rekindle.toolkits.cuda import every_nvcc
 
     facts = load_facts()
     places = [folder / "bin", folder] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]

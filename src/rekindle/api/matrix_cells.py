@@ -19,9 +19,9 @@ from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, Refuse
 from rekindle.model.plan import Plan, Reason, Wish
 
 if TYPE_CHECKING:
-    from rekindle.api.usable_cuda import CudaFound
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
+    from rekindle.toolkits.cuda import UsableCuda
 
 # What a build takes where the plan does not say.
 MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
@@ -93,7 +93,7 @@ class _Planner:
         self._machine = machine
         self._here = f"{machine.os.system}-{machine.os.arch or platform.machine()}"
         self._compiler = next((f"{c.kind} {c.version}" for c in machine.compilers), "")
-        self._cuda: CudaFound | None = None
+        self._cuda: UsableCuda | None = None
         self._plans: dict[tuple[str, ...], Plan | tuple[Reason, ...]] = {}
 
     def cell(self, axes: dict[str, str]) -> Cell | RefusedCell:
@@ -177,11 +177,12 @@ class _Planner:
             settings=baseline | self._defaults.settings,
         )
 
-    def _usable_cuda(self) -> CudaFound:
+    def _usable_cuda(self) -> UsableCuda:
         if self._cuda is None:
-            from rekindle.api.usable_cuda import find_usable_cuda
+            from rekindle.host.live import LiveHost
+            from rekindle.toolkits.cuda import find_usable_cuda
 
-            self._cuda = find_usable_cuda()
+            self._cuda = find_usable_cuda(LiveHost())
         return self._cuda
 
     def _torch(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
@@ -280,7 +281,7 @@ def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
     return ()
 
 
-def _spark_refusal(variant: str, archs: str, found: CudaFound) -> str | None:
+def _spark_refusal(variant: str, archs: str, found: UsableCuda) -> str | None:
     from rekindle.model.arch import parse_sm
 
     toolkit = found.toolkit

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
     """Apply what this CMake, setuptools and Python need; take out again what they do not."""
-    from rekindle.build.tools import find_cmake
     from rekindle.source.patches import Context, apply, choose, load_patches, status, unapply
+    from rekindle.toolkits.programs import find_cmake
 
     host = LiveHost()
     facts = {

@@ -13,7 +13,6 @@ from rekindle.build.failure import killed_for_memory
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.log import BuildLog
 from rekindle.build.supervise import Supervisor
-from rekindle.build.tools import find_ninja
 from rekindle.build.work import MAX_RETRIES
 from rekindle.errors import StageFailed
 from rekindle.host.process import run_long, stop_signals_as_interrupt
@@ -21,6 +20,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.progress import Progress
+from rekindle.toolkits.programs import find_ninja
 
 _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
 _STATUS = re.compile(r"\[\d+/\d+\] ")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.build import finish, state, steps, tools
+from rekindle.build import finish, state, steps
 from rekindle.build.clean import clean
 from rekindle.build.companion import (
     check_torch,
@@ -39,7 +39,7 @@ from rekindle.build.target import (
     requirements,
     take_as_is,
 )
-from rekindle.build.toolkits import check_toolkit, chosen_cuda, cuda_home, headers_beside_torch, toolkit_places
+from rekindle.build.toolkits import check_toolkit, chosen_cuda, headers_beside_torch, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
 from rekindle.host.live import LiveHost
@@ -52,6 +52,9 @@ from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
+from rekindle.toolkits.compilers import compilers_to_name, find_compilers, keep_place_out
+from rekindle.toolkits.cuda import cuda_home
+from rekindle.toolkits.programs import find_cmake, find_ninja
 
 
 def build(
@@ -116,9 +119,9 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}
     # Everything that can be found missing is looked for before anything is changed.
-    ninja = tools.find_ninja(work.host, options.ninja)
-    cmake = tools.find_cmake(work.host, options.cmake)
-    compilers = tools.find_compilers(work.host, settings)
+    ninja = find_ninja(work.host, options.ninja)
+    cmake = find_cmake(work.host, options.cmake)
+    compilers = find_compilers(work.host, settings)
     work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_build_python(work.host, python)
     asked = Asked(
@@ -148,14 +151,14 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     with work.phase("environment", f"Python {interpreter.version}"):
         target = _target_python(work, interpreter, torch)
         if "cmake" in plan.build.pins and not (options.cmake or options.as_is):
-            cmake = tools.find_cmake(work.host, str(target.bin / "cmake"))
+            cmake = find_cmake(work.host, str(target.bin / "cmake"))
         if compiles_against_torch(plan.project):
             work.facts = (check_torch(work.host, target, plan, work.note),)
             pin = exact_pin(work.facts[0])
             named = toolkit_for_cmake(work.host, plan, work.facts[0], work.front.root)
     work.toolchain.update({tool.name: f"{tool.version} ({tool.path})" for tool in (cmake, ninja, *compilers)})
     work.toolchain["python"] = f"{interpreter.version} ({interpreter.path})"
-    placeless = tools.keep_place_out(work.host, compilers, build_tree)
+    placeless = keep_place_out(work.host, compilers, build_tree)
     env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
     if named:
         env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = named
@@ -165,7 +168,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
     env.full.update(toolkit_places(work.host, plan, settings))
-    chosen = chosen_cuda(work.host, plan, settings)
+    chosen = chosen_cuda(work.host, plan, settings) | compilers_to_name(compilers, settings)
     env.full.update(chosen)
     env.chosen.update(chosen)
     if plan.cuda and compiles_against_torch(plan.project) and (home := cuda_home(work.host, settings, plan.cuda)):

@@ -11,13 +11,15 @@ from pathlib import Path
 from rekindle.build.governor import Governor
 from rekindle.build.history import Learnt, load_history, save_history
 from rekindle.build.side_by_side import BY_JOBSERVER
-from rekindle.build.tools import JOBSERVER_NINJA, Tool
 from rekindle.host.jobserver import open_jobserver
 from rekindle.host.memory import read_memory
 from rekindle.model.build_options import BuildOptions
+from rekindle.toolkits.programs import Tool
 
 # The MAKEFLAGS of a jobserver that several builds share; whoever opened it governs them all.
 SHARED_JOBSERVER = "REKINDLE_SHARED_JOBSERVER"
+# Since then Ninja asks a jobserver.
+JOBSERVER_NINJA = (1, 13)
 # How torch's setup.py and CMake are given a number of jobs.
 FIXED = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
 

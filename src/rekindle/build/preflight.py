@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rekindle.build import tools
 from rekindle.build.companion import compiles_against_torch
 from rekindle.build.naming import wheel_name
 from rekindle.build.preflight_companion import check_companion
@@ -21,7 +20,7 @@ from rekindle.build.preflight_index import check_index
 from rekindle.build.preflight_python import check_linker, check_release
 from rekindle.build.preflight_rocm import check_rocm
 from rekindle.build.target import find_build_python, requirements
-from rekindle.build.toolkits import check_toolkit, every_nvcc
+from rekindle.build.toolkits import check_toolkit
 from rekindle.compat.supply import from_index, how_to_install, managers, needs_for, parts_for
 from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
@@ -33,6 +32,9 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import Need
 from rekindle.model.version import at_least, compare
+from rekindle.toolkits.compilers import find_compilers
+from rekindle.toolkits.cuda import every_nvcc
+from rekindle.toolkits.programs import find_cmake, find_ninja
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ def _compilers(host: Host, asked: Asked) -> Iterator[Check]:
     plan = asked.plan
     assert plan.build is not None
     settings = {**plan.build.cmake, **plan.build.env}
-    _, cxx = tools.find_compilers(host, settings)
+    _, cxx = find_compilers(host, settings)
     yield _check("compiler", "ok", f"{cxx.path} {cxx.version}", want=plan.build.compiler)
     yield from check_compiler(host, plan)
     if "nvcc" in (found := check_toolkit(host, plan, settings, cxx.path)):
@@ -115,7 +117,7 @@ def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
     if "cmake" in plan.build.pins and not asked.cmake:
         yield _check("cmake", "ok", f"cmake{plan.build.pins['cmake']} from the index, for this build alone")
         return
-    cmake = tools.find_cmake(host, asked.cmake)
+    cmake = find_cmake(host, asked.cmake)
     # An extension has a build of its own: what torch's CMake wants is not asked of it.
     torch = None if compiles_against_torch(plan.project) else plan.torch
     least = load_facts().era(torch).cmake_min if torch else None
@@ -133,7 +135,7 @@ def _cmake(host: Host, asked: Asked) -> Iterator[Check]:
 
 
 def _ninja(host: Host, asked: Asked) -> Iterator[Check]:
-    ninja = tools.find_ninja(host, asked.ninja)
+    ninja = find_ninja(host, asked.ninja)
     yield _check("ninja", "ok", f"{ninja.path} {ninja.version}")
 
 

@@ -9,7 +9,6 @@ from pathlib import Path, PurePosixPath
 
 from rekindle.build.extension import finds_torch
 from rekindle.build.preflight_cuda import LIBRARY_FOLDERS
-from rekindle.build.toolkits import cuda_home
 from rekindle.compat.supply import companion_downloads, companion_needs, how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -21,6 +20,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.supply import Lack
 from rekindle.model.version import same_prefix
 from rekindle.scripts.quoting import paste_with, pasted
+from rekindle.toolkits.cuda import cuda_home
 
 # A toolkit may be the compiler alone.
 _OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.build.toolkits import cuda_home
-from rekindle.build.tools import Tool, find_compilers
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
@@ -13,14 +11,16 @@ from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Hazard
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
+from rekindle.toolkits.compilers import find_compilers
+from rekindle.toolkits.cuda import cuda_home
 
 
 def check_compiler(host: Host, plan: Plan) -> Iterator[Check]:
     """Nothing is known of a compiler that does not tell its version (cl)."""
     assert plan.build is not None
     _, cxx = find_compilers(host, {**plan.build.cmake, **plan.build.env})
-    kind = kind_of(host, cxx)
-    if kind is None or not cxx.release:
+    kind = cxx.kind
+    if kind not in ("gcc", "clang") or not cxx.release:
         return
     planned, _, number = (plan.build.compiler or "").partition("-")
     same = planned == kind and number.split(".")[0] == str(cxx.release[0])
@@ -43,15 +43,6 @@ def check_compiler(host: Host, plan: Plan) -> Iterator[Check]:
             continue
         if machine_meets(hazard, machine) and torch_meets(hazard, made):
             yield _told(hazard, plan)
-
-
-def kind_of(host: Host, compiler: Tool) -> str | None:
-    """gcc or clang, as its own banner says: ``cc`` may be either."""
-    said = host.run([compiler.path, "--version"], timeout=20.0)
-    banner = said.out.lower() if said.ok else ""
-    if "clang" in banner:
-        return "clang"
-    return "gcc" if any(word in banner for word in ("gcc", "g++", "free software foundation")) else None
 
 
 def glibc_of(host: Host) -> str | None:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from rekindle.build.toolkits import find_nvcc
 from rekindle.compat.supply import how_to_install, managers
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
@@ -14,10 +13,11 @@ from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.supply import Need
+from rekindle.toolkits.cuda import find_nvcc
+from rekindle.toolkits.libraries import header_version
 
 LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
 _STUBS = ("lib64/stubs", "lib/stubs", "lib/*-linux-gnu/stubs", "lib/*-linux-gnu", "targets/*/lib/stubs", "lib64")
-_VERSION = re.compile(r"#\s*define\s+CUDNN_(MAJOR|MINOR|PATCHLEVEL)\s+(\d+)")
 
 
 def check_gpu(host: Host, plan: Plan) -> Iterator[Check]:
@@ -107,9 +107,8 @@ def _header_version(host: Host, root: str) -> str | None:
     for folder in ("include", "include/*-linux-gnu"):
         for name in ("cudnn_version.h", "cudnn.h"):
             for path in host.glob(str(PurePosixPath(root, folder, name))):
-                numbers = dict(_VERSION.findall((host.read(path) or b"").decode("utf-8", "replace")))
-                if "MAJOR" in numbers:
-                    return ".".join(numbers.get(key, "0") for key in ("MAJOR", "MINOR", "PATCHLEVEL"))
+                if version := header_version((host.read(path) or b"").decode("utf-8", "replace"), "CUDNN"):
+                    return version
     return None
 
 

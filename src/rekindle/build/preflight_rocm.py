@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from rekindle.build.toolkits import rocm_home
 from rekindle.compat.supply import install_line, managers, needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
@@ -18,6 +17,7 @@ from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
+from rekindle.toolkits.rocm import rocm_home
 
 _LOAD = "cmake/public/LoadHIP.cmake"
 _DEMANDED = re.compile(r"^\s*find_package\w*\(\s*(\w[\w-]*)\s[^)]*\bREQUIRED\b", re.MULTILINE)

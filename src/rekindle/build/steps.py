@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import msgspec
 
-from rekindle.build import state, tools
+from rekindle.build import state
 from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
 from rekindle.build.companion import compiles_against_torch
 from rekindle.build.configured import ConfigureWatch, check
@@ -29,11 +30,10 @@ from rekindle.build.toolkits import driver_stub
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_atomically
+from rekindle.toolkits.programs import Tool
 
 
-def environment(
-    work: Work, target: TargetPython, cmake: tools.Tool, ninja: tools.Tool, *, own_paths: bool
-) -> BuildEnvironment:
+def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, own_paths: bool) -> BuildEnvironment:
     """``own_paths``: the compilers can keep the tree's place out of what they make."""
     shell = dict(work.host.env)
     shell["PATH"], disguised = without_masquerades(shell.get("PATH", ""))
@@ -42,7 +42,7 @@ def environment(
     env = make_environment(
         work.plan,
         shell,
-        path_first=[*tools.gather(work.workspace.root / "tools", cmake, ninja), target.bin],
+        path_first=[*link_tools(work.workspace.root / "tools", cmake, ninja), target.bin],
         extra=behind_one_name(work.launcher.env if work.launcher else {}, work.workspace.root / "tools")
         if work.front.takes_cmake_settings
         else (work.launcher.env if work.launcher else {}),
@@ -80,6 +80,23 @@ def environment(
         for name in names:
             env.after_configure[name] = " ".join([env.chosen.get(name, ""), *quoted]).strip()
     return env
+
+
+def link_tools(folder: Path, *chosen: Tool) -> list[Path]:
+    """Folders to put first on PATH so that exactly these tools are found, whatever else lies beside them.
+
+    One folder of links; the folder of one tool may hold another version of the next (a virtual environment
+    with CMake 4 and Ninja, say). Windows, where links need rights, gets the tools' own folders.
+    """
+    if os.name == "nt":
+        return [Path(tool.path).parent for tool in chosen]
+    folder.mkdir(parents=True, exist_ok=True)
+    for tool in chosen:
+        link = folder / tool.name
+        if not (link.is_symlink() and link.readlink() == Path(tool.path)):
+            link.unlink(missing_ok=True)
+            link.symlink_to(tool.path)
+    return [folder]
 
 
 def _headers_out(work: Work, target: TargetPython) -> tuple[str, ...]:
@@ -127,9 +144,7 @@ def renew_build_file(ninja: str, build_tree: Path, jobs: int) -> list[str]:
     return [ninja, "-C", str(build_tree), f"-j{jobs}", "build.ninja"]
 
 
-def compile_tree(
-    work: Work, target: TargetPython, cmake: tools.Tool, ninja: tools.Tool, env: BuildEnvironment
-) -> Path | None:
+def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env: BuildEnvironment) -> Path | None:
     """The wheel the tree's own front end makes; None where only a target was wanted."""
     ours = work.front.takes_cmake_settings and (work.front.build_tree / "build.ninja").is_file()
     if ours and work.jobs is not None and "MAKEFLAGS" in work.jobs.env:

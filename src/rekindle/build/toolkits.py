@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from rekindle.build.tools import bring_compiler
 from rekindle.compat.toolkit import compiler_span, takes_compiler
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
-from rekindle.host.cuda_places import CUDA_PLACES
 from rekindle.host.protocol import Host
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.plan import Plan
+from rekindle.toolkits.compilers import bring_compiler, read_banner
+from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc, is_release, nvcc_release
+from rekindle.toolkits.rocm import find_hip_clang, find_hipcc, rocm_home
 
-_NVCC_RELEASE = re.compile(r"release (\d+\.\d+)")
-_CUDA_HOMES = ("CUDA_HOME", "CUDA_PATH", "CUDA_BIN_PATH")
 _NEWEST = 40  # no compiler has a number as high yet
-_MAJOR = re.compile(r"(\d+)\.\d+")
 _DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
 _STUBS_FOUND = ("lib", "lib64", "lib/stubs", "lib64/stubs")
 _STUBS_HIDDEN = ("lib/*-linux-gnu/stubs", "targets/*/lib/stubs")
@@ -39,7 +36,7 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
     if plan.cuda:
         return _check_cuda(host, plan.cuda, settings, compiler)
     if plan.rocm:
-        hipcc = _find_hipcc(host, settings)
+        hipcc = find_hipcc(host, settings)
         if hipcc is None:
             raise MissingTool(
                 f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
@@ -49,52 +46,10 @@ def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler:
     return {}
 
 
-def find_nvcc(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
-    """The nvcc that the settings name; else, of all that are here, one of the release ``cuda``; else the first."""
-    named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
-    if named or any(settings.get(name) for name in _CUDA_HOMES):
-        return named or _find(host, "nvcc", settings, _CUDA_HOMES, "/usr/local/cuda")
-    found = every_nvcc(host)
-    if cuda and len(found) > 1:
-        return next((nvcc for nvcc in found if is_release(nvcc_release(host, nvcc), cuda)), found[0])
-    return found[0] if found else None
-
-
-def every_nvcc(host: Host) -> tuple[str, ...]:
-    """Every nvcc on this machine, each once: what the shell names, the usual one, the first on PATH, all others."""
-    usual = _find(host, "nvcc", {}, _CUDA_HOMES, "/usr/local/cuda")
-    homes = [home for pattern in CUDA_PLACES for home in host.glob(pattern)]
-    # Numbers, not letters: 9.2 comes after 12.4.
-    homes.sort(key=lambda home: [int(number) for number in re.findall(r"\d+", PurePosixPath(home).name)], reverse=True)
-    packaged = host.glob("/usr/bin/nvcc")
-    # Debian's is a script there, which starts the one below /usr/lib: one toolkit in two places.
-    beside = [nvcc for home in homes if not (packaged and _of_system(home)) for nvcc in host.glob(f"{home}/bin/nvcc")]
-    found: dict[str, str] = {}
-    for nvcc in (usual, host.which("nvcc"), *beside, *packaged):
-        if nvcc:
-            found.setdefault(host.realpath(nvcc), nvcc)
-    return tuple(found.values())
-
-
-def _of_system(home: str) -> bool:
-    return PurePosixPath(home).is_relative_to("/usr/lib")
-
-
-def nvcc_release(host: Host, nvcc: str) -> str | None:
-    """As 12.4; None where it does not say."""
-    match = _NVCC_RELEASE.search(host.run([nvcc, "--version"], timeout=20.0).out)
-    return match[1] if match else None
-
-
-def is_release(release: str | None, wanted: str) -> bool:
-    """Is an nvcc of ``release`` (12.4) what a plan for ``wanted`` (12.4, 12.4.1) means?"""
-    return release is not None and f"{wanted}.".startswith(f"{release}.")
-
-
 def chosen_cuda(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
     """What configure is told of the toolkit, where the plan names one or more than one is here: torch's FindCUDA asks
     CUDA_PATH and not CUDA_HOME, CMake asks CUDACXX, and each would else take the first by an order of its own."""
-    named = ("CMAKE_CUDA_COMPILER", "CUDACXX", *_CUDA_HOMES)
+    named = ("CMAKE_CUDA_COMPILER", "CUDACXX", *CUDA_VARIABLES)
     if plan.cuda is None or (len(every_nvcc(host)) < 2 and not any(settings.get(name) for name in named)):
         return {}
     nvcc, home = find_nvcc(host, settings, plan.cuda), cuda_home(host, settings, plan.cuda)
@@ -102,12 +57,6 @@ def chosen_cuda(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
     if settings.get("CMAKE_CUDA_COMPILER"):
         del told["CUDACXX"]
     return {name: place for name, place in told.items() if place and not settings.get(name)}
-
-
-def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
-    """The folder whose ``bin`` has the hipcc that a build will take: /opt/rocm, or /usr for a distribution's own."""
-    hipcc = _find_hipcc(host, settings)
-    return str(Path(hipcc).parent.parent) if hipcc else None
 
 
 def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
@@ -122,7 +71,7 @@ def toolkit_places(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[
     deeper = [found for place in _HIP_MODULES for found in host.glob(f"{home}/{place}/cmake/hip/FindHIP.cmake")]
     if deeper and not usual and "CMAKE_MODULE_PATH" not in settings:
         told["CMAKE_MODULE_PATH"] = str(PurePosixPath(deeper[0]).parent)
-    if "HIP_CLANG_PATH" not in settings and (clang := host.env.get("HIP_CLANG_PATH") or _hip_clang(host, home)):
+    if "HIP_CLANG_PATH" not in settings and (clang := host.env.get("HIP_CLANG_PATH") or find_hip_clang(host, home)):
         told["HIP_CLANG_PATH"] = clang
     return told
 
@@ -140,30 +89,6 @@ def driver_stub(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str
         return {}
     stubs = [found for place in _STUBS_HIDDEN for found in host.glob(f"{home}/{place}/libcuda.so")]
     return {"CUDA_CUDA_LIB": stubs[0]} if stubs else {}
-
-
-def _hip_clang(host: Host, home: str) -> str | None:
-    """The folder of HIP's clang where it is not the one that FindHIP takes for granted."""
-    if host.glob(f"{home}/llvm/bin/clang++"):
-        return None
-    said = host.run([f"{home}/bin/hipconfig", "--hipclangpath"], timeout=20.0)
-    place = said.out.strip() if said.ok else ""
-    return place if place and host.glob(str(PurePosixPath(place, "clang++"))) else None
-
-
-def _find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
-    return _find(host, "hipcc", settings, ("ROCM_PATH", "ROCM_HOME", "HIP_PATH"), "/opt/rocm")
-
-
-def cuda_home(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
-    """The toolkit of the nvcc that is used. Extensions look for it beside the first nvcc on PATH, which may be a
-    script or a link far from its headers."""
-    nvcc = find_nvcc(host, settings, cuda)
-    for path in (nvcc, host.realpath(nvcc)) if nvcc else ():
-        home = Path(path).parent.parent
-        if host.glob(str(home / "include" / "cuda_runtime.h")):
-            return str(home)
-    return None
 
 
 def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
@@ -204,13 +129,14 @@ def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: 
 def _check_host_compiler(host: Host, cuda: str, compiler: str) -> None:
     row = load_facts().toolkit(cuda)
     said = host.run([compiler, "--version"], timeout=20.0)
-    match = _MAJOR.search(said.out)
-    if row is None or not said.ok or match is None:
+    banner = read_banner(said.out) if said.ok else None
+    if row is None or banner is None or banner.kind not in ("gcc", "clang"):
         return
-    kind = "clang" if "clang" in said.out.lower() else "gcc"
-    if takes_compiler(row, kind, match[0]) is False:
+    kind, version = banner
+    short = ".".join(version.split(".")[:2])
+    if takes_compiler(row, kind, version) is False:
         raise BadInput(
-            f"CUDA {cuda} cannot use {kind} {match[0]} ({compiler}) as its host compiler;"
+            f"CUDA {cuda} cannot use {kind} {short} ({compiler}) as its host compiler;"
             f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
             remedy=_other_compiler(host, row, kind, cuda),
         )
@@ -224,16 +150,3 @@ def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
     name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest}"
     use = f"the same command with --set CUDAHOSTCXX={name}"
     return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
-
-
-def _find(host: Host, name: str, settings: Mapping[str, str], homes: tuple[str, ...], usual: str) -> str | None:
-    for variable in homes:
-        if (said := settings.get(variable)) and not host.glob(str(Path(said) / "bin" / name)):
-            raise MissingTool(
-                f"the plan says {variable}={said}, but there is no {name} in {Path(said) / 'bin'}",
-                remedy=f"install the toolkit there, or correct {variable} in the plan's environment",
-            )
-    for home in (*(settings.get(variable) or host.env.get(variable) for variable in homes), usual):
-        if home and (found := host.glob(str(Path(home) / "bin" / name))):
-            return found[0]
-    return host.which(name)

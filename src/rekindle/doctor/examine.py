@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from rekindle.doctor.case import Case
 from rekindle.doctor.checks import run_checks
-from rekindle.doctor.compilers import probe_compilers
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.doctor.disks import probe_disks
 from rekindle.doctor.fixes import probe_managers
@@ -21,14 +20,15 @@ from rekindle.doctor.memory import Limits, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
 from rekindle.doctor.pythons import Installations, probe_installations
 from rekindle.doctor.system import probe_os
-from rekindle.doctor.toolkits import probe_toolkits
-from rekindle.doctor.tools import probe_tools
 from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 from rekindle.model.progress import Progress
 from rekindle.model.size import gib
+from rekindle.toolkits.compilers import list_compilers
+from rekindle.toolkits.libraries import find_toolkits
+from rekindle.toolkits.programs import probe_programs
 
 # Whatever hangs, the doctor is done by then; ten seconds is what the user is promised.
 DEADLINE_S = 7.5
@@ -63,10 +63,10 @@ def examine(
         "memory": probe_memory,
         "disks": probe_disks(place),
         "graphics": probe_gpus,
-        "toolkits": probe_toolkits,
-        "compilers": probe_compilers,
+        "toolkits": find_toolkits,
+        "compilers": list_compilers,
         "pythons": probe_installations(try_torch),
-        "tools": probe_tools,
+        "tools": probe_programs,
         "package managers": probe_managers,
         "programs that hold torch": probe_holders,
     }

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from rekindle.doctor.toolkits import pip_pieces
 from rekindle.doctor.torches import find_torches
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.text import version_key
 from rekindle.interpreters.search import candidate_paths, distinct_paths, identity_of, started_directly
 from rekindle.model.interpreter import Interpreter, read_interpreter
 from rekindle.model.machine import InstalledTorch, Python, Toolkit
+from rekindle.toolkits.libraries import pip_pieces
 
 _MAX_PYTHONS = 24
 _AT_ONCE = 4

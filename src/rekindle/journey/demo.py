@@ -13,10 +13,10 @@ from rekindle.api.build import build_one
 from rekindle.api.doctor import doctor
 from rekindle.api.inspect import inspect
 from rekindle.api.spark import patch_spark
-from rekindle.api.usable_cuda import CudaFound, find_usable_cuda
 from rekindle.api.verify import verify
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
+from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_made
 from rekindle.host.workspace import Workspace
 from rekindle.journey.from_source import wheel_is_there
@@ -40,6 +40,7 @@ from rekindle.render.summary import (
     summarise_proof,
 )
 from rekindle.spark import unpack as spark
+from rekindle.toolkits.cuda import UsableCuda, find_usable_cuda
 
 
 def run_demo(workspace: Workspace, *, cmake: str | None, use_cuda: bool, clean: bool, progress: Progress) -> Journey:
@@ -143,7 +144,7 @@ def _forget(workspace: Workspace) -> None:
 def _plan(examined: Examination, use_cuda: bool) -> Plan:
     from rekindle.plan.spark import plan_spark
 
-    found = find_usable_cuda() if use_cuda else CudaFound(why_not="CUDA was left out (--no-cuda).")
+    found = find_usable_cuda(LiveHost()) if use_cuda else UsableCuda(why_not="CUDA was left out (--no-cuda).")
     return plan_spark(
         examined.machine,
         version=spark.tree_version(),

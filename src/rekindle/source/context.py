@@ -17,6 +17,9 @@ from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
+from rekindle.toolkits.compilers import newest_compiler, read_banner
+from rekindle.toolkits.cuda import nvcc_release
+from rekindle.toolkits.rocm import hip_release
 
 _NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
 # Asked in the interpreter that will build, which is not the one that runs us. Old syntax on purpose.
@@ -141,34 +144,18 @@ def find_compiler(host: Host) -> str | None:
     """The C++ compiler a build would take, as "gcc 13.2.0"."""
     name = host.env.get("CXX") or ("cl" if host.system == "windows" else "c++")
     done = host.run([name.split()[0], "--version"] if name != "cl" else ["cl"])
-    text = done.out + done.err
-    number = _NUMBER.search(text)
-    if number is None:
-        return None
-    lower = text.lower()
-    for word, kind in (
-        ("oneapi", "icx"),
-        ("clang", "clang"),
-        ("microsoft", "msvc"),
-        ("gcc", "gcc"),
-        ("free soft", "gcc"),
-    ):
-        if word in lower:
-            kind = "clang-cl" if kind == "clang" and "clang-cl" in name else kind
-            return f"{kind} {_gcc_number(text) or number[1]}" if kind == "gcc" else f"{kind} {number[1]}"
-    return None
-
-
-def _gcc_number(text: str) -> str | None:
-    # "c++ (Debian 12.2.0-14) 12.2.0": the packager's words come first, the number last.
-    found = re.search(r"(\d+\.\d+\.\d+)\s*$", text.splitlines()[0]) if text else None
-    return found[1] if found else None
+    if banner := read_banner(done.out + done.err):
+        kind = "clang-cl" if banner.kind == "clang" and "clang-cl" in name else banner.kind
+        return f"{kind} {banner.version}"
+    # None under a plain name, but perhaps one under its own: g++-11.
+    other = None if host.env.get("CXX") else newest_compiler(host)
+    return f"{other.kind} {other.version}" if other else None
 
 
 def _accelerators(host: Host) -> dict[str, str | None]:
     """Without a compiler for it on PATH a build has no such backend, unless the plan or the caller says so."""
-    nvcc = _asked(host, ["nvcc", "--version"], r"release (\d+\.\d+)") if host.which("nvcc") else None
-    hip = _asked(host, ["hipcc", "--version"], r"HIP version: (\d+\.\d+)") if host.which("hipcc") else None
+    nvcc = nvcc_release(host, "nvcc") if host.which("nvcc") else None
+    hip = hip_release(host, "hipcc") if host.which("hipcc") else None
     return {"cuda": nvcc or ABSENT, "rocm": hip or ABSENT, "backend": "cuda" if nvcc else "rocm" if hip else "cpu"}
 
 
@@ -181,9 +168,9 @@ def _python(host: Host, python: str | None) -> dict[str, str | None]:
     return {name: value if value != "none" else None for name, value in pairs} if done.ok else {}
 
 
-def _asked(host: Host, argv: list[str], pattern: str | None = None) -> str | None:
+def _asked(host: Host, argv: list[str]) -> str | None:
     done = host.run(argv)
-    found = re.search(pattern, done.out) if pattern else _NUMBER.search(done.out)
+    found = _NUMBER.search(done.out)
     return found[1] if done.ok and found else None
 
 

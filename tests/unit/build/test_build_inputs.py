@@ -14,7 +14,6 @@ from bare_host import BareHost
 from rekindle.build.request import check_inputs, make_order, project_of, same_release
 from rekindle.build.state import TreeState, differences, sources_changed
 from rekindle.build.target import find_build_python
-from rekindle.build.tools import find_compilers, find_ninja
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -22,6 +21,8 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.toolkits.compilers import find_compilers
+from rekindle.toolkits.programs import find_ninja
 
 
 def plan(**how: Any) -> Plan:

@@ -11,10 +11,10 @@ from rekindle.build import jobs as room
 from rekindle.build.governor import Governor
 from rekindle.build.history import load_history
 from rekindle.build.jobs import SHARED_JOBSERVER, cores, elastic_jobs, fixed_jobs
-from rekindle.build.tools import Tool
 from rekindle.errors import BadInput
 from rekindle.host.memory import MemoryNow
 from rekindle.model.build_options import BuildOptions, most_jobs
+from rekindle.toolkits.programs import Tool
 
 GIB = 1 << 30
 

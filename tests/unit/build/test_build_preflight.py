@@ -20,7 +20,6 @@ from rekindle.build.preflight_cuda import check_gpu
 from rekindle.build.preflight_python import check_linker, check_release, python_tools
 from rekindle.build.resume import has_objects
 from rekindle.build.target import find_build_python
-from rekindle.build.tools import find_compilers
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.live import LiveHost
@@ -31,6 +30,7 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
+from rekindle.toolkits.compilers import find_compilers
 
 
 class Machine(LiveHost):

@@ -13,20 +13,13 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.toolkits import (
-    check_toolkit,
-    chosen_cuda,
-    cuda_home,
-    every_nvcc,
-    find_nvcc,
-    headers_beside_torch,
-    nvcc_release,
-)
+from rekindle.build.toolkits import check_toolkit, chosen_cuda, headers_beside_torch
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.environment import python_of
 from rekindle.model.plan import Plan
+from rekindle.toolkits.cuda import cuda_home, every_nvcc, find_nvcc, nvcc_release
 
 
 class Machine(BareHost):

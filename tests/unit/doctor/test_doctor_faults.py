@@ -26,6 +26,7 @@ from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.recorded import RecordedHost, load_recorded
 from rekindle.model.document import decode, encode
 from rekindle.model.machine import Examination
+from rekindle.toolkits.programs import find_cmake, find_ninja
 
 MACHINES = Path(__file__).parents[2] / "machines"
 NAMES = sorted(path.name for path in MACHINES.iterdir())
@@ -197,8 +198,10 @@ def test_real_tools_that_hang_lie_or_may_not_be_run(tmp_path: Path, monkeypatch:
     tools = tmp_path / "bin"
     tools.mkdir()
     tool(tools, "nvidia-smi", "sleep 60 & sleep 60")
-    tool(tools, "cmake", "printf 'cmake version \\303\\050 \\377\\376'")
-    tool(tools, "ninja", "echo 'Version inconnue' >&2; exit 3")
+    for name in ("cmake", "uv"):
+        tool(tools, name, f"printf '{name} version \\303\\050 \\377\\376'")
+    for name in ("ninja", "lld"):
+        tool(tools, name, "echo 'Version inconnue' >&2; exit 3")
     tool(tools, "ccache", "yes")
     tool(tools, "git", "echo git version 2.39.5")
     (tools / "sccache").write_text("not executable for anyone")
@@ -213,11 +216,14 @@ def test_real_tools_that_hang_lie_or_may_not_be_run(tmp_path: Path, monkeypatch:
     assert time.monotonic() - begin < 50
     sound(document)
     assert document.tools["git"] == "2.39.5"
-    assert document.tools["cmake"] == "?" and document.tools["ninja"] == "?"
+    assert document.tools["uv"] == "?" and document.tools["lld"] == "?"
+    # Of these a build then takes our own.
+    assert document.tools["cmake"] == find_cmake(LiveHost(), None).version
+    assert document.tools["ninja"] == find_ninja(LiveHost(), None).version
     # The machine may have a real one further along PATH; ours must not count.
     assert document.tools["sccache"] is None
     said = " ".join(f"{gap.what}: {gap.why}" for gap in document.gaps)
-    assert "version of cmake" in said and "Version inconnue" in said
+    assert "version of uv" in said and "Version inconnue" in said
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="fake tools are shell scripts")

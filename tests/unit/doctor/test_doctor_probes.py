@@ -6,23 +6,22 @@ import pytest
 
 from rekindle.compat.cpu_names import match_microarchitecture
 from rekindle.doctor.amd import find_amd, gfx_of
-from rekindle.doctor.compilers import probe_compilers
 from rekindle.doctor.cpu import probe_cpu, tidy_name
-from rekindle.doctor.cuda import find_cuda
-from rekindle.doctor.libraries import packaged_cuda
 from rekindle.doctor.memory import probe_memory
-from rekindle.doctor.msvc import cl_version, find_msvc
 from rekindle.doctor.nvidia import find_nvidia
 from rekindle.doctor.pci import find_cards
 from rekindle.doctor.pythons import probe_pythons
-from rekindle.doctor.rocm import find_rocm
 from rekindle.doctor.system import probe_os
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Completed, Memory, RegistryKey
 from rekindle.host.record import Record
 from rekindle.host.recorded import RecordedHost
-from rekindle.host.vcvars import read_vcvars, vcvars_argv
+from rekindle.toolkits.compilers import list_compilers
+from rekindle.toolkits.cuda import find_cuda
+from rekindle.toolkits.libraries import packaged_cuda
+from rekindle.toolkits.msvc import cl_version, find_msvc, read_vcvars, vcvars_argv
+from rekindle.toolkits.rocm import find_rocm
 
 GIB = 1 << 30
 
@@ -346,7 +345,7 @@ def test_compilers_are_named_by_what_they_say() -> None:
             said("Kommando nicht gefunden\n", "/usr/bin/clang", "--version"),
         ],
     )
-    assert [(c.kind, c.version, c.path) for c in probe_compilers(host)] == [
+    assert [(c.kind, c.version, c.path) for c in list_compilers(host)] == [
         ("gcc", "7.5.0", "/usr/bin/gcc"), ("clang", "17.0.6", "/opt/x/gcc"),
     ]  # fmt: skip
     assert [gap.what for gap in host.gaps] == ["compiler /usr/bin/clang"]

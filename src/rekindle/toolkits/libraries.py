@@ -1,4 +1,4 @@
-"""Libraries one builds against, found by their headers (what a build reads) or, failing that, by their files.
+"""What is installed to build against: toolkits, and libraries found by their headers (what a build reads) or files.
 
 cuDNN and NCCL name in ``note`` the CUDA they were made for, where the place or the package says so.
 """
@@ -6,25 +6,71 @@ cuDNN and NCCL name in ``note`` the CUDA they were made for, where the place or 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from rekindle.host.asking import Asking
 from rekindle.host.text import text_of, version_key
+from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Toolkit
+from rekindle.toolkits.cuda import find_cuda
+from rekindle.toolkits.rocm import find_rocm
 
 _UNIX_INCLUDES = ("/usr/include", "/usr/include/*-linux-gnu", "/usr/local/include")
 _UNIX_LIBRARIES = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")
 _HEADER_BYTES = 64 << 10
+# Package on PyPI (underscored, any CUDA) -> what it is a piece of. Only those a build or a use asks for.
+_PIECES = {
+    "nvidia_cudnn": "cudnn",
+    "nvidia_nccl": "nccl",
+    "nvidia_cuda_nvcc": "cuda",
+    "rocm_sdk_core": "rocm",
+    "rocm_sdk_devel": "rocm",
+    "mkl": "mkl",
+}
+
+
+def find_toolkits(host: Asking) -> tuple[Toolkit, ...]:
+    """CUDA, cuDNN, NCCL, ROCm, oneAPI, MKL and OpenBLAS."""
+    cuda = find_cuda(host)
+    nvidia = find_cudnn(host, cuda) + find_nccl(host, cuda)
+    if nvidia:
+        packaged = packaged_cuda(host)
+        nvidia = [_with_cuda(toolkit, packaged) for toolkit in nvidia]
+    return (*cuda, *nvidia, *find_rocm(host), *find_oneapi(host), *find_blas(host))
+
+
+def _with_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
+    cuda = packaged.get(toolkit.version or "")
+    if cuda is None or "for CUDA" in (toolkit.note or ""):
+        return toolkit
+    return replace(toolkit, note=", ".join(filter(None, (f"for CUDA {cuda}", toolkit.note))))
+
+
+def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:
+    """Toolkits that live in Pythons' site-packages; each place once, however many links lead there."""
+    pieces: dict[tuple[str, str, str], Toolkit] = {}
+    for name, package in (item for answer in answers.values() for item in answer.packages.items()):
+        match = re.fullmatch(r"(.+?)(?:_cu(\d+))?", name)
+        if match is None or match[1] not in _PIECES:
+            continue
+        kind, version, path = _PIECES[match[1]], package.version, package.path
+        note = "pip" + (f", for CUDA {match[2]}" if match[2] else "")
+        # nvidia-cudnn 9.19.0.56 is cuDNN 9.19.0; the fourth number is the package's.
+        short = ".".join(version.split(".")[:3]) if kind == "cudnn" else version
+        pieces.setdefault((kind, version, path), Toolkit(kind=kind, version=short, path=path, note=note))
+    return tuple(pieces.values())
 
 
 def find_cudnn(host: Asking, cuda_roots: Sequence[Toolkit]) -> list[Toolkit]:
     found = list(_by_header(host, "cudnn", ("cudnn_version.h", "cudnn.h"), "CUDNN", cuda_roots))
     if host.system == "windows":
         for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\cudnn_version.h"):
-            found += _one(host, "cudnn", header, "CUDNN", None)
+            found += _at_header(host, "cudnn", header, "CUDNN", None)
         # From version 9 on one installation serves several CUDAs, each in a directory of its own.
         for header in host.glob(r"C:\Program Files\NVIDIA\CUDNN\v*\include\*\cudnn_version.h"):
-            found += _one(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
+            found += _at_header(host, "cudnn", header, "CUDNN", header.split("\\")[-2])
     return found or _by_file(host, "cudnn", "libcudnn.so.*")
 
 
@@ -64,19 +110,20 @@ def _by_header(
                 if real in seen:
                     continue
                 seen.add(real)
-                yield from _one(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
+                yield from _at_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
 
 
-def _one(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
-    said = text_of(host.read(header, limit=_HEADER_BYTES))
-    numbers = [
-        re.search(rf"^\s*#define {prefix}_{part}\s+(\d+)", said, re.MULTILINE)
-        for part in (("MAJOR", "MINOR", "PATCHLEVEL") if prefix == "CUDNN" else ("MAJOR", "MINOR", "PATCH"))
-    ]
-    if not all(numbers):
+def _at_header(host: Asking, kind: str, header: str, prefix: str, cuda: str | None) -> list[Toolkit]:
+    version = header_version(text_of(host.read(header, limit=_HEADER_BYTES)), prefix)
+    if version is None:
         return []
-    version = ".".join(number[1] for number in numbers if number)
     return [Toolkit(kind=kind, version=version, path=_root(header), note=f"for CUDA {cuda}" if cuda else None)]
+
+
+def header_version(text: str, prefix: str) -> str | None:
+    """``8.9.2`` of ``#define CUDNN_MAJOR 8`` and so on (``prefix``: CUDNN, NCCL)."""
+    numbers = dict(re.findall(rf"^\s*#\s*define\s+{prefix}_(MAJOR|MINOR|PATCH)(?:LEVEL)?\s+(\d+)", text, re.MULTILINE))
+    return ".".join(numbers[part] for part in ("MAJOR", "MINOR", "PATCH")) if len(numbers) == 3 else None
 
 
 def _root(header: str) -> str:

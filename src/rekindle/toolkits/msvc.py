@@ -1,15 +1,26 @@
-"""Visual Studio and its C++ toolsets, by vswhere (which ships with every installer since 2017)."""
+"""Visual Studio: its C++ toolsets by vswhere (which ships with every installer since 2017), and the environment that
+its batch file gives, as values instead of a shell."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from rekindle.host.asking import Asking
+from rekindle.host.protocol import Host
 from rekindle.host.text import text_of, version_key
-from rekindle.host.vcvars import read_vcvars
 from rekindle.model.machine import Compiler
+
+# What a compiler run needs; the rest of what the batch file sets is for the prompt.
+_WANTED = (
+    *("PATH", "INCLUDE", "LIB", "LIBPATH", "VCToolsInstallDir", "VCToolsVersion", "VCINSTALLDIR", "VSINSTALLDIR"),
+    *("WindowsSdkDir", "WindowsSDKVersion", "UniversalCRTSdkDir", "UCRTVersion", "VSCMD_ARG_TGT_ARCH"),
+    *("VSCMD_ARG_HOST_ARCH", "VisualStudioVersion"),
+)
 
 
 def find_msvc(host: Asking) -> tuple[Compiler, ...]:
@@ -36,8 +47,6 @@ def find_msvc(host: Asking) -> tuple[Compiler, ...]:
 
 def _with_environment(host: Asking, compiler: Compiler) -> Compiler:
     """The Windows SDK that the newest toolset's vcvars64.bat finds: it proves that batch files run here."""
-    from msgspec.structs import replace
-
     root, _, rest = str(compiler.path).partition(r"\VC\Tools\MSVC")
     toolset = rest.strip("\\").split("\\")[0]
     answer = read_vcvars(host, rf"{root}\VC\Auxiliary\Build\vcvars64.bat", toolset, timeout=host.left(6))
@@ -74,3 +83,33 @@ def cl_version(toolset: str) -> str | None:
     """Toolset 14.40.33807 holds cl 19.40.33807: the minor and build numbers are the same, since 14.0 = 19.00."""
     match = re.fullmatch(r"14\.(\d+)\.(\d+)(?:\.\d+)?", toolset)
     return f"19.{int(match[1]):02d}.{match[2]}" if match else None
+
+
+class Vcvars(NamedTuple):
+    """``env`` is empty where the batch file did not run; ``why`` then says so."""
+
+    env: Mapping[str, str]
+    why: str | None = None
+
+
+def vcvars_argv(batch: str, toolset: str | None = None) -> list[str]:
+    """``call`` first: then cmd keeps the quotes around a path with spaces (cmd /?)."""
+    chosen = [f"-vcvars_ver={toolset}"] if toolset else []
+    return ["cmd", "/d", "/c", "call", batch, *chosen, ">nul", "&&", "set"]
+
+
+def read_vcvars(host: Host, batch: str, toolset: str | None = None, *, timeout: float = 20.0) -> Vcvars:
+    """Run ``vcvars64.bat`` and read what it leaves in the environment."""
+    done = host.run(vcvars_argv(batch, toolset), timeout=timeout)
+    if done.timed_out:
+        return Vcvars({}, "it did not end in time")
+    wanted = {name.upper(): name for name in _WANTED}
+    env = {}
+    for line in done.out.splitlines():
+        name, mark, value = line.partition("=")
+        if mark and name.upper() in wanted:
+            env[wanted[name.upper()]] = value
+    if not done.ok or "INCLUDE" not in env:
+        said = (done.err.strip() or done.out.strip()).splitlines()
+        return Vcvars({}, said[0] if said else f"exit code {done.code}")
+    return Vcvars(env)

@@ -1,0 +1,234 @@
+"""Host compilers: every gcc, clang and MSVC on this machine, and the pair that a build takes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from rekindle.compat.supply import install_line, managers
+from rekindle.errors import MissingTool
+from rekindle.host.asking import Asking, ask_each
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, manager_here
+from rekindle.host.text import version_key
+from rekindle.model.machine import Compiler
+from rekindle.toolkits.msvc import find_msvc
+from rekindle.toolkits.programs import Tool, probe_program
+
+# -ffile-prefix-map: gcc 8, clang 10; MSVC has no such flag, and a compiler of unknown version counts as too old.
+PREFIX_MAP_COMPILER = (10,)
+_NAMED = re.compile(r"(g\+\+|gcc|clang|clang\+\+)(-\d+(?:\.\d+)?)?(\.exe)?$")
+_PLACES = ("/usr/bin", "/usr/local/bin", "/opt/rh/*/*/usr/bin", "/usr/lib/llvm-*/bin", "/opt/gcc*/bin")
+_PLAIN_NAMES = {"CC": ("cc", "gcc", "clang", "cl"), "CXX": ("c++", "g++", "clang++", "cl")}
+_CMAKE_NAMES = {"CC": "CMAKE_C_COMPILER", "CXX": "CMAKE_CXX_COMPILER"}
+# How a compiler's first words name it; clang calls itself so in Apple's and AMD's as well.
+_BANNERS = (
+    ("icx", re.compile(r"oneapi.*?(\d+\.\d+\.\d+)", re.IGNORECASE)),
+    ("clang", re.compile(r"clang version (\d+\.\d+(?:\.\d+)?)", re.IGNORECASE)),
+    ("msvc", re.compile(r"microsoft.*?(\d+\.\d+(?:\.\d+)*)", re.IGNORECASE)),
+    # "gcc (Debian 12.2.0-14) 12.2.0": the packager's words come first, in brackets.
+    ("gcc", re.compile(r"\) (\d+\.\d+(?:\.\d+)?)|^\S*(?:gcc|g\+\+)\S* (\d+\.\d+\.\d+)", re.MULTILINE)),
+)
+_MAX_COMPILERS = 16
+_AT_ONCE = 4
+
+
+class Banner(NamedTuple):
+    """What a compiler says it is: its kind (gcc, clang, icx, msvc) and version."""
+
+    kind: str
+    version: str
+
+
+def read_banner(said: str) -> Banner | None:
+    """From the answer to ``--version`` (MSVC: to a bare call)."""
+    for kind, pattern in _BANNERS:
+        if match := pattern.search(said):
+            return Banner(kind, next(filter(None, match.groups())))
+    return None
+
+
+def list_compilers(host: Asking) -> tuple[Compiler, ...]:
+    """Every gcc and clang under each name distributions give them, and every MSVC; once per real file, newest first."""
+    by_file: dict[str, str] = {}
+    for path in _candidates(host):
+        by_file.setdefault(host.realpath(path), path)
+    paths = list(by_file.values())[:_MAX_COMPILERS]
+    answers = ask_each(host, paths, lambda path: _describe(host, path), at_once=_AT_ONCE)
+    for path in paths:
+        if path not in answers:
+            host.gap(f"compiler {path}", "it did not answer in time")
+    answered = [compiler for path in paths if (compiler := answers.get(path)) is not None]
+    everything = [*answered, *(find_msvc(host) if host.system == "windows" else ())]
+    return tuple(sorted(everything, key=lambda c: (c.kind, version_key(c.version)), reverse=True))
+
+
+def has_cxx(compiler: Compiler) -> bool:
+    """Does it compile C++ as well?"""
+    return not (compiler.note or "").startswith("C only")
+
+
+def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compiler, ...]:
+    """Those that torch is built with on this system."""
+    return tuple(c for c in compilers if (c.kind == "msvc") == (system == "windows") and has_cxx(c))
+
+
+def _candidates(host: Asking) -> list[str]:
+    paths: dict[str, None] = {}
+    for variable in ("CC", "CXX"):
+        if (named := host.env.get(variable)) and (path := host.which(named.split()[0])):
+            paths[path] = None
+    for name in ("gcc", "clang", "cc", "g++", "clang++", "c++"):
+        paths.update(dict.fromkeys(host.which_all(name)))
+    if host.system != "windows":
+        for place in _PLACES:
+            for name in ("gcc-*", "clang-*", "gcc", "clang"):
+                paths.update(dict.fromkeys(path for path in host.glob(f"{place}/{name}") if _is_wanted(path)))
+    # The C driver names the C++ one beside it; asking both would only cost time.
+    return [path for path in paths if "++" not in _file_name(path) or c_compiler_of(path) not in paths]
+
+
+def _is_wanted(path: str) -> bool:
+    return _NAMED.match(_file_name(path)) is not None
+
+
+def _file_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def c_compiler_of(cxx: str) -> str:
+    """``/usr/bin/gcc-11`` for ``/usr/bin/g++-11``."""
+    name = _file_name(cxx)
+    plain = "cc" if name == "c++" else name.replace("clang++", "clang").replace("g++", "gcc")
+    return cxx[: -len(name)] + plain
+
+
+def cxx_compiler_of(c: str) -> str:
+    """``/usr/bin/g++-11`` for ``/usr/bin/gcc-11``."""
+    name = _file_name(c)
+    plain = "c++" if name == "cc" else name if "++" in name else name.replace("clang", "clang++").replace("gcc", "g++")
+    return c[: -len(name)] + plain
+
+
+def _describe(host: Asking, path: str) -> Compiler | None:
+    done = host.run([path, "--version"], timeout=host.left(3))
+    if done.timed_out or not done.ok:
+        host.gap(f"compiler {path}", "it did not answer in time" if done.timed_out else f"exit code {done.code}")
+        return None
+    banner = read_banner(done.out)
+    if banner is None or banner.kind not in ("gcc", "clang"):
+        host.gap(f"compiler {path}", f"it said {done.out.strip()[:120]!r}")
+        return None
+    return Compiler(kind=banner.kind, version=banner.version, path=path, note=_note(host, path, done.out))  # type: ignore[arg-type]
+
+
+def _note(host: Asking, path: str, said: str) -> str | None:
+    if "apple" in said.lower():
+        return "Apple's clang"
+    if "ccache" in host.realpath(path):
+        return "through ccache"
+    cxx = cxx_compiler_of(path)
+    return "C only: its C++ compiler is not installed" if cxx != path and not host.glob(cxx) else None
+
+
+def find_compilers(host: Host, settings: Mapping[str, str]) -> tuple[Tool, Tool]:
+    """The C and C++ compilers a build will use: the plan's CC and CXX, else the system's, else the newest that is here
+    under a name of its own (g++-11 alone, Visual Studio's outside its prompt)."""
+    paths: dict[str, str | None] = {}
+    for name, choices in _PLAIN_NAMES.items():
+        wanted = settings.get(name) or settings.get(_CMAKE_NAMES[name])
+        if wanted:
+            path = wanted if Path(wanted).is_absolute() and os.access(wanted, os.X_OK) else host.which(wanted)
+            paths[name] = path or _unnumbered(host, wanted)
+            if not paths[name]:
+                raise MissingTool(
+                    f"the plan's {_language(name)} compiler {wanted} is not on this machine",
+                    remedy=bring_compiler(host, wanted),
+                )
+        else:
+            paths[name] = next(filter(None, map(host.which, choices)), None)
+    if not all(paths.values()) and (newest := newest_compiler(host)):
+        c, cxx = newest.path or "", newest.path or ""
+        if newest.kind != "msvc":
+            c, cxx = c_compiler_of(c), cxx_compiler_of(cxx)
+        paths = {name: paths[name] or path for name, path in (("CC", c), ("CXX", cxx))}
+    for name, path in paths.items():
+        if not path:
+            raise MissingTool(
+                f"there is no {_language(name)} compiler on this machine",
+                remedy="'rekindle doctor' says how to install one here",
+            )
+    cc, cxx_tool = (_ask_compiler(host, name, str(path)) for name, path in paths.items())
+    return cc, cxx_tool
+
+
+def newest_compiler(host: Host) -> Compiler | None:
+    """The one a build takes where none has a plain name on PATH: gcc before clang, the newest of them."""
+    here = build_compilers(list_compilers(Asking(host)), host.system)
+    return next((c for c in here if c.kind != "clang"), here[0] if here else None)
+
+
+def compilers_to_name(compilers: tuple[Tool, Tool], settings: Mapping[str, str]) -> dict[str, str]:
+    """CC and CXX, where CMake would not find these compilers by itself."""
+    return {
+        tool.name: tool.path
+        for tool in compilers
+        if tool.kind in ("gcc", "clang")
+        and not (settings.get(tool.name) or settings.get(_CMAKE_NAMES[tool.name]))
+        and _file_name(tool.path) not in _PLAIN_NAMES[tool.name]
+    }
+
+
+def _language(variable: str) -> str:
+    return "C" if variable == "CC" else "C++"
+
+
+def _ask_compiler(host: Host, name: str, path: str) -> Tool:
+    # cl has no --version; it prints its banner to stderr when called bare, and nobody needs its number here.
+    said = host.run([path, "--version"], timeout=20.0)
+    banner = read_banner(said.out) if said.ok else None
+    if banner is None:
+        return probe_program(host, name, path) or Tool(name=name, path=path, version="unknown")
+    return Tool(name=name, path=path, version=banner.version, kind=banner.kind)
+
+
+def keep_place_out(host: Host, compilers: Sequence[Tool], build_tree: Path) -> bool:
+    """Can these compilers keep the tree's place out of what they make?
+
+    The flag ends its first path at an "=": gcc at the last one, clang up to 15 at the first. Where the place has one,
+    each compiler is asked to write down where a file lies.
+    """
+    if not all(compiler.release >= PREFIX_MAP_COMPILER for compiler in compilers):
+        return False
+    if "=" not in str(build_tree):
+        return True
+    asked = build_tree / "rekindle-where.c"
+    build_tree.mkdir(parents=True, exist_ok=True)
+    asked.write_text("__FILE__\n", encoding="utf-8")
+    flag = f"-ffile-prefix-map={build_tree}=there"
+    answers = [host.run([tool.path, flag, "-E", "-P", "-x", "c", str(asked)], timeout=20.0) for tool in compilers]
+    asked.unlink()
+    return all(said.ok and said.out.strip() == f'"there/{asked.name}"' for said in answers)
+
+
+def _unnumbered(host: Host, wanted: str) -> str | None:
+    """``gcc`` where the plan says gcc-12 and that is what it is: not every system links the numbered name."""
+    plain, _, number = wanted.rpartition("-")
+    path = host.which(plain) if plain and number.split(".")[0].isdigit() else None
+    tool = _ask_compiler(host, plain, path) if path else None
+    return path if tool and tool.release[:1] == (int(number.split(".")[0]),) else None
+
+
+def bring_compiler(host: Host, wanted: str) -> str:
+    """The line that installs it here."""
+    name = Path(wanted).name
+    plain, _, number = name.rpartition("-")
+    manager = manager_here(host, managers())
+    if manager is None or not plain or not number.isdigit():
+        return f"install {name}"
+    family = "g++" if plain in ("gcc", "g++") else "clang"
+    packages = {"apt": f"{family}-{number}", "dnf": f"gcc-toolset-{number}-gcc-c++" if family == "g++" else "clang"}
+    return install_line([packages.get(manager.name, name)], manager, root=is_root(host))

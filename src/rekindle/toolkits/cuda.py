@@ -1,0 +1,173 @@
+"""CUDA on this machine: every toolkit on the disk, the nvcc that a build takes, and whether that one compiles here."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+from rekindle.host.asking import Asking
+from rekindle.host.protocol import Host
+from rekindle.host.text import text_of, version_key
+from rekindle.model.arch import Sm
+from rekindle.model.machine import Toolkit
+from rekindle.toolkits.programs import find_below, program_in
+
+CUDA_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_BIN_PATH")
+# NVIDIA's own, Arch's, Debian's.
+_PLACES = ("/usr/local/cuda*", "/opt/cuda*", "/usr/lib/cuda*", "/usr/lib/nvidia-cuda-toolkit")
+_WINDOWS_PLACE = r"C:\Program Files\NVIDIA GPU Computing Toolkit\CUDA\v*"
+_USUAL = "/usr/local/cuda"
+# The version stands in the first 20 KB of a header of one megabyte.
+_HEADER_BYTES = 64 << 10
+# "Cuda compilation tools, release 12.4, V12.4.131"
+_NVCC_BANNER = re.compile(r"release (\d+\.\d+)(?:, V(\d+(?:\.\d+)+))?")
+_GPU_ARCH = re.compile(r"^compute_(\d{2,3})$", re.MULTILINE)
+_KERNEL = "__global__ void probe() {}\nint main() { return 0; }\n"
+
+
+def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
+    """Every toolkit, newest first, not only the one on PATH."""
+    found: dict[str, Toolkit] = {}
+    for root in _roots(host):
+        real = host.realpath(root)
+        if real not in found and (version := _version(host, root)) is not None:
+            note = None if program_in(host, root, "nvcc") else "no nvcc in it: libraries only"
+            found[real] = Toolkit(kind="cuda", version=version, path=root, note=note)
+    return tuple(sorted(found.values(), key=lambda t: version_key(t.version), reverse=True))
+
+
+def _roots(host: Host) -> list[str]:
+    roots: dict[str, None] = {}
+    slash = "\\" if host.system == "windows" else "/"
+    for variable in CUDA_VARIABLES:
+        if named := host.env.get(variable):
+            roots[named.rstrip("/\\")] = None
+    if nvcc := host.which("nvcc"):
+        root = re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))
+        # A wrapper script in /usr/local/bin is no toolkit; the one it leads to is found below.
+        # conda puts the headers below targets/.
+        marks = (f"include{slash}cuda.h", "version.json", f"targets{slash}*{slash}include{slash}cuda.h")
+        if any(host.glob(f"{root}{slash}{mark}") for mark in marks):
+            roots[root] = None
+    for pattern in (_WINDOWS_PLACE,) if host.system == "windows" else _PLACES:
+        roots.update(dict.fromkeys(host.glob(pattern)))
+    # Debian's package is one toolkit spread over several places: /usr/lib/cuda only links to its headers.
+    if "/usr" in roots:
+        roots.pop("/usr/lib/nvidia-cuda-toolkit", None)
+        return [root for root in roots if root == "/usr" or not _links_to_usr(host, root)]
+    return list(roots)
+
+
+def _links_to_usr(host: Host, root: str) -> bool:
+    return host.realpath(f"{root}/include/cuda.h") == host.realpath("/usr/include/cuda.h")
+
+
+def _version(host: Asking, root: str) -> str | None:
+    """By version.json (11.1 on), by version.txt (before), by nvcc, and last by cuda.h."""
+    slash = "\\" if host.system == "windows" else "/"
+    raw = host.read(f"{root}{slash}version.json")
+    if raw:
+        try:
+            return str(json.loads(text_of(raw))["cuda"]["version"])
+        except (ValueError, KeyError, TypeError):
+            host.gap(f"CUDA toolkit {root}", "its version.json cannot be read")
+    if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", text_of(host.read(f"{root}{slash}version.txt"))):
+        return match[1]
+    if (nvcc := program_in(host, root, "nvcc")) and (said := _ask_nvcc(host, nvcc, host.left(3))):
+        return said[2] or said[1]
+    header = text_of(host.read(f"{root}{slash}include{slash}cuda.h", limit=_HEADER_BYTES))
+    if match := re.search(r"#define CUDA_VERSION (\d+)", header):
+        number = int(match[1])
+        return f"{number // 1000}.{number % 1000 // 10}"
+    return None
+
+
+def _ask_nvcc(host: Host, nvcc: str, timeout: float) -> re.Match[str] | None:
+    return _NVCC_BANNER.search(host.run([nvcc, "--version"], timeout=timeout).out)
+
+
+def nvcc_release(host: Host, nvcc: str) -> str | None:
+    """As 12.4; None where it does not say."""
+    said = _ask_nvcc(host, nvcc, 20.0)
+    return said[1] if said else None
+
+
+def is_release(release: str | None, wanted: str) -> bool:
+    """Is an nvcc of ``release`` (12.4) what a plan for ``wanted`` (12.4, 12.4.1) means?"""
+    return release is not None and f"{wanted}.".startswith(f"{release}.")
+
+
+def every_nvcc(host: Host) -> tuple[str, ...]:
+    """Every nvcc on this machine, each once: what the shell names, the usual one, the first on PATH, all others."""
+    # Numbers, not letters: 9.2 comes after 12.4.
+    roots = sorted(_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
+    packaged = host.glob("/usr/bin/nvcc")
+    # Debian's is a script there, which starts the one below /usr/lib: one toolkit in two places.
+    own = [root for root in roots if not (packaged and PurePosixPath(root).is_relative_to("/usr/lib"))]
+    usual = find_below(host, "nvcc", {}, CUDA_VARIABLES, _USUAL)
+    found: dict[str, str] = {}
+    for nvcc in (usual, host.which("nvcc"), *(program_in(host, root, "nvcc") for root in own), *packaged):
+        if nvcc:
+            found.setdefault(host.realpath(nvcc), nvcc)
+    return tuple(found.values())
+
+
+def find_nvcc(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
+    """The nvcc that the settings name; else, of all that are here, one of the release ``cuda``; else the first."""
+    named = settings.get("CMAKE_CUDA_COMPILER") or settings.get("CUDACXX")
+    if named or any(settings.get(name) for name in CUDA_VARIABLES):
+        return named or find_below(host, "nvcc", settings, CUDA_VARIABLES, _USUAL)
+    here = every_nvcc(host)
+    if cuda and len(here) > 1:
+        return next((nvcc for nvcc in here if is_release(nvcc_release(host, nvcc), cuda)), here[0])
+    return here[0] if here else None
+
+
+def cuda_home(host: Host, settings: Mapping[str, str], cuda: str | None = None) -> str | None:
+    """The toolkit of the nvcc that is used. Extensions look for it beside the first nvcc on PATH, which may be a
+    script or a link far from its headers."""
+    nvcc = find_nvcc(host, settings, cuda)
+    for path in (nvcc, host.realpath(nvcc)) if nvcc else ():
+        home = Path(path).parent.parent
+        if host.glob(str(home / "include" / "cuda_runtime.h")):
+            return str(home)
+    return None
+
+
+class UsableCuda(NamedTuple):
+    """The toolkit and what its nvcc can compile for; where there is none, the reason."""
+
+    toolkit: Toolkit | None = None
+    emits: tuple[Sm, ...] = ()
+    why_not: str | None = None
+
+
+def find_usable_cuda(host: Host) -> UsableCuda:
+    """Let the nvcc that a build would take compile one kernel: what it refuses, it refuses here."""
+    nvcc = find_nvcc(host, {})
+    if nvcc is None:
+        return UsableCuda(why_not="No nvcc was found: CPU only.")
+    listed = host.run([nvcc, "--list-gpu-arch"], timeout=10.0)
+    emits = tuple(Sm.from_number(int(number)) for number in _GPU_ARCH.findall(listed.out))
+    if not emits:
+        return UsableCuda(why_not=f"{nvcc} does not say what it can compile for, so the CUDA part is left out.")
+    version = nvcc_release(host, nvcc)
+    if refusal := _refusal_to_compile(host, nvcc):
+        return UsableCuda(why_not=f"nvcc {version} does not compile here ({refusal}), so the CUDA part is left out.")
+    return UsableCuda(Toolkit(kind="cuda", version=version, path=str(Path(nvcc).parent.parent)), emits)
+
+
+def _refusal_to_compile(host: Host, nvcc: str) -> str | None:
+    """A host compiler that nvcc refuses shows itself at a one-line kernel."""
+    with tempfile.TemporaryDirectory(prefix="rekindle-nvcc-") as folder:
+        source = Path(folder) / "probe.cu"
+        source.write_text(_KERNEL, encoding="ascii")
+        said = host.run([nvcc, "-c", str(source), "-o", str(Path(folder) / "probe.o")], timeout=60.0)
+    if said.ok:
+        return None
+    lines = [line.strip() for line in (said.err or said.out).splitlines() if "error" in line or "fatal" in line]
+    return (lines or ["it failed without a word"])[0][:200]

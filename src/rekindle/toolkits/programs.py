@@ -1,0 +1,155 @@
+"""The programs a build uses, where they come from, and their versions.
+
+Ninja: our own first (PyPI's 1.13 knows the jobserver, distributions' often do not). CMake: the given one, else the one
+on PATH (old trees want the machine's old CMake rather than the newest), else our own; a plan that pins CMake gets that
+one installed into the target environment instead.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.errors import BadInput, MissingTool
+from rekindle.host.asking import Asking, ask_each
+from rekindle.host.protocol import Completed, Host
+from rekindle.host.text import version_in
+
+_VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+# Whatever is asked for its version; the first dotted number in the answer is it.
+_PROGRAMS = (
+    *("git", "cmake", "ninja", "ccache", "sccache", "distcc", "icecc", "patchelf"),
+    *("conda", "uv", "ld", "lld", "mold", "make", "7z"),
+)
+_QUESTIONS = {"7z": "i"}
+_OTHER_NAMES = {"ninja": ("ninja-build",), "lld": ("ld.lld",), "cmake": ("cmake3",), "7z": ("7zz",)}
+_ONLY = {"7z": "windows", "ld": "linux", "mold": "linux", "patchelf": "linux", "make": "linux"}
+# Tools answer in milliseconds; one that does not is broken, and others wait behind it.
+_PATIENCE_S = 2.0
+_AT_ONCE = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """A program that was asked for its version; ``kind`` is gcc, clang or the like where it is a compiler."""
+
+    name: str
+    path: str
+    version: str
+    kind: str | None = None
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """Its version as numbers; empty where it did not say."""
+        match = _VERSION.search(self.version)
+        return tuple(int(part) for part in match.groups() if part) if match else ()
+
+
+def probe_program(host: Host, name: str, path: str) -> Tool | None:
+    """Ask a program for its version; None where it is not there or does not answer."""
+    said = host.run([path, "--version"], timeout=20.0)
+    if not said.ok:
+        return None
+    match = _VERSION.search(said.out)
+    return Tool(name=name, path=path, version=match[0] if match else "unknown")
+
+
+def places_of(host: Host, name: str) -> tuple[str, ...]:
+    """Where a program lies that a build would take, the first choice first. Of CMake and Ninja we bring our own."""
+    on_path = [path for each in (name, *_OTHER_NAMES.get(name, ())) if (path := host.which(each))]
+    if name == "ninja":
+        on_path.insert(0, _packaged("ninja", "BIN_DIR", name) or "")
+    elif name == "cmake":
+        on_path.append(_packaged("cmake", "CMAKE_BIN_DIR", name) or "")
+    return tuple(filter(None, on_path))
+
+
+def _packaged(module: str, attribute: str, name: str) -> str | None:
+    import importlib
+
+    try:
+        folder = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError):
+        return None
+    return shutil.which(name, path=str(folder))
+
+
+def find_ninja(host: Host, given: str | None) -> Tool:
+    """The given Ninja, else the first that answers."""
+    return _find_tool(host, "ninja", "Ninja", given, "pip install 'ninja>=1.13'")
+
+
+def find_cmake(host: Host, given: str | None) -> Tool:
+    """The given CMake, else the first that answers."""
+    return _find_tool(host, "cmake", "CMake", given, "pip install cmake")
+
+
+def _find_tool(host: Host, name: str, spoken: str, given: str | None, remedy: str) -> Tool:
+    if given:
+        tool = probe_program(host, name, given)
+        if tool is None:
+            raise BadInput(f"{given} is no {spoken} that runs here")
+        return tool
+    for path in places_of(host, name):
+        if (tool := probe_program(host, name, path)) and tool.release:
+            return tool
+    raise MissingTool(f"there is no {spoken}", remedy=remedy)
+
+
+def probe_programs(host: Asking) -> dict[str, str | None]:
+    """The version of each program, "?" where it does not say, None where it is not here."""
+    names = [name for name in _PROGRAMS if _ONLY.get(name, host.system) == host.system]
+    versions: dict[str, str | None] = dict.fromkeys(names)
+    here = [name for name in names if places_of(host, name)]
+    answers = ask_each(host, here, lambda name: _ask_version(host, name), at_once=_AT_ONCE)
+    for name in here:
+        version, said = answers.get(name, (None, None))
+        # It is there, which is what most questions are about. Our own lies beside us, not on every replayed machine.
+        if version is None and any(host.which(each) for each in (name, *_OTHER_NAMES.get(name, ()))):
+            host.gap(f"version of {name}", _why_no_version(said))
+            version = "?"
+        versions[name] = version
+    return versions
+
+
+def _ask_version(host: Asking, name: str) -> tuple[str | None, Completed | None]:
+    said = None
+    for path in places_of(host, name):
+        said = host.run([path, _QUESTIONS.get(name, "--version")], timeout=host.left(_PATIENCE_S))
+        if version := version_in(said.out) or version_in(said.err):
+            return version, said
+    return None, said
+
+
+def _why_no_version(done: Completed | None) -> str:
+    if done is None or done.timed_out:
+        return "it did not answer in time"
+    return f"exit code {done.code}" + (
+        f": {done.err.strip()[:200]}" if done.err.strip() else ", no version in what it said"
+    )
+
+
+def program_in(host: Host, root: str, name: str) -> str | None:
+    """The program in a toolkit's ``bin``."""
+    windows = host.system == "windows"
+    path = f"{root}\\bin\\{name}.exe" if windows else f"{root.rstrip('/')}/bin/{name}"
+    return next(iter(host.glob(path)), None)
+
+
+def find_below(
+    host: Host, name: str, settings: Mapping[str, str], variables: tuple[str, ...], usual: str
+) -> str | None:
+    """A toolkit's program below what the settings or the shell name, else below ``usual``, else on PATH."""
+    for variable in variables:
+        if (said := settings.get(variable)) and not host.glob(str(Path(said) / "bin" / name)):
+            raise MissingTool(
+                f"the plan says {variable}={said}, but there is no {name} in {Path(said) / 'bin'}",
+                remedy=f"install the toolkit there, or correct {variable} in the plan's environment",
+            )
+    for home in (*(settings.get(variable) or host.env.get(variable) for variable in variables), usual):
+        if home and (here := host.glob(str(Path(home) / "bin" / name))):
+            return here[0]
+    return host.which(name)

@@ -1,0 +1,96 @@
+"""ROCm on this machine: the system's under /opt, a distribution's own, Windows' HIP SDK; and a build's hipcc."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from rekindle.host.asking import Asking
+from rekindle.host.protocol import Host
+from rekindle.host.text import text_of, version_key
+from rekindle.model.machine import Toolkit
+from rekindle.toolkits.programs import find_below
+
+_VARIABLES = ("ROCM_PATH", "ROCM_HOME", "HIP_PATH")
+_USUAL = "/opt/rocm"
+
+
+def find_rocm(host: Asking) -> tuple[Toolkit, ...]:
+    """Every ROCm, newest first."""
+    found: dict[str, Toolkit] = {}
+    for root in _roots(host):
+        real = host.realpath(root)
+        if real not in found and (version := _version(host, root)):
+            note = None if _hipcc_in(host, root) else "no hipcc in it: libraries only"
+            found[real] = Toolkit(kind="rocm", version=version, path=root, note=note)
+    return tuple(sorted(found.values(), key=lambda t: version_key(t.version), reverse=True))
+
+
+def _roots(host: Host) -> list[str]:
+    roots: dict[str, None] = {}
+    for variable in _VARIABLES:
+        if named := host.env.get(variable):
+            roots[named.rstrip("/\\")] = None
+    if host.system == "windows":
+        roots.update(dict.fromkeys(host.glob(r"C:\Program Files\AMD\ROCm\*")))
+    else:
+        roots.update(dict.fromkeys(host.glob("/opt/rocm*")))
+        if hipcc := host.which("hipcc"):
+            roots[re.sub(r"/(hip/)?bin/hipcc$", "", host.realpath(hipcc))] = None
+    return list(roots)
+
+
+def _version(host: Host, root: str) -> str | None:
+    slash = "\\" if host.system == "windows" else "/"
+    for name in ("version", "version-dev", "version-hip-libraries"):
+        if match := re.match(r"(\d+\.\d+\.\d+)", text_of(host.read(f"{root}{slash}.info{slash}{name}"))):
+            return match[1]
+    said = text_of(host.read(f"{root}{slash}include{slash}rocm-core{slash}rocm_version.h"))
+    parts = re.findall(r"#define ROCM_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)", said)
+    if len(parts) == 3:
+        return ".".join(parts)
+    # Debian and Fedora package HIP without the rest of ROCm.
+    places = (f"{root}{slash}bin{slash}.hipVersion", f"{root}{slash}share{slash}hip{slash}version")
+    said = "\n".join(text_of(host.read(place)) for place in places)
+    parts = [match[1] for part in ("MAJOR", "MINOR") if (match := re.search(rf"HIP_VERSION_{part}=(\d+)", said))]
+    if len(parts) == 2:
+        return ".".join(parts)
+    tail = re.split(r"[/\\]", root)[-1].removeprefix("rocm-")
+    return tail if re.fullmatch(r"\d+\.\d+(\.\d+)?", tail) else None
+
+
+def _hipcc_in(host: Host, root: str) -> str | None:
+    slash = "\\" if host.system == "windows" else "/"
+    names = ("hipcc", "hipcc.exe", "hipcc.bat")
+    return next((path for name in names for path in host.glob(f"{root}{slash}bin{slash}{name}")), None)
+
+
+def find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
+    """The hipcc that settings or shell name, the usual one, the one on PATH; else that of the newest ROCm here."""
+    if usual := find_below(host, "hipcc", settings, _VARIABLES, _USUAL):
+        return usual
+    roots = sorted(_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
+    return next((hipcc for root in roots if (hipcc := _hipcc_in(host, root))), None)
+
+
+def hip_release(host: Host, hipcc: str) -> str | None:
+    """As 6.2; None where it does not say."""
+    said = host.run([hipcc, "--version"])
+    match = re.search(r"HIP version: (\d+\.\d+)", said.out)
+    return match[1] if said.ok and match else None
+
+
+def rocm_home(host: Host, settings: Mapping[str, str]) -> str | None:
+    """The folder whose ``bin`` has the hipcc that a build will take: /opt/rocm, or /usr for a distribution's own."""
+    hipcc = find_hipcc(host, settings)
+    return str(Path(hipcc).parent.parent) if hipcc else None
+
+
+def find_hip_clang(host: Host, home: str) -> str | None:
+    """The folder of HIP's clang where it is not the one that FindHIP takes for granted."""
+    if host.glob(f"{home}/llvm/bin/clang++"):
+        return None
+    said = host.run([f"{home}/bin/hipconfig", "--hipclangpath"], timeout=20.0)
+    place = said.out.strip() if said.ok else ""
+    return place if place and host.glob(str(PurePosixPath(place, "clang++"))) else None
