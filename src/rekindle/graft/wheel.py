@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import re
 import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -111,7 +110,7 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
     if final.resolve() == wheel.resolve():
         raise BadInput(f"{final} is the wheel itself", remedy="give another directory with --out")
     _refuse_small_disk(checked, wheel, by_library, out)
-    with _workshop(out) as shop:
+    with _workshop(out / f".{final.name}.making") as shop:
         part = shop / "wheel"
         with zipfile.ZipFile(wheel) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as target:
             old = str(checked.dist_info)
@@ -195,8 +194,10 @@ def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list
 
 
 @contextlib.contextmanager
-def _workshop(out: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=".graft-", dir=out))
+def _workshop(folder: Path) -> Iterator[Path]:
+    """A folder for what is not finished. Its name is always the same: what a kill left there goes at the next call."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     try:
         yield folder
     finally:

@@ -309,6 +309,15 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert not list((tmp_path / "applied").iterdir())
 
 
+def test_what_a_kill_left_goes_at_the_next_call(tmp_path: Path) -> None:
+    wheel, file = _made(tmp_path)
+    left = tmp_path / "applied" / ".demo-1.0+cu130.sm120-cp311-cp311-linux_x86_64.whl.making"
+    left.mkdir(parents=True)
+    (left / "library").write_bytes(b"half")
+    assert apply_file(wheel, file, tmp_path / "applied", Silent()).out
+    assert not left.exists()
+
+
 def test_interrupted_while_writing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel, file = _made(tmp_path)
 
