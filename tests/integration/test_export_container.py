@@ -14,7 +14,7 @@ import pytest
 import container_builder as builder
 import needs
 from rekindle import api
-from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.machine import cpu_arch
 from rekindle.model.plan import BuildRecipe, Plan, PlannedFor
 from rekindle.spark.unpack import tree_version, unpack
 

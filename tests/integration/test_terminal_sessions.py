@@ -29,7 +29,7 @@ RECORDED = {"doctor": "The torch for it", "wrong": None}
 # A build as it was seen in the middle: two giants, one waiting for memory, a cache, more jobs than fit.
 PANEL = """
 import sys, time
-from rekindle.model.build_view import BuildView, JobView
+from rekindle.model.progress import BuildView, JobView
 from rekindle.render import progress
 progress.PANEL_EVERY_SECONDS = -1.0
 names = ("RegisterSparseCsrCUDA.cpp", "flash_bwd_hdim256_bf16_sm80.cu", "Functions.cpp", "LinearAlgebra.cpp")

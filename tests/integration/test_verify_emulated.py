@@ -12,10 +12,9 @@ import x86_spark
 import needs
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.model.operator import OperatorTrial
 from rekindle.model.plan import Wish
 from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.model.wheel import AxisVerdict
+from rekindle.model.wheel import AxisVerdict, OperatorTrial
 
 pytestmark = [
     pytest.mark.integration,

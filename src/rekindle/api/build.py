@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from rekindle.host.protocol import Host
     from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
     from rekindle.model.build_options import BuildOptions
-    from rekindle.model.costs import DiskPhase
     from rekindle.model.machine import Check
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
+    from rekindle.model.supply import DiskPhase
 
 
 class ToldOfDocument(TypedDict, total=False):

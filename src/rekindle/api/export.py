@@ -72,7 +72,7 @@ _BY_ARCH = ("github", "pixi", "dockerfile", "devcontainer")
 def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -> tuple[str | None, str]:
     """System and CPU the plan was made for. It says so itself; what is given beside it must not contradict."""
     from rekindle.errors import BadInput
-    from rekindle.model.cpu_arch import cpu_arch
+    from rekindle.model.machine import cpu_arch
 
     arch = cpu_arch(arch) if arch else None
     if plan.os is not None:

@@ -96,7 +96,7 @@ def facts_check(
     container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
     """
     from rekindle.api.inspect import pip_places
-    from rekindle.facts import drift, drift_beside, load_facts
+    from rekindle.facts import drift, load_facts
     from rekindle.model.progress import Silent
 
     facts, places, listener = load_facts(), pip_places(), progress or Silent()
@@ -117,7 +117,7 @@ def facts_check(
         for package, files in zip(
             facts.beside.package, pool.map(lambda name: _files_of(name, places), facts.beside.package), strict=True
         ):
-            rows.append(drift_beside.newest(facts, package, _stable(files)))
+            rows.append(drift.newest(facts, package, _stable(files)))
     for name in beside:
         rows += _beside_rows(facts, name, places, listener)
     for version in torch or facts.releases[:1]:
@@ -185,7 +185,7 @@ def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) ->
     from rekindle.api.inspect import inspect
     from rekindle.compat.companions import find_package, near_packages
     from rekindle.errors import BadInput
-    from rekindle.facts import drift_beside
+    from rekindle.facts import drift
     from rekindle.inspect.published import find_wheels, open_wheel
     from rekindle.model.facts import Compared
 
@@ -210,15 +210,15 @@ def _beside_rows(facts: Facts, name: str, places: Places, progress: Progress) ->
         try:
             wheel = find_wheels(what, places, python=python, platform=tag)[0]
             headers = open_wheel(wheel, places, progress=progress).zip.headers("METADATA")
-            yield drift_beside.torch_pin(row, [value for field, value in headers if field == "Requires-Dist"])
+            yield drift.torch_pin(row, [value for field, value in headers if field == "Requires-Dist"])
             if row.targets or row.abi:
                 report = inspect(what, cpu=False, python=python, platform=tag, progress=progress)
                 deciding = [one for one in report.gpu.libraries if fnmatchcase(one.file, row.code_in or "*")]
                 if row.targets:
                     found = {name for one in deciding for name in (*one.sass, *one.ptx)}
-                    yield drift_beside.code(row, platform, found)
+                    yield drift.code(row, platform, found)
                 if row.abi or report.links.cxx_abi:
-                    yield drift_beside.abi(row, report.links.cxx_abi)
+                    yield drift.abi(row, report.links.cxx_abi)
         except BadInput as error:
             yield Compared(what=what, outcome="skipped", note=error.message)
 

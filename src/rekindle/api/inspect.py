@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from rekindle.inspect.published import Places
     from rekindle.inspect.reader import Source
     from rekindle.model.machine import Machine
-    from rekindle.model.operator import KeptTrials
     from rekindle.model.progress import Progress
-    from rekindle.model.wheel import Finding, WheelDiff, WheelReport, WheelShelf
+    from rekindle.model.wheel import Finding, KeptTrials, WheelDiff, WheelReport, WheelShelf
 
 
 def inspect(

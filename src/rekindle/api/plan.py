@@ -171,9 +171,10 @@ def _inputs_for(
 ) -> BuildInputs:
     """What the source stage knows about the tree a build would start from, for the planner to ask."""
     from rekindle.plan.question import BuildInputs
-    from rekindle.source.context import forecast
 
     def patches(build: BuildOutline) -> tuple[str, ...]:
+        from rekindle.source.context import forecast
+
         os = machine.os
         return forecast(build, system=os.system, arch=os.arch, glibc=os.glibc)
 

@@ -27,8 +27,7 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     '6.1'
     """
     from rekindle.api.plan import this_machine
-    from rekindle.compat.driver import driver_side
-    from rekindle.compat.driver_cuda import newest_cuda
+    from rekindle.compat.driver import driver_side, newest_cuda
     from rekindle.facts import load_facts
     from rekindle.facts.gpus import find_gpu
     from rekindle.index.variant_rules import first_seen

@@ -10,7 +10,7 @@ import functools
 from typing import NamedTuple
 
 from rekindle.compat.processor import CHOOSING, missing
-from rekindle.compat.sass import sass_runs
+from rekindle.compat.toolkit import sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Machine

@@ -26,11 +26,10 @@ from rekindle.errors import BadInput, NotReady, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
-from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
-from rekindle.model.supply import Need
+from rekindle.model.supply import DiskPhase, Need
 from rekindle.model.version import at_least, compare
 from rekindle.toolkits.compilers import find_compilers
 from rekindle.toolkits.cuda import every_nvcc

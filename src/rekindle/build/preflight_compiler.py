@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Hazard
-from rekindle.model.machine import Check
+from rekindle.model.machine import Check, cpu_arch
 from rekindle.model.plan import Plan
 from rekindle.toolkits.compilers import find_compilers
 from rekindle.toolkits.cuda import cuda_home

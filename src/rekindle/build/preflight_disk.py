@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rekindle.build.resume import START_FREE_BYTES, has_objects
-from rekindle.compat.disk import Demand, first_shortage, measured
+from rekindle.compat.resources import Demand, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.free_space import free_space
 from rekindle.host.protocol import Host
-from rekindle.model.costs import DiskPhase
 from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
-from rekindle.model.size import GIB
 from rekindle.model.source import SourceTree
-from rekindle.model.spoken import spoken_bytes
+from rekindle.model.spoken import GIB, spoken_bytes
+from rekindle.model.supply import DiskPhase
 
 # In the order in which they fill a disk.
 _PHASES: tuple[DiskPhase, ...] = ("fetch", "environment", "compile", "wheel", "bundle", "verify")

@@ -16,8 +16,7 @@ from rekindle.build.governor import Governor
 from rekindle.build.log import BuildLog
 from rekindle.build.resume import stop_before_full
 from rekindle.host.process import Running
-from rekindle.model.build_view import BuildView, JobView
-from rekindle.model.progress import Progress, show_build
+from rekindle.model.progress import BuildView, JobView, Progress, show_build
 
 _STATUS = re.compile(r"\[(\d+)/(\d+)\] (.*)")
 _OBJECT = re.compile(r"(?:object|library|executable|module) (\S+)")

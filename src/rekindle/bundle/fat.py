@@ -32,7 +32,7 @@ from rekindle.bundle.notes import (
 from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
-from rekindle.compat.disk import Demand, first_shortage
+from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks

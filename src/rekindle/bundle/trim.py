@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.elf import Elf, is_elf

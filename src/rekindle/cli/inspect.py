@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_yes
 from rekindle.errors import BadInput, Exit
-from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.machine import cpu_arch
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine

@@ -4,8 +4,7 @@ Pure functions over typed values and facts, no I/O. Every verb asks here and kee
 
 ``images``     GPU code on a card (SASS, PTX, gfx, generic gfx, SPIR-V)
 ``driver``     the floor and the ceiling of drivers, per card, toolkit and system
-``cudnn``      what cuDNN still has code for
-``toolkit``    what nvcc compiles for, and the host compilers it takes
+``toolkit``    what nvcc compiles for, the host compilers it takes, and what cuDNN still has code for
 ``processor``  CPU features against code: starts, starts but crashes somewhere, does not start
 ``libc``       which C library, and is it new enough
 ``resources``  memory and disk, per compiler and in all
@@ -15,9 +14,7 @@ A backend (``BACKENDS``) is one module with a class that satisfies :class:`Backe
 
 from __future__ import annotations
 
-from rekindle.compat.answer import Answer
-from rekindle.compat.backend import Backend, Name
-from rekindle.compat.coverage import Coverage
+from rekindle.compat.answer import Answer, Backend, Coverage, Name
 from rekindle.compat.cpu import Cpu
 from rekindle.compat.cuda import Cuda
 from rekindle.compat.rocm import Rocm

@@ -1,4 +1,4 @@
-"""The shape of every answer of this room: a kind, and the reasons for it with their sources.
+"""What compat answers: a verdict with its reasons, what a wheel has for a card, and what every backend can be asked.
 
 ``yes``: it works. ``partly``: it starts, and something named does not work. ``no``: it does not work.
 ``unknown``: nobody told us, or nobody knows; never to be read as yes or no.
@@ -6,8 +6,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
+from rekindle.facts import Facts
+from rekindle.model.facts import Flavour, Platform
+from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 
 Kind = Literal["yes", "partly", "no", "unknown"]
@@ -39,3 +42,58 @@ class Answer(NamedTuple):
 def answer(kind: Kind, code: str, text: str, source: str | None = None, want: str | None = None) -> Answer:
     """An answer with one reason."""
     return Answer(kind, (Reason(code=code, text=text, source=source),), want)
+
+
+CoverageKind = Literal["native", "jit", "override", "none", "unknown"]
+Runs = Literal["yes", "no", "unknown"]
+
+
+class Coverage(NamedTuple):
+    """``native``: machine code for it. ``jit``: only PTX, which the driver must compile. ``override``: code of a
+    neighbour that runs under an environment variable. ``unknown``: it depends on what is not known here.
+
+    ``code`` is a stable word for the reason, ``target`` the code that would be loaded.
+    """
+
+    kind: CoverageKind
+    text: str = ""
+    source: str | None = None
+    env: tuple[tuple[str, str], ...] = ()
+    risky: bool = False
+    code: str = ""
+    target: str | None = None
+
+    @property
+    def runs(self) -> Runs:
+        """Does it run at all, in whatever way?"""
+        return "no" if self.kind == "none" else "unknown" if self.kind == "unknown" else "yes"
+
+
+Name = Literal["cpu", "cuda", "rocm"]
+
+
+class Backend(Protocol):
+    """One way to make torch fast."""
+
+    @property
+    def name(self) -> Name:
+        """How facts and plans call it."""
+
+    @property
+    def vendor(self) -> str | None:
+        """Whose cards it drives; None for no card."""
+
+    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
+        """Does a published flavour hold code this card runs?"""
+
+    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
+        """Where wheels of this flavour exist."""
+
+    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
+        """The architectures to compile for, in the spelling the build wants."""
+
+    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
+        """The variables that switch this backend on, and the others off."""
+
+    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
+        """What the CMake cache must say after configuring."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.compat.backend import Name
-from rekindle.compat.coverage import Coverage
+from rekindle.compat.answer import Coverage, Name
 from rekindle.facts import Facts
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu

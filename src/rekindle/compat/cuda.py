@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.compat.backend import Name
-from rekindle.compat.coverage import Coverage
+from rekindle.compat.answer import Coverage, Name
 from rekindle.compat.images import covers, flavour_code
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from rekindle.compat.coverage import Coverage
-from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.compat.answer import Coverage
+from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
 from rekindle.model.facts import Flavour, GfxOverride, MathGap, Platform

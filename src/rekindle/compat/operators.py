@@ -17,8 +17,7 @@ import msgspec
 
 from rekindle.compat.processor import missing
 from rekindle.model.facts import Row
-from rekindle.model.operator import OperatorTrial
-from rekindle.model.wheel import Evidence
+from rekindle.model.wheel import Evidence, OperatorTrial
 
 MOST_NAMED = 6
 # These give wrong numbers on a CPU without them; they do not crash.

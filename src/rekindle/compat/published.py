@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from rekindle.facts import Facts
-from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Flavour, Platform
-from rekindle.model.machine import Os
+from rekindle.model.machine import Os, cpu_arch
 from rekindle.model.version import same_prefix
 
 _VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|cu\d+|(?:rocm|amd)[\d.]+))?")

@@ -1,10 +1,15 @@
-"""What a build and an installed torch take: memory per compiler, disk, and the jobs that fit."""
+"""What a build and an installation take: memory, jobs, disk."""
 
 from __future__ import annotations
 
-from rekindle.compat.backend import Name
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from rekindle.compat.answer import Name
 from rekindle.facts import Facts
-from rekindle.model.costs import BuildCost
+from rekindle.model.spoken import GIB
+from rekindle.model.supply import BuildCost, DiskPhase
+from rekindle.model.version import compare, key
 
 
 def build_cost(torch: str | None, backend: Name, facts: Facts) -> BuildCost:
@@ -28,3 +33,55 @@ def jobs_for(memory_gib: float | None, threads: int, cost: BuildCost, swap_gib: 
 def memory_fits(memory_gib: float | None, swap_gib: float | None, cost: BuildCost) -> bool | None:
     """Does the largest single compilation fit, with swap? None where the memory is not known."""
     return None if memory_gib is None else memory_gib + (swap_gib or 0.0) >= cost.largest_gib
+
+
+# device (None where it cannot be told), free bytes; None where the place does not answer
+Room = tuple[int | None, int]
+
+
+class Demand(NamedTuple):
+    """What a phase puts where; ``bytes`` is None where nobody measured it, and then nothing is held against it."""
+
+    phase: str
+    place: str
+    bytes: int | None = None
+
+
+class Shortage(NamedTuple):
+    """``demand`` does not fit: ``before`` is what earlier phases put on the same file system, ``free`` what it has."""
+
+    demand: Demand
+    before: int
+    free: int
+
+
+def measured(
+    phase: DiskPhase, project: str, torch: str, facts: Facts, *, gpu: bool, origin: str | None = None
+) -> int | None:
+    """What this phase left on the disk where it was measured; None where it was not."""
+    rows = [
+        row
+        for row in facts.costs.disk
+        if (row.phase, row.project) == (phase, project)
+        and compare(torch, row.since) >= 0
+        and row.backend in (None, "gpu" if gpu else "cpu")
+        and row.origin in (None, origin)
+    ]
+    return int(max(rows, key=lambda row: key(row.since)).gib * GIB) if rows else None
+
+
+def first_shortage(demands: Iterable[Demand], room: Callable[[str], Room | None]) -> Shortage | None:
+    """The first phase that cannot end. All of them stay on the disk, so those on one file system add up; a place whose
+    file system cannot be told counts by itself."""
+    used: dict[object, int] = {}
+    for demand in demands:
+        found = room(demand.place)
+        if found is None or demand.bytes is None:
+            continue
+        device, free = found
+        disk = demand.place if device is None else device
+        before = used.get(disk, 0)
+        if before + demand.bytes > free:
+            return Shortage(demand, before, free)
+        used[disk] = before + demand.bytes
+    return None

@@ -1,15 +1,46 @@
-"""What a CUDA toolkit compiles for, and which host compilers its nvcc takes."""
+"""A CUDA toolkit: which machine code runs where, what nvcc compiles for, the compilers it takes, what cuDNN holds."""
 
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 from rekindle.compat.answer import Answer, answer
-from rekindle.compat.sass import sass_runs
 from rekindle.facts import Facts
-from rekindle.model.arch import Sm
+from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
 from rekindle.model.facts import CudaToolkit
-from rekindle.model.version import at_least, key
+from rekindle.model.version import at_least, compare, key, minor
+
+
+@functools.lru_cache(maxsize=4)
+def _alone(facts: Facts) -> dict[tuple[int, int], str | None]:
+    return {(row.sm.major, row.sm.minor): row.lifted for row in facts.cuda.sm_alone}
+
+
+@functools.lru_cache(maxsize=4)
+def _same(facts: Facts) -> tuple[frozenset[tuple[int, int]], ...]:
+    return tuple(frozenset((sm.major, sm.minor) for sm in row.sm) for row in facts.cuda.sm_same)
+
+
+@functools.lru_cache(maxsize=16384)
+def sass_runs(code: Sm, card: Sm, cuda: str | None, facts: Facts) -> bool | None:
+    """Machine code ``code``, made by toolkit ``cuda``, on ``card``; None where the toolkit decides and is not known."""
+    here, there = (code.major, code.minor), (card.major, card.minor)
+    for group in _same(facts):
+        if here in group or there in group:
+            return here in group and there in group
+    alone = _alone(facts)
+    if here == there or (here not in alone and there not in alone):
+        return sass_runs_on(code, card)
+    lifted = alone.get(there)
+    if here in alone or lifted is None or not sass_runs_on(code, card):
+        return False
+    return None if cuda is None else at_least(cuda, lifted)
+
+
+def ptx_runs(code: Sm, card: Sm) -> bool:
+    """Can a driver that is new enough compile this PTX for the card?"""
+    return ptx_runs_on(code, card)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -89,3 +120,48 @@ def newest_compiler(row: CudaToolkit, kind: str) -> int | None:
     """The newest major version of gcc or clang (for msvc: the newest ``_MSC_VER``) that nvcc takes; None: not known."""
     msvc = None if row.msvc_below is None else row.msvc_below - 1
     return {"gcc": row.gcc_max, "clang": row.clang_max, "msvc": msvc}.get(kind)
+
+
+class CudnnFloor(NamedTuple):
+    """``oldest`` architecture of a cuDNN for one toolkit, and the row (``version``) that says so."""
+
+    oldest: Sm
+    version: str
+    source: str
+
+
+@functools.lru_cache(maxsize=1024)
+def cudnn_floor(cudnn: str, cuda: str, facts: Facts) -> CudnnFloor | None:
+    """By the newest known cuDNN that is not newer than this one; None where the tables do not reach."""
+    best: str | None = None
+    for version in facts.cudnn.cudnn:
+        if compare(version, cudnn) <= 0 and (best is None or compare(version, best) > 0):
+            best = version
+    if best is None:
+        return None
+    row = facts.cudnn.cudnn[best]
+    oldest = row.cuda.get(minor(cuda)) or row.cuda.get(f"{key(cuda)[0]}.x")
+    return CudnnFloor(oldest, best, row.source[0]) if oldest else None
+
+
+@functools.lru_cache(maxsize=256)
+def last_cudnn(sm: Sm, facts: Facts) -> str | None:
+    """The newest cuDNN with code for an architecture."""
+    fitting = [v for v, row in facts.cudnn.cudnn.items() if any(oldest <= sm for oldest in row.cuda.values())]
+    return max(fitting, key=key, default=None)
+
+
+def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, facts: Facts) -> Answer:
+    """Has this cuDNN code for the card? *partly*: all works but what cuDNN does."""
+    if cudnn is None or cuda is None or not isinstance(card, Sm):
+        return Answer("unknown")
+    floor = cudnn_floor(cudnn, cuda, facts)
+    if floor is None:
+        return Answer("unknown")
+    if card >= floor.oldest:
+        return answer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
+    text = (
+        f"cuDNN {cudnn} has no code for {card}: cuDNN {floor.version} starts at {floor.oldest} with CUDA {cuda}, so"
+        " convolutions fail unless torch.backends.cudnn.enabled is set to False"
+    )
+    return answer("partly", "cudnn-lacks-arch", text, floor.source, last_cudnn(card, facts))

@@ -12,7 +12,7 @@ from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, text_of
 from rekindle.model.arch import Gfx, parse_gfx
 from rekindle.model.machine import Gpu
-from rekindle.model.size import gib
+from rekindle.model.spoken import gib
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 

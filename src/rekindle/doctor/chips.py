@@ -10,7 +10,7 @@ from rekindle.facts import load_facts
 from rekindle.facts.gpus import by_pci_id, find_gpu
 from rekindle.model.arch import GpuArch
 from rekindle.model.machine import Gpu
-from rekindle.model.size import gib
+from rekindle.model.spoken import gib
 
 
 class Chip(msgspec.Struct, frozen=True, kw_only=True):

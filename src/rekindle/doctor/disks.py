@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rekindle.host.asking import Asking
 from rekindle.model.machine import Volume
-from rekindle.model.size import gib
+from rekindle.model.spoken import gib
 
 
 def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:

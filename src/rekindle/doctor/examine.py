@@ -25,7 +25,7 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 from rekindle.model.progress import Progress
-from rekindle.model.size import gib
+from rekindle.model.spoken import gib
 from rekindle.toolkits.compilers import list_compilers
 from rekindle.toolkits.libraries import find_toolkits
 from rekindle.toolkits.programs import probe_programs

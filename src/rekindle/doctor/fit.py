@@ -11,9 +11,8 @@ import re
 
 import msgspec
 
-from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs, driver_side, is_board
-from rekindle.compat.toolkit import compiler_span, compiles_for, takes_compiler
+from rekindle.compat.toolkit import compiler_span, compiles_for, cudnn_covers, takes_compiler
 from rekindle.facts import load_facts
 from rekindle.host.text import version_key
 from rekindle.model.arch import Gfx, Sm

@@ -20,7 +20,7 @@ from rekindle.host.asking import Asking
 from rekindle.host.text import text_of
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Gpu
-from rekindle.model.size import gib
+from rekindle.model.spoken import gib
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
 

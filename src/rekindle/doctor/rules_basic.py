@@ -12,8 +12,8 @@ from rekindle.doctor.case import Case, Rule
 from rekindle.doctor.fit import usable
 from rekindle.facts import load_facts
 from rekindle.host.text import version_key
-from rekindle.model.costs import BuildCost
 from rekindle.model.machine import Check, Purpose, Python
+from rekindle.model.supply import BuildCost
 
 
 def build_needs() -> BuildCost:

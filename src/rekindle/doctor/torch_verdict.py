@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.images import Code, covers, flavour_code
 from rekindle.compat.published import find_flavour, platform_of
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.doctor.fit import driver_misfit
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm

@@ -15,8 +15,8 @@ from rekindle.emulate.root import Root, prepare_root
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.host.question import question_text, read_answer
-from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.interpreter import read_interpreter
+from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
 
 FETCH_SECONDS = 900.0

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts.cache import parse_toml
+from rekindle.facts.load import parse_toml
 
 Shape = TypeVar("Shape")
 

@@ -7,7 +7,11 @@ Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rekindle.facts.load import overlay_from_environment, read_table
 from rekindle.facts.tables import (
@@ -19,6 +23,7 @@ from rekindle.facts.tables import (
     CudaFile,
     CudnnFile,
     DistrosFile,
+    FactsFile,
     HazardsFile,
     ImagesFile,
     MachinesFile,
@@ -30,97 +35,130 @@ from rekindle.facts.tables import (
     TorchFile,
     WheelsFile,
 )
-from rekindle.model.arch import Sm
-from rekindle.model.costs import BuildCost
-from rekindle.model.facts import CudaToolkit, Flavour, Hazard, Platform, Release, SourceEra
-from rekindle.model.gfx_rule import GfxRule
+from rekindle.model.arch import SPIRV, Gfx, Sm, parse_gfx_code
+from rekindle.model.facts import CudaToolkit, Flavour, GenericTarget, GfxSwitch, Hazard, Platform, Release, SourceEra
+from rekindle.model.supply import BuildCost
 from rekindle.model.version import compare, key, minor
 
-__all__ = ["Facts", "load_facts"]
+FileKind = TypeVar("FileKind", bound=FactsFile)
+
+
+@dataclass(frozen=True)
+class GfxRule:
+    """Does AMD code run on an AMD card? The rule of LLVM's target ids, with three answers.
+
+    Code runs on its own chip only, code for a generic target on the chips it covers. A feature the code names
+    (``xnack+``) must stand so on the card; one it does not name may stand either way. SPIR-V is compiled on the
+    machine itself, so nobody can tell beforehand.
+
+    ``covers``: generic target to chips. ``switches``: how features stand where a card does not tell.
+    """
+
+    covers: Mapping[str, GenericTarget] = field(default_factory=dict)
+    switches: Sequence[GfxSwitch] = ()
+
+    def runs(self, targets: Iterable[str], device: Gfx) -> bool | None:
+        """Does one of these targets run on the card? None: it depends on what is not known here."""
+        codes = [code for name in targets if (code := _find_code(name)) is not None]
+        meant = [code for code in codes if self._is_for(code, device)]
+        fitting = self._by_features(meant, device)
+        if fitting is False and any(self._may_be_for(code, device) for code in codes):
+            return None
+        return fitting
+
+    def _is_for(self, code: Gfx, device: Gfx) -> bool:
+        if code.name in self.covers:
+            return any(chip.name == device.name for chip in self.covers[code.name].gfx)
+        return code.name == device.name
+
+    def _may_be_for(self, code: Gfx, device: Gfx) -> bool:
+        """SPIR-V, or a generic target newer than our table of the card's own generation."""
+        unknown = code.generic and code.name not in self.covers
+        return code.name == SPIRV or (unknown and code.order[0] == device.order[0])
+
+    def _by_features(self, codes: Sequence[Gfx], device: Gfx) -> bool | None:
+        told = _settings(device.features)
+        usual: dict[str, str] = {}
+        for switch in self.switches:
+            if any(chip.name == device.name for chip in switch.gfx):
+                (told if switch.fixed else usual).update(
+                    {name: sign for name, sign in _settings([switch.usual]).items() if name not in told}
+                )
+        open_ = sorted({name for code in codes for name in _settings(code.features)} - set(told))
+        outcomes = {
+            signs: any(_fits(code, told | dict(zip(open_, signs, strict=True))) for code in codes)
+            for signs in product("+-", repeat=len(open_))
+        }
+        if len(set(outcomes.values())) == 1:
+            return outcomes.popitem()[1]
+        # As the card usually stands, and however the switches stand of which that is not known.
+        as_usual = [
+            runs
+            for signs, runs in outcomes.items()
+            if all(usual.get(name, sign) == sign for name, sign in zip(open_, signs, strict=True))
+        ]
+        return True if all(as_usual) else None
+
+
+def _find_code(name: str) -> Gfx | None:
+    try:
+        return parse_gfx_code(name)
+    except ValueError:
+        return None
+
+
+def _settings(features: Iterable[str]) -> dict[str, str]:
+    return {feature[:-1]: feature[-1] for feature in features}
+
+
+def _fits(code: Gfx, settings: Mapping[str, str]) -> bool:
+    return all(settings[name] == sign for name, sign in _settings(code.features).items())
+
+
+class FactsTable(Generic[FileKind]):
+    """One file of the tables, read when it is first asked for and kept from then on."""
+
+    def __init__(self, kind: type[FileKind]) -> None:
+        self._kind = kind
+
+    def __set_name__(self, owner: type[Facts], name: str) -> None:
+        self._name = name
+
+    def __get__(self, facts: Facts, owner: type[Facts]) -> FileKind:
+        table = read_table(self._name, self._kind, facts.overlay)
+        vars(facts)[self._name] = table  # asked again, this descriptor is passed over
+        return table
 
 
 class Facts:
     """All tables, each read once and only when needed. Immutable from the outside."""
 
+    cuda = FactsTable(CudaFile)
+    cudnn = FactsTable(CudnnFile)
+    torch = FactsTable(TorchFile)
+    sources = FactsTable(SourcesFile)
+    probes = FactsTable(ProbesFile)
+    wheels = FactsTable(WheelsFile)
+    companions = FactsTable(CompanionsFile)
+    beside = FactsTable(BesideFile)
+    rocm = FactsTable(RocmFile)
+    nvidia = FactsTable(NvidiaFile)
+    amd = FactsTable(AmdFile)
+    cpu = FactsTable(CpuFile)
+    distros = FactsTable(DistrosFile)
+    hazards = FactsTable(HazardsFile)
+    costs = FactsTable(CostsFile)
+    machines = FactsTable(MachinesFile)
+    supply = FactsTable(SupplyFile)
+    images = FactsTable(ImagesFile)
+
     def __init__(self, overlay: Path | None = None) -> None:
-        self._overlay = overlay
-
-    @functools.cached_property
-    def cuda(self) -> CudaFile:
-        return read_table("cuda", CudaFile, self._overlay)
-
-    @functools.cached_property
-    def cudnn(self) -> CudnnFile:
-        return read_table("cudnn", CudnnFile, self._overlay)
-
-    @functools.cached_property
-    def torch(self) -> TorchFile:
-        return read_table("torch", TorchFile, self._overlay)
-
-    @functools.cached_property
-    def sources(self) -> SourcesFile:
-        return read_table("sources", SourcesFile, self._overlay)
-
-    @functools.cached_property
-    def probes(self) -> ProbesFile:
-        return read_table("probes", ProbesFile, self._overlay)
-
-    @functools.cached_property
-    def wheels(self) -> WheelsFile:
-        return read_table("wheels", WheelsFile, self._overlay)
-
-    @functools.cached_property
-    def companions(self) -> CompanionsFile:
-        return read_table("companions", CompanionsFile, self._overlay)
-
-    @functools.cached_property
-    def beside(self) -> BesideFile:
-        return read_table("beside", BesideFile, self._overlay)
-
-    @functools.cached_property
-    def rocm(self) -> RocmFile:
-        return read_table("rocm", RocmFile, self._overlay)
-
-    @functools.cached_property
-    def nvidia(self) -> NvidiaFile:
-        return read_table("nvidia", NvidiaFile, self._overlay)
-
-    @functools.cached_property
-    def amd(self) -> AmdFile:
-        return read_table("amd", AmdFile, self._overlay)
-
-    @functools.cached_property
-    def cpu(self) -> CpuFile:
-        return read_table("cpu", CpuFile, self._overlay)
-
-    @functools.cached_property
-    def distros(self) -> DistrosFile:
-        return read_table("distros", DistrosFile, self._overlay)
-
-    @functools.cached_property
-    def hazards(self) -> HazardsFile:
-        return read_table("hazards", HazardsFile, self._overlay)
-
-    @functools.cached_property
-    def costs(self) -> CostsFile:
-        return read_table("costs", CostsFile, self._overlay)
+        self.overlay = overlay
 
     def build_cost(self, torch: str, *, gpu: bool) -> BuildCost:
         """The newest row that counts for this release."""
         rows = [row for row in self.costs.build if (row.backend == "gpu") == gpu and compare(torch, row.since) >= 0]
         return max(rows, key=lambda row: key(row.since))
-
-    @functools.cached_property
-    def machines(self) -> MachinesFile:
-        return read_table("machines", MachinesFile, self._overlay)
-
-    @functools.cached_property
-    def supply(self) -> SupplyFile:
-        return read_table("supply", SupplyFile, self._overlay)
-
-    @functools.cached_property
-    def images(self) -> ImagesFile:
-        return read_table("images", ImagesFile, self._overlay)
 
     # --- derived views, made once
 

@@ -6,7 +6,9 @@ replace ours, its listed rows come before ours, so that a newer fact can be used
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import os
 import tomllib
 from pathlib import Path
@@ -15,9 +17,39 @@ from typing import Any, TypeVar
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts.cache import parse_toml
 from rekindle.facts.cpus import archspec_rows
 from rekindle.model.document import _from_json, read_bounded
+
+
+def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
+    """What ``tomllib`` makes of ``raw``, from the cache where it is there."""
+    kept = _folder() / f"{name}-{hashlib.sha256(raw).hexdigest()[:32]}.msgpack"
+    with contextlib.suppress(OSError, msgspec.DecodeError, ValueError):
+        found = msgspec.msgpack.decode(kept.read_bytes())
+        if isinstance(found, dict):
+            return found
+    parsed = tomllib.loads(raw.decode("utf-8"))
+    with contextlib.suppress(OSError):
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(msgspec.msgpack.encode(parsed))
+        part.replace(kept)
+        _forget_older(kept, name)
+    return parsed
+
+
+def _forget_older(kept: Path, name: str) -> None:
+    for path in kept.parent.glob(f"{name}-*.msgpack"):
+        if path != kept:
+            path.unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    """As platformdirs would say, without its 5 ms."""
+    if os.name == "nt":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local") / "rekindle/Cache/facts"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle/facts"
+
 
 HERE = Path(__file__).parent
 MAX_FILE_BYTES = 4 * 1024 * 1024

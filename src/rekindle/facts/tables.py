@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel
-from rekindle.model.costs import BuildCost, DiskCost, UseCost
 from rekindle.model.document import Part
 from rekindle.model.facts import (
     ArchSyntax,
@@ -40,8 +39,20 @@ from rekindle.model.facts import (
     SourceEra,
     Superchip,
 )
-from rekindle.model.images import ContainerImage, HostedRunner, ImageDigest
-from rekindle.model.supply import CompanionDownload, CompanionNeed, Manager, Need, RocmPackages, ThirdParty
+from rekindle.model.supply import (
+    BuildCost,
+    CompanionDownload,
+    CompanionNeed,
+    ContainerImage,
+    DiskCost,
+    HostedRunner,
+    ImageDigest,
+    Manager,
+    Need,
+    RocmPackages,
+    ThirdParty,
+    UseCost,
+)
 
 
 class FactsFile(Part, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed

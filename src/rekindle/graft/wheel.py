@@ -20,7 +20,7 @@ from typing import NamedTuple
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
-from rekindle.compat.disk import Demand, first_shortage
+from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed

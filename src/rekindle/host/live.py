@@ -14,7 +14,7 @@ from typing import Any
 from rekindle.host.command import run_command
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.question import question_text, read_answer
-from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.machine import cpu_arch
 
 _SYSTEMS = {"linux": "linux", "win32": "windows", "darwin": "macos"}
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.wheelhouse import Row, RowProof

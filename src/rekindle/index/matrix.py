@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.images import covers, flavour_code
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts
 from rekindle.model.arch import GpuArch, parse_gfx, parse_sm
 from rekindle.model.facts import Flavour, Platform

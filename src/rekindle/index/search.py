@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from rekindle.compat.coverage import Coverage
-from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.answer import Coverage
 from rekindle.compat.images import Code, covers
 from rekindle.compat.libc import Libc, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import GpuArch
 from rekindle.model.facts import Flavour

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rekindle.compat.driver import Side
-from rekindle.compat.driver_cuda import last_cuda, least_cuda
+from rekindle.compat.driver import Side, last_cuda, least_cuda
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.version import key

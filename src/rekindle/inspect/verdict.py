@@ -14,11 +14,9 @@ from rekindle.compat.processor import Corner, code_starts, features_of, missing,
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
-from rekindle.model.cpu_arch import cpu_arch
-from rekindle.model.machine import Machine
-from rekindle.model.operator import KeptTrials, OperatorTrial
+from rekindle.model.machine import Machine, cpu_arch
 from rekindle.model.plan import Reason
-from rekindle.model.wheel import Axis, AxisVerdict, Runs, Verdict, WheelCpu, WheelReport
+from rekindle.model.wheel import Axis, AxisVerdict, KeptTrials, OperatorTrial, Runs, Verdict, WheelCpu, WheelReport
 
 _WORST = {"no": 0, "partly": 1, "unknown": 2, "yes": 3}
 

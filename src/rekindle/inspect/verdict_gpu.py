@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rekindle.compat.coverage import Coverage
-from rekindle.compat.cudnn import cudnn_covers
+from rekindle.compat.answer import Coverage
 from rekindle.compat.driver import driver_runs, driver_side, is_board
 from rekindle.compat.images import Code, covers, split_targets
 from rekindle.compat.published import find_flavour
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, load_facts
 from rekindle.inspect.verdict_libraries import by_library, judge_libraries
 from rekindle.model.arch import Gfx, GpuArch, Sm

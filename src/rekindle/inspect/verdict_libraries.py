@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from rekindle.compat.coverage import Coverage
+from rekindle.compat.answer import Coverage
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.wheel import ArchSet, AxisVerdict, LibraryGpu, Runs, WheelReport
 

@@ -7,8 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.compat.disk import Demand, first_shortage
-from rekindle.compat.resources import use_disk_gib
+from rekindle.compat.resources import Demand, first_shortage, use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.free_space import free_space
@@ -19,8 +18,7 @@ from rekindle.journey.target import Target
 from rekindle.model.card import Card
 from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, Plan, Request
-from rekindle.model.size import GIB
-from rekindle.model.spoken import spoken_bytes
+from rekindle.model.spoken import GIB, spoken_bytes
 
 _SHOWN = 6
 

@@ -43,12 +43,12 @@ from rekindle.journey.target import Target, base_python, target_of, wanted_pytho
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
-from rekindle.model.costs import DiskPhase
 from rekindle.model.document import encode
 from rekindle.model.journey import Beside, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
+from rekindle.model.supply import DiskPhase
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
 from rekindle.render.summary import (

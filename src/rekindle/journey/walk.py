@@ -16,10 +16,9 @@ from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.model.build import BuildFailure
-from rekindle.model.build_view import BuildView
 from rekindle.model.document import encode, load
 from rekindle.model.journey import Journey, Leg, LegStatus
-from rekindle.model.progress import Progress, show_build
+from rekindle.model.progress import BuildView, Progress, show_build
 from rekindle.model.verify import VerifyReport
 from rekindle.render.journey_html import render_journey_html
 

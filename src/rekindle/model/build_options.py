@@ -9,8 +9,8 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.plan import Plan
-from rekindle.model.size import parse_size
 from rekindle.model.source import SourceTree
+from rekindle.model.spoken import parse_size
 
 LAUNCHERS = ("ccache", "sccache", "distcc", "icecc")
 MIN_MEMORY_BYTES = 64 * 1024 * 1024

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.document import Document, Part
-from rekindle.model.text import Line
+from rekindle.model.document import Document, Line, Part
 
 
 class Record(Part, frozen=True, kw_only=True):

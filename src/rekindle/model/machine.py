@@ -188,3 +188,14 @@ class Examination(Machine, frozen=True, kw_only=True):
     def machine(self) -> Machine:
         """The machine without the verdicts."""
         return Machine(**{name: getattr(self, name) for name in Machine.__struct_fields__})
+
+
+_ALSO = {"amd64": "x86_64", "x64": "x86_64", "x86-64": "x86_64", "arm64": "aarch64"}
+
+
+def cpu_arch(name: str) -> str:
+    """
+    >>> cpu_arch("AMD64"), cpu_arch("arm64"), cpu_arch("riscv64")
+    ('x86_64', 'aarch64', 'riscv64')
+    """
+    return _ALSO.get(name.lower(), name.lower())

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from rekindle.model.document import Document, Part
+from rekindle.model.document import (
+    Address,
+    CMakeName,
+    Document,
+    EnvName,
+    Line,
+    Name,
+    Part,
+    Place,
+    Specifier,
+    Tag,
+    VersionText,
+)
 from rekindle.model.machine import System
-from rekindle.model.text import Address, CMakeName, EnvName, Line, Name, Place, Specifier, Tag, VersionText
 
 Answer = Literal["install", "build", "none"]
 Backend = Literal["cpu", "cuda", "rocm"]

@@ -5,10 +5,83 @@ Stages take a ``Progress``; ``render`` has the one that draws, tests and librari
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from rekindle.model.build_view import BuildView
+from rekindle.model.spoken import ALMOST_SECONDS, GIB, spoken_left
+
+GIANT_SECONDS = 20.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobView:
+    """One compiler. ``expected`` is how long it took elsewhere or before; None where nobody knows."""
+
+    name: str
+    seconds: float
+    bytes: int = 0
+    paused: bool = False
+    expected: float | None = None
+
+    @property
+    def is_giant(self) -> bool:
+        """Does it take, or did it take, so long that it must not start last?"""
+        return max(self.seconds, self.expected or 0.0) >= GIANT_SECONDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildView:
+    """``left`` is an estimate in seconds; ``hits`` and ``misses`` are the compiler cache's, None without one."""
+
+    done: int
+    total: int
+    per_minute: float | None = None
+    left: float | None = None
+    used: int | None = None
+    free: int | None = None
+    running: int = 0
+    allowed: int = 0
+    paused: int = 0
+    jobs: tuple[JobView, ...] = ()
+    hits: int | None = None
+    misses: int | None = None
+
+    @property
+    def overdue(self) -> JobView | None:
+        """The job that the end waits for, where it has run well past what was expected of it."""
+        late = [
+            job for job in self.jobs if not job.paused and job.seconds > max(GIANT_SECONDS, 1.5 * (job.expected or 0))
+        ]
+        return max(late, key=lambda job: job.seconds, default=None)
+
+    @property
+    def words(self) -> list[str]:
+        """Steps, pace, time left, memory, jobs, cache; the most wanted first."""
+        words = [f"{self.done}/{self.total}"]
+        if self.per_minute:
+            words.append(f"{self.per_minute:.0f}/min")
+        if self.left is not None:
+            # Where only what takes longer than expected is left, no number is honest.
+            unknown = self.left < ALMOST_SECONDS and self.overdue is not None
+            words.append("longer than expected" if unknown else spoken_left(self.left))
+        if self.used is not None and self.free is not None:
+            words.append(f"mem {self.used / GIB:.1f} GiB ({self.free / GIB:.1f} free)")
+        if self.allowed:
+            words.append(f"jobs {self.running}/{self.allowed}" + (f" +{self.paused} paused" if self.paused else ""))
+        if self.hits is not None and self.misses is not None and self.hits + self.misses:
+            words.append(f"cache {self.hits} of {self.hits + self.misses}")
+        return words
+
+    @property
+    def headline(self) -> str:
+        """All of it in one line."""
+        return "  ".join(self.words)
+
+    @property
+    def line(self) -> str:
+        """The headline with the slowest compilers, for a pipe or a log."""
+        slow = [f"{job.name} {job.seconds:.0f} s" for job in self.jobs[:2] if job.seconds >= GIANT_SECONDS]
+        return self.headline + (f"  slow: {', '.join(slow)}" if slow else "")
 
 
 class Progress(Protocol):

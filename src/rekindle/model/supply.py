@@ -1,4 +1,6 @@
-"""Where the third parties of a source tree come from: one concept for every kind of tree.
+"""What a build takes from elsewhere: third parties of its tree, packages, container images, and memory, disk and time.
+
+Where a third party comes from is one concept for every kind of tree:
 
 ``submodule``  the folder as git brings it
 ``system``     a library of this machine, which settings name to the tree
@@ -11,7 +13,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from rekindle.model.document import Part
 from rekindle.model.facts import Row
@@ -167,3 +171,70 @@ class Lack:
 
     need: Need
     what: tuple[str, ...]
+
+
+DiskPhase = Literal["fetch", "environment", "compile", "wheel", "bundle", "verify"]
+
+
+class UseCost(Row, frozen=True, kw_only=True):
+    """What an installed torch needs."""
+
+    disk_gib: float
+
+
+class DiskCost(Row, frozen=True, kw_only=True):
+    """What one phase of a build leaves on the disk, as it was measured: never what to have, always at least this.
+
+    ``origin`` is where the sources come from, where that matters. A row counts from torch ``since`` on.
+    """
+
+    phase: DiskPhase
+    project: str
+    since: str
+    gib: float
+    backend: Literal["cpu", "gpu"] | None = None
+    origin: str | None = None
+
+
+class BuildCost(Row, frozen=True, kw_only=True):
+    """What a build takes; ``job_gib`` is a large compiler, ``largest_gib`` the largest of all, which one machine must
+    hold even alone; ``arch_minutes`` come on top for each GPU architecture. ``unoptimised_minutes`` are what the same
+    takes at -O0, where that is known."""
+
+    backend: Literal["cpu", "gpu"]
+    since: str
+    disk_gib: float
+    memory_gib: float
+    job_gib: float
+    largest_gib: float
+    cpu_minutes: int
+    arch_minutes: int = 0
+    unoptimised_minutes: int | None = None
+
+
+class ContainerImage(Row, frozen=True, kw_only=True):
+    """Where a toolkit's container lies: ``build`` has its compilers, ``run`` only its libraries (None: the same).
+
+    ``only`` names the CPU architectures it exists for, where that is known to be few.
+    """
+
+    build: str
+    run: str | None = None
+    only: tuple[str, ...] = ()
+
+
+class ImageDigest(Row, frozen=True, kw_only=True):
+    """What an image's tag stood for; ``sha256`` as 64 hexadecimal digits."""
+
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class HostedRunner(Row, frozen=True, kw_only=True):
+    """What a hosted runner of GitHub has; ``remove`` are folders of its own that a build may throw away."""
+
+    label: str
+    cores: int
+    memory_gib: int
+    disk_gib: int
+    minutes: int
+    remove: tuple[str, ...] = ()

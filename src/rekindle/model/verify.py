@@ -6,7 +6,7 @@ from typing import Literal
 
 from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
-from rekindle.model.operator import OperatorTrial
+from rekindle.model.wheel import OperatorTrial
 
 VerifyStatus = Literal["passed", "failed", "skipped"]
 Level = Literal["smoke", "full"]

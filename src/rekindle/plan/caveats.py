@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.compat.cudnn import last_cudnn
 from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
 from rekindle.compat.features import lost_features
 from rekindle.compat.processor import wheel_starts
+from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason

@@ -12,10 +12,9 @@ from rekindle.compat.cpu_names import find_cpu, microarchitecture
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.facts.gpus import find_gpu
-from rekindle.model.cpu_arch import cpu_arch
-from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit
+from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit, cpu_arch
 from rekindle.model.plan import Wish
-from rekindle.model.size import GIB, parse_size
+from rekindle.model.spoken import GIB, parse_size
 from rekindle.model.version import is_version
 from rekindle.plan.obstacles import OTHER_ARCHS
 

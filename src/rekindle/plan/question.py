@@ -17,9 +17,8 @@ from rekindle.compat.processor import features_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
-from rekindle.model.cpu_arch import cpu_arch
 from rekindle.model.facts import Distro, JetPack, Platform
-from rekindle.model.machine import Gpu, Machine
+from rekindle.model.machine import Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
 from rekindle.model.supply import ThirdParty
 from rekindle.model.version import key, matches, minor, same_prefix

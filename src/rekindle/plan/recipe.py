@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.cpu_names import microarchitecture
-from rekindle.compat.cudnn import cudnn_floor, last_cudnn
 from rekindle.compat.features import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.supply import manager_of
-from rekindle.compat.toolkit import emits_for
+from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
 from rekindle.model.supply import ThirdParty
 from rekindle.model.version import compare, key, minor

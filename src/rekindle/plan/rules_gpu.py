@@ -8,9 +8,8 @@ from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.answer import Answer
-from rekindle.compat.cudnn import cudnn_covers
 from rekindle.compat.driver import driver_runs
-from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
+from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd

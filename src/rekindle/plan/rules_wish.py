@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from rekindle.compat.cudnn import cudnn_floor, last_cudnn
+from rekindle.compat.toolkit import cudnn_floor, last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import key, same_prefix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.build_view import BuildView, JobView
+from rekindle.model.progress import BuildView, JobView
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 
 MAX_JOBS = 8

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from rekindle.render.screen import printable, wants_color
 
 if TYPE_CHECKING:
-    from rekindle.model.build_view import BuildView
+    from rekindle.model.progress import BuildView
 
 PLAIN_EVERY_SECONDS = 15.0
 LIVE_EVERY_SECONDS = 0.1

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rekindle.compat.operators import say
-from rekindle.model.operator import OperatorTrial
 from rekindle.model.verify import SinceProof, VerifyCheck, VerifyComparison, VerifyReport
+from rekindle.model.wheel import OperatorTrial
 from rekindle.render.screen import Screen
 
 # Failures of one kind that are shown whole.

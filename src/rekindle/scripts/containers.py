@@ -20,8 +20,8 @@ from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.images import ContainerImage
 from rekindle.model.plan import Plan
+from rekindle.model.supply import ContainerImage
 from rekindle.scripts.quoting import Quoted, comment, plain_text, plain_word
 from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import find_template, linux_packages, render_script, shared_values

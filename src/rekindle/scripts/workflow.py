@@ -10,7 +10,7 @@ from importlib import resources
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.model.images import HostedRunner
+from rekindle.model.supply import HostedRunner
 from rekindle.scripts.containers import choose_images, find_image
 from rekindle.scripts.quoting import Quoted, plain_word
 from rekindle.scripts.recipe import Recipe

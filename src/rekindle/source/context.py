@@ -13,7 +13,7 @@ from rekindle.compat.supply import parts_for
 from rekindle.host.protocol import Host
 from rekindle.host.supply import system_kind, system_version
 from rekindle.interpreters.search import usual_python
-from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.machine import cpu_arch
 from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import load_patches
 from rekindle.source.patches.conditions import ABSENT, Context

@@ -7,7 +7,7 @@ import errno
 import tempfile
 from collections.abc import Iterator
 
-from rekindle.compat.disk import Demand, first_shortage
+from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput
 from rekindle.host.free_space import free_space
 from rekindle.host.protocol import Host

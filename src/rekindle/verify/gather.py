@@ -10,9 +10,9 @@ from typing import Any, get_args
 from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.model.operator import OperatorTrial
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport, VerifyStatus
+from rekindle.model.wheel import OperatorTrial
 from rekindle.verify.advice import next_steps
 from rekindle.verify.crash import describe_crash, remedy_for, sentence
 from rekindle.verify.verdict import Claim, judge

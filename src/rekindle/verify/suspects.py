@@ -16,9 +16,8 @@ from rekindle.compat.processor import missing
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.model.document import encode, load
-from rekindle.model.operator import KeptTrials, OperatorTrial, Outcome
 from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.model.wheel import Evidence
+from rekindle.model.wheel import Evidence, KeptTrials, OperatorTrial, Outcome
 
 # What the call said it would do next, as the agent tells a crash.
 _STEP = re.compile(r" in step ([^:]{1,60})")

@@ -11,15 +11,15 @@ import pytest
 import needs
 from bare_host import BareHost
 from rekindle.build.preflight_disk import check_disk, demands_of
-from rekindle.compat.disk import Demand, Shortage, first_shortage, measured
+from rekindle.compat.resources import Demand, Shortage, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Disk
-from rekindle.model.costs import DiskPhase
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.size import GIB
 from rekindle.model.source import SourceTree
+from rekindle.model.spoken import GIB
+from rekindle.model.supply import DiskPhase
 from small_disks import small_disk_at
 
 ROOM = {"/a": (1, 10), "/b": (2, 5), "/a/too": (1, 10), "/untold": (None, 4), "/untold too": (None, 4)}

@@ -9,8 +9,7 @@ import pytest
 
 from rekindle.build.log import BuildLog
 from rekindle.build.supervise import Supervisor
-from rekindle.model.build_view import JobView
-from rekindle.model.progress import Silent
+from rekindle.model.progress import JobView, Silent
 
 
 class Fixed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.compat import BACKENDS, backend_of
-from rekindle.compat.sass import sass_runs
+from rekindle.compat.toolkit import sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, parse_sm
 from rekindle.model.machine import Gpu

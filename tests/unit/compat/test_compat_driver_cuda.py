@@ -2,8 +2,7 @@
 
 import pytest
 
-from rekindle.compat.driver import Side
-from rekindle.compat.driver_cuda import last_cuda, least_cuda, newest_cuda
+from rekindle.compat.driver import Side, last_cuda, least_cuda, newest_cuda
 from rekindle.compat.images import covers, targets_of
 from rekindle.compat.processor import wheel_starts
 from rekindle.facts import load_facts

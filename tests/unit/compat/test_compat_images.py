@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS
-from rekindle.compat.coverage import Coverage
+from rekindle.compat.answer import Coverage
 from rekindle.compat.images import Code, covers, find_gap, find_override, flavour_code, split_targets, targets_of
-from rekindle.compat.sass import ptx_runs, sass_runs
+from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch, parse_sm
 from rekindle.model.machine import Gpu

@@ -10,8 +10,7 @@ from rekindle.compat.operators import load_operators, say, suspicions, usual_sus
 from rekindle.compat.processor import FEATURES, features_of
 from rekindle.facts import load_facts
 from rekindle.model.machine import Cpu
-from rekindle.model.operator import OperatorTrial
-from rekindle.model.wheel import Evidence
+from rekindle.model.wheel import Evidence, OperatorTrial
 
 LINEAR = "torch.ao.nn.quantized.dynamic.Linear (quantised engine onednn)"
 

@@ -8,17 +8,26 @@ from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS, backend_of, flavour_backend
 from rekindle.compat.answer import Answer, answer
-from rekindle.compat.cudnn import cudnn_covers, cudnn_floor, last_cudnn
 from rekindle.compat.features import ever_supported, lost_features, lost_in_build
 from rekindle.compat.libc import Libc, flavour_libc, libc_of, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.resources import build_cost, jobs_for, memory_fits, use_disk_gib
-from rekindle.compat.toolkit import compiler_span, compiles_for, msc_ver, newest_compiler, takes_compiler, toolkits_for
+from rekindle.compat.toolkit import (
+    compiler_span,
+    compiles_for,
+    cudnn_covers,
+    cudnn_floor,
+    last_cudnn,
+    msc_ver,
+    newest_compiler,
+    takes_compiler,
+    toolkits_for,
+)
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.costs import BuildCost
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Gpu, Os
+from rekindle.model.supply import BuildCost
 
 FACTS = load_facts()
 

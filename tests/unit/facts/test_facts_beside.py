@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.facts import drift_beside, load_facts
+from rekindle.facts import drift, load_facts
 from rekindle.model.beside import BesideWheel
 
 ROW = BesideWheel(
@@ -27,21 +27,21 @@ ROW = BesideWheel(
     ],
 )
 def test_torch_pin(requires: list[str], outcome: str) -> None:
-    assert drift_beside.torch_pin(ROW, requires).outcome == outcome
+    assert drift.torch_pin(ROW, requires).outcome == outcome
 
 
 def test_code() -> None:
-    assert drift_beside.code(ROW, "linux_x86_64", ["compute_80", "sm_60"]).outcome == "agrees"
-    assert drift_beside.code(ROW, "linux_x86_64", ["sm_60"]).outcome == "drift"
+    assert drift.code(ROW, "linux_x86_64", ["compute_80", "sm_60"]).outcome == "agrees"
+    assert drift.code(ROW, "linux_x86_64", ["sm_60"]).outcome == "drift"
 
 
 def test_newest() -> None:
     facts = load_facts()
     last = facts.beside.package["xformers"].last
-    assert drift_beside.newest(facts, "xformers", ["0.0.1", last]).outcome == "agrees"
-    assert drift_beside.newest(facts, "xformers", [last, "99.0"]).outcome == "new"
-    assert drift_beside.newest(facts, "xformers", ["0.0.1"]).outcome == "drift"
-    assert drift_beside.newest(facts, "xformers", []).outcome == "skipped"
+    assert drift.newest(facts, "xformers", ["0.0.1", last]).outcome == "agrees"
+    assert drift.newest(facts, "xformers", [last, "99.0"]).outcome == "new"
+    assert drift.newest(facts, "xformers", ["0.0.1"]).outcome == "drift"
+    assert drift.newest(facts, "xformers", []).outcome == "skipped"
 
 
 def test_the_guide_is_fresh() -> None:

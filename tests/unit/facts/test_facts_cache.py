@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.facts.cache import parse_toml
-from rekindle.facts.load import HERE
+from rekindle.facts.load import HERE, parse_toml
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.facts.gpu_names import alternatives, matches, products, spell
-from rekindle.facts.gpus import find_gpu, known_archs
+from rekindle.facts.gpus import alternatives, find_gpu, known_archs, matches, products, spell
 from rekindle.model.arch import Sm
 
 FACTS = load_facts()

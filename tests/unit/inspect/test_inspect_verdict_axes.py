@@ -7,14 +7,15 @@ import pytest
 
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.machine import Cpu, Gpu, Machine, Os, Python
-from rekindle.model.operator import KeptTrials, OperatorTrial
 from rekindle.model.wheel import (
     AxisVerdict,
     Evidence,
     External,
     Finding,
     IsaUse,
+    KeptTrials,
     Links,
+    OperatorTrial,
     Verdict,
     WheelCpu,
     WheelReport,

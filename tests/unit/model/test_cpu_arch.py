@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.model.cpu_arch import cpu_arch
+from rekindle.model.machine import cpu_arch
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
-from rekindle.model.size import GIB, parse_size
+from rekindle.model.spoken import GIB, parse_size
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from rekindle.model.build_view import BuildView, JobView
-from rekindle.model.progress import Silent, show_build
+from rekindle.model.progress import BuildView, JobView, Silent, show_build
 from rekindle.render.panel import panel_lines
 from rekindle.render.progress import LineProgress
 

@@ -10,9 +10,8 @@ import pytest
 from rekindle.compat.operators import OperatorCall, Suspicion, say
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.machine import Cpu, Machine, Os
-from rekindle.model.operator import OperatorTrial
 from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
-from rekindle.model.wheel import Evidence, IsaUse, WheelCpu, WheelReport
+from rekindle.model.wheel import Evidence, IsaUse, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
 from rekindle.verify import suspects
@@ -113,7 +112,7 @@ def test_inspect_says_what_verify_found(tmp_path: Path, required: tuple[str, ...
 
 
 def test_where_all_that_was_suspected_runs_inspect_says_yes() -> None:
-    from rekindle.model.operator import KeptTrials
+    from rekindle.model.wheel import KeptTrials
 
     trials = (OperatorTrial(operator="torch.x", outcome="runs"),)
     kept = KeptTrials(subject="w", date="2026-11-16", verdict="proven", trials=trials)

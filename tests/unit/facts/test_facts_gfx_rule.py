@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.facts import load_facts
+from rekindle.facts import GfxRule, load_facts
 from rekindle.model.arch import Gfx, parse_gfx, parse_gfx_code
-from rekindle.model.gfx_rule import GfxRule
 
 RULE = load_facts().gfx_rule
 
