@@ -91,3 +91,32 @@ def test_busy_readers_are_not_thrown_out(server: Server, monkeypatch: pytest.Mon
     assert ask(server) == 503
     for one in held:
         one.close()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"Content-Length: %d", b"Transfer-Encoding: chunked", b"Content-Length: 0\r\nTransfer-Encoding: chunked"],
+)
+@pytest.mark.parametrize("verb", [b"GET", b"HEAD"])
+def test_a_body_is_not_taken_for_the_next_request(server: Server, verb: bytes, head: bytes) -> None:
+    inner = b"GET /wheels/big.whl HTTP/1.1\r\nHost: x\r\n\r\n"
+    told = head % len(inner) if b"%d" in head else head
+    (asking,) = slow(server, 1, verb + b" /simple/ HTTP/1.1\r\nHost: x\r\n" + told + b"\r\n\r\n" + inner)
+    asking.settimeout(10)
+    got = b""
+    with contextlib.suppress(ConnectionError):
+        while chunk := asking.recv(1 << 20):
+            got += chunk
+    asking.close()
+    assert got.count(b"HTTP/1.1 200") == 1 and b"Connection: close" in got
+    assert len(got) < 5000, "only the first request was answered"
+
+
+def test_a_kept_connection_answers_again(server: Server) -> None:
+    (asking,) = slow(server, 1, b"GET /simple/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" * 2)
+    asking.settimeout(10)
+    got = b""
+    while got.count(b"</html>") < 2:
+        got += asking.recv(1 << 16)
+    asking.close()
+    assert b"Connection: close" not in got

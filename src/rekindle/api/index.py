@@ -83,9 +83,12 @@ def index_build(
     variants: bool = False,
     sign: str | None = None,
     days: int = 90,
+    seen: Path | None = None,
     progress: Progress | None = None,
 ) -> SiteBuilt:
     """Write the wheelhouse's static site; ``sign`` names a key for its dated list, which is good for ``days``.
+
+    A list that is there already must be signed by that key or a believed one: only such a list has a successor.
 
     ``variants`` adds an index of wheels that installers choose by the card.
 
@@ -107,7 +110,7 @@ def index_build(
         return build_site(house, variants=facts, progress=progress or Silent())
     from datetime import UTC, datetime
 
-    from rekindle.host.keys import read_private
+    from rekindle.host.keys import checker, read_private, trusted_keys
     from rekindle.index.listing import write_list
     from rekindle.index.variant_statements import Signer
 
@@ -119,32 +122,44 @@ def index_build(
         variants=facts,
         signer=signer,
         progress=progress or Silent(),
-        then=lambda pieces: write_list(house, pieces, key.id, key.sign, days=days, now=now),
+        then=lambda pieces: write_list(
+            house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
+        ),
     )
 
 
+def _lists_seen() -> Path:
+    """Where the newest edition of every list that was met is remembered."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("rekindle", appauthor=False)) / "lists-seen.json"
+
+
 def index_check(
-    root: str, *, keys: Sequence[str] = (), seen: Path | None = None, progress: Progress | None = None
+    root: str,
+    *,
+    keys: Sequence[str] = (),
+    seen: Path | None = None,
+    new_house: bool = False,
+    progress: Progress | None = None,
 ) -> IndexCheck:
     """Is everything in a wheelhouse (directory or URL) as its signed, dated list says?
 
     ``keys`` are public keys to believe (default: those of ``key list``); ``seen`` is where the newest edition that
-    was met is remembered, so that an older one is noticed.
+    was met is remembered, so that an older one, or another house in its place, is noticed; ``new_house`` takes that.
     """
     from datetime import UTC, datetime
-
-    import platformdirs
 
     from rekindle.host.keys import checker, read_public, trusted_keys
     from rekindle.index.checking import check_house
 
     known = tuple(read_public(Path(key)) for key in keys) or trusted_keys()
-    memory = seen or Path(platformdirs.user_cache_dir("rekindle", appauthor=False)) / "lists-seen.json"
     return check_house(
         root,
         checker(known),
         keys_known=bool(known),
-        seen=memory,
+        seen=seen or _lists_seen(),
+        new_house=new_house,
         now=datetime.now(UTC),
         progress=progress or Silent(),
     )

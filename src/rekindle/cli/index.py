@@ -50,6 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--days", type=int, default=90, metavar="N", help="build: its list is good so long (default: 90)"
     )
     signed.add_argument("--key", metavar="FILE", action="append", default=[], help="check: believe only this .pub")
+    signed.add_argument(
+        "--new-house", action="store_true", help="check: its owner began anew; take this house for the one known here"
+    )
     build = parser.add_argument_group("build")
     build.add_argument("--variants", action="store_true", help="also wheels that uv chooses by the card (PEP 825)")
     serve = parser.add_argument_group("serve")
@@ -104,7 +107,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.action == "check":
         from rekindle.render.claims import view_index_check
 
-        checked = api.index_check(args.root, keys=args.key, progress=session.progress)
+        checked = api.index_check(args.root, keys=args.key, new_house=args.new_house, progress=session.progress)
         return Answer(document=checked, view=view_index_check, exit_code=Exit.YES if checked.good else Exit.NO)
     if args.action in ("yank", "unyank"):
         if len(args.what) != 1:

@@ -28,12 +28,14 @@ ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+ht
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """``sha256`` where the index says what the file must be."""
+    """``sha256`` where the index says what the file must be, ``metadata_sha256`` what its PEP 658 metadata must be."""
 
     name: str
     url: str
     yanked: bool = False
     sha256: str | None = None
+    metadata_sha256: str | None = None
+    requires_python: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,13 @@ class _Anchors(html.parser.HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.found: list[tuple[dict[str, str | None], str]] = []
+        self.base: str | None = None
         self._open = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "base" and self.base is None:
+            # The first one counts, for installers and browsers alike.
+            self.base = dict(attrs).get("href")
         if tag == "a":
             self.found.append((dict(attrs), ""))
             self._open = True
@@ -77,22 +83,39 @@ def read_project_page(page: bytes, url: str) -> list[IndexFile]:
                     _absolute(url, str(row["url"])),
                     bool(row.get("yanked")),
                     _digest((row.get("hashes") or {}).get("sha256")),
+                    _metadata_digest(row.get("core-metadata", row.get("dist-info-metadata"))),
+                    str(row["requires-python"]) if row.get("requires-python") else None,
                 )
                 for row in rows
             ]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
     parser = _Anchors()
     parser.feed(page.decode("utf-8", "replace"))
     parser.close()
     out = []
+    base = urllib.parse.urljoin(url, parser.base) if parser.base else url
     for attrs, text in parser.found:
         if href := attrs.get("href"):
-            address = _absolute(url, href)
+            address = _absolute(base, href)
             name = urllib.parse.unquote(urllib.parse.urlsplit(address).path.rsplit("/", 1)[-1]) or text.strip()
             kind, _, digest = urllib.parse.urldefrag(href)[1].partition("=")
-            out.append(IndexFile(name, address, "data-yanked" in attrs, _digest(digest) if kind == "sha256" else None))
+            told = attrs.get("data-core-metadata", attrs.get("data-dist-info-metadata"))
+            out.append(
+                IndexFile(
+                    name,
+                    address,
+                    "data-yanked" in attrs,
+                    _digest(digest) if kind == "sha256" else None,
+                    _digest((told or "").removeprefix("sha256=")),
+                    attrs.get("data-requires-python"),
+                )
+            )
     return out
+
+
+def _metadata_digest(told: object) -> str | None:
+    return _digest(told.get("sha256")) if isinstance(told, dict) else None
 
 
 def _digest(text: object) -> str | None:

@@ -42,9 +42,12 @@ class PublicKey:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateKey:
+    """A key that signs, with the public key that checks what it signed."""
+
     name: str
     id: str
     sign: Callable[[bytes], bytes]
+    public: PublicKey
 
 
 def key_folder() -> Path:
@@ -128,7 +131,8 @@ def read_private(name: str, folder: Path | None = None) -> PrivateKey:
         ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="rekindle key new makes one")
-    return PrivateKey(name=path.stem, id=_identity(key.public_key()), sign=key.sign)
+    public = PublicKey(name=path.stem, id=_identity(key.public_key()), path=path, _key=key.public_key())
+    return PrivateKey(name=path.stem, id=public.id, sign=key.sign, public=public)
 
 
 def checker(keys: Iterable[PublicKey]) -> Callable[[str, bytes, bytes], str | None]:
@@ -136,7 +140,7 @@ def checker(keys: Iterable[PublicKey]) -> Callable[[str, bytes, bytes], str | No
     known = tuple(keys)
 
     def check(key_id: str, signature: bytes, message: bytes) -> str | None:
-        for key in sorted(known, key=lambda one: one.id != key_id):
+        for key in sorted(known, key=lambda believed: believed.id != key_id):
             if key.signed(signature, message):
                 return key.name
         return None

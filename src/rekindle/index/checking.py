@@ -1,14 +1,20 @@
-"""A wheelhouse against its signed list: removed, replaced, added, older than before, expired.
+"""A wheelhouse against its signed list: removed, replaced, added, changed pages, older than before, expired.
 
-The house is a directory or a URL; nothing in it is believed but the list that a known key signed.
+The house is a directory or a URL; nothing in it is believed but the list that a known key signed. Pages are read link
+by link in both forms, as pip and uv read them, so that what is told is what would be installed; then every public file
+must have the digest that was signed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import posixpath
 import urllib.error
+import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
@@ -16,8 +22,23 @@ from urllib.parse import quote
 
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import read_envelope, signed_by
-from rekindle.formats.simple_index import read_project_page
-from rekindle.index.listing import LIST_FILE, MAX_LIST_BYTES, last_seen, moment, read_list, remember
+from rekindle.formats.simple_index import ACCEPT, IndexFile, read_project_page
+from rekindle.index.listing import (
+    CATALOGUE,
+    LIST_FILE,
+    MAX_LIST_BYTES,
+    Check,
+    catalogue_digest,
+    house_at,
+    house_key,
+    last_seen,
+    moment,
+    other_content,
+    payload_of,
+    public_files,
+    read_list,
+    remember,
+)
 from rekindle.model.claims import IndexCheck, IndexProblem, ListedWheel, ProblemKind, WheelList
 from rekindle.model.progress import Progress
 
@@ -26,7 +47,9 @@ CLOCK_SLACK = timedelta(minutes=10)
 TIMEOUT_SECONDS = 60.0
 MAX_PAGE = 64 << 20
 _CHUNK = 1 << 20
-Check = Callable[[str, bytes, bytes], str | None]
+# Where a page's relative links are followed from; nothing is fetched there.
+_HERE = "https://wheelhouse.invalid/house/"
+_AS_HTML = "text/html"
 
 
 class House:
@@ -36,16 +59,22 @@ class House:
         self.root = root
         self.remote = root.startswith(("http://", "https://"))
 
-    def open(self, *parts: str) -> IO[bytes] | None:
-        """None where there is no such file."""
+    @property
+    def place(self) -> str:
+        """The same text for the same house, however its address is written."""
+        return self.root.rstrip("/") if self.remote else str(Path(self.root).resolve())
+
+    def open(self, *parts: str, accept: str | None = None) -> IO[bytes] | None:
+        """None where there is no such file. With ``accept`` a remote folder is asked as an installer asks."""
         if any(part in ("", ".", "..") or "/" in part or "\\" in part for part in parts):
             return None
         if not self.remote:
             path = Path(self.root).joinpath(*parts)
             return path.open("rb") if path.is_file() else None
-        url = "/".join([self.root.rstrip("/"), *(quote(part) for part in parts)])
+        url = "/".join([self.root.rstrip("/"), *(quote(part) for part in parts)]) + ("/" if accept else "")
+        asked = urllib.request.Request(url, headers={"Accept": accept} if accept else {})  # noqa: S310 (see remote)
         try:
-            answer: Any = urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS)  # noqa: S310 (http and https only)
+            answer: Any = urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS)  # noqa: S310 (http and https only)
         except urllib.error.HTTPError as error:
             if error.code in (403, 404, 410):
                 return None
@@ -56,11 +85,29 @@ class House:
         opened: IO[bytes] = answer
         return opened
 
+    def read(self, *parts: str, accept: str | None = None) -> bytes | None:
+        """A page, within bounds."""
+        file = self.open(*parts, accept=accept)
+        if file is None:
+            return None
+        with file:
+            return file.read(MAX_PAGE + 1)
+
 
 def check_house(
-    root: str, check: Check, *, keys_known: bool, seen: Path, now: datetime, progress: Progress
+    root: str,
+    check: Check,
+    *,
+    keys_known: bool,
+    seen: Path,
+    now: datetime,
+    progress: Progress,
+    new_house: bool = False,
 ) -> IndexCheck:
-    """Everything that is not as it was signed. A list that cannot be believed ends the check."""
+    """Everything that is not as it was signed. A list that cannot be believed ends the check.
+
+    ``new_house``: the owner began anew, so another house at this place is taken for the one to know.
+    """
     house = House(root)
     if not house.remote and not Path(root).is_dir():
         raise BadInput(f"{root} is no directory", remedy="give the wheelhouse with --root DIR or URL")
@@ -73,10 +120,17 @@ def check_house(
     if name is None:
         words = "no key is known to check its list with" if not keys_known else "a key that is not believed signed it"
         return _refused(root, "wrong-key", f"{words}, or the list was changed after signing")
-    listed = read_list(raw, LIST_FILE)
-    problems = [*_times(listed, now), *_edition(listed, seen, name), *_wheels(house, listed, progress)]
-    if not any(problem.kind in ("older-list", "clock") for problem in problems):
-        remember(seen, name, listed.name, listed.serial)
+    listed, payload = read_list(raw, LIST_FILE), payload_of(raw, LIST_FILE)
+    problems = [
+        *_times(listed, now),
+        *_edition(listed, payload, seen, name),
+        *([] if new_house else _identity(listed, house, seen, name)),
+        *_wheels(house, listed, progress),
+        *_pages(house, listed),
+    ]
+    problems = list(dict.fromkeys(problems))
+    if not any(problem.kind in ("older-list", "clock", "other-house") for problem in problems):
+        remember(seen, name, listed, payload, house.place)
     return IndexCheck(
         root=root,
         good=not problems,
@@ -104,29 +158,31 @@ def _times(listed: WheelList, now: datetime) -> list[IndexProblem]:
     return []
 
 
-def _edition(listed: WheelList, seen: Path, signer: str) -> list[IndexProblem]:
-    newest = last_seen(seen, signer, listed.name)
-    if listed.serial >= newest:
+def _edition(listed: WheelList, payload: bytes, seen: Path, signer: str) -> list[IndexProblem]:
+    newest = last_seen(seen, signer, listed.house or listed.name)
+    if listed.serial < newest:
+        text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
+        return [IndexProblem(kind="older-list", text=text)]
+    if other_content(seen, signer, listed, payload):
+        text = f"another list of the same number {listed.serial} was seen here before: one of the two is no successor"
+        return [IndexProblem(kind="older-list", text=text)]
+    return []
+
+
+def _identity(listed: WheelList, house: House, seen: Path, signer: str) -> list[IndexProblem]:
+    before = house_at(seen, house.place)
+    # The older form of lists knew a house by its name.
+    if before in (None, house_key(signer, listed), f"{signer}/{listed.name}"):
         return []
-    text = f"this is list number {listed.serial}, but number {newest} was seen here before: it was set back"
-    return [IndexProblem(kind="older-list", text=text)]
+    assert before is not None
+    text = f"another wheelhouse of {before.partition('/')[0]} lay here when it was checked last; this is {listed.name}"
+    return [IndexProblem(kind="other-house", text=text)]
 
 
-def _wheels(house: House, listed: WheelList, progress: Progress) -> list[IndexProblem]:
-    problems: list[IndexProblem] = []
+def _wheels(house: House, listed: WheelList, progress: Progress) -> Iterator[IndexProblem]:
     for number, wheel in enumerate(listed.wheels):
         progress.step(number, len(listed.wheels), wheel.file)
-        problems += _wheel(house, wheel)
-    for project in sorted({wheel.project for wheel in listed.wheels}):
-        problems += _page(house, project, {w.file: w for w in listed.wheels if w.project == project})
-    if not house.remote:
-        known = {(wheel.project, wheel.file) for wheel in listed.wheels}
-        there = {(path.parent.name, path.name) for path in Path(house.root, "wheels").glob("*/*.whl")}
-        problems += [
-            IndexProblem(kind="unlisted", file=file, text=f"{file} is there, but nobody signed for it")
-            for _, file in sorted(there - known)
-        ]
-    return problems
+        yield from _wheel(house, wheel)
 
 
 def _wheel(house: House, wheel: ListedWheel) -> list[IndexProblem]:
@@ -146,29 +202,136 @@ def _wheel(house: House, wheel: ListedWheel) -> list[IndexProblem]:
     return []
 
 
-def _page(house: House, project: str, wheels: dict[str, ListedWheel]) -> list[IndexProblem]:
-    """What installers read: it must offer the signed files, under their digests, and nothing else."""
-    file = house.open("simple", project, "index.html")
-    if file is None:
-        return [IndexProblem(kind="page", text=f"the page of {project} is gone: installers find none of its wheels")]
-    with file:
-        raw = file.read(MAX_PAGE)
-    text = raw.decode("utf-8", "replace")
-    offered = {one.name for one in read_project_page(raw, "https://wheelhouse.invalid/simple/x/")}
-    problems = [
-        IndexProblem(kind="page", file=name, text=f"the page of {project} does not offer {name} any more")
-        for name in sorted(wheels.keys() - offered)
-    ]
-    problems += [
-        IndexProblem(kind="page", file=name, text=f"the page of {project} offers {name}, which nobody signed for")
-        for name in sorted(offered - wheels.keys())
-    ]
-    problems += [
-        IndexProblem(kind="page", file=name, text=f"the page of {project} gives another digest for {name}")
-        for name, wheel in sorted(wheels.items())
-        if name in offered and f"#sha256={wheel.sha256}" not in text
-    ]
-    return problems
+def _pages(house: House, listed: WheelList) -> Iterator[IndexProblem]:
+    """Every public file besides the wheels: those that were signed, that an installer is given, that nobody signed."""
+    wheels = {f"wheels/{wheel.project}/{wheel.file}": wheel for wheel in listed.wheels}
+    if wheels and not listed.files:
+        text = "its list is of an older form, which covers the wheels and none of the pages that installers read"
+        yield IndexProblem(kind="page", text=text)
+    signed = {**listed.files, **{place: wheel.sha256 for place, wheel in wheels.items()}}
+    told: set[str] = set()
+    for project in sorted({wheel.project for wheel in listed.wheels}):
+        own = {place for place, wheel in wheels.items() if wheel.project == project}
+        for name in ("index.html", "index.json"):
+            raw = house.read("simple", project, name)
+            if raw is None:
+                form = "the page" if name == "index.html" else "the JSON page"
+                yield IndexProblem(kind="page", text=f"{form} of {project} is gone: installers find none of its wheels")
+                told.add(f"simple/{project}/{name}")
+                continue
+            faults = list(_links(raw, project, signed, wheels, own))
+            yield from faults
+            told |= {f"simple/{project}/{name}"} if faults else set()
+        if house.remote:
+            yield from _as_installers_ask(house, project, signed, wheels, own)
+    yield from _other_files(house, listed, told)
+    if not house.remote:
+        for place in sorted(set(public_files(Path(house.root))) - signed.keys()):
+            file = place.rpartition("/")[2]
+            yield IndexProblem(kind="unlisted", file=file, text=f"{place} is there, but nobody signed for it")
+
+
+def _as_installers_ask(
+    house: House, project: str, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel], own: set[str]
+) -> Iterator[IndexProblem]:
+    """A server may answer pip and uv (which ask for the folder) otherwise than who asks for the file."""
+    for accept in (ACCEPT, _AS_HTML):
+        raw = house.read("simple", project, accept=accept)
+        if raw is None:
+            yield IndexProblem(kind="page", text=f"the page of {project} is gone: installers find none of its wheels")
+        elif hashlib.sha256(raw).hexdigest() not in (
+            signed.get(f"simple/{project}/index.html"),
+            signed.get(f"simple/{project}/index.json"),
+        ):
+            faults = list(_links(raw, project, signed, wheels, own))
+            yield from faults
+            if not faults:
+                text = f"installers are given another page of {project} than was signed"
+                yield IndexProblem(kind="page", text=text)
+
+
+def _links(
+    raw: bytes, project: str, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel], own: set[str]
+) -> Iterator[IndexProblem]:
+    """What installers read on one page: it must offer the signed files, under their digests, and nothing else."""
+
+    def problem(text: str, file: str | None = None) -> IndexProblem:
+        return IndexProblem(kind="page", file=file, text=f"the page of {project} {text}")
+
+    try:
+        links = read_project_page(raw, f"{_HERE}simple/{project}/")
+    except BadInput as error:
+        yield problem(f"cannot be read: {error.message}")
+        return
+    placed = [(_place_of(link.url), link) for link in links]
+    for place in sorted(own - {place for place, _ in placed}):
+        file = wheels[place].file
+        yield problem(f"does not offer {file} any more", file)
+    for place, count in sorted(Counter(place for place, _ in placed).items()):
+        if count > 1:
+            yield problem(f"offers {posixpath.basename(place)} {count} times", posixpath.basename(place))
+    for place, link in placed:
+        if (wrong := _wrong_with(place, link, signed, wheels)) is not None:
+            yield problem(wrong, link.name)
+    yield from (problem(text) for text in _wrong_in_json(raw, project, {wheels[place].version for place in own}))
+
+
+def _place_of(url: str) -> str:
+    """Where in the house an address leads, as it is stored; the address itself where it leads elsewhere."""
+    path = urllib.parse.unquote(url.removeprefix(_HERE))
+    return path if url.startswith(_HERE) and "?" not in url and posixpath.normpath(path) == path else url
+
+
+def _wrong_with(
+    place: str, link: IndexFile, signed: Mapping[str, str], wheels: Mapping[str, ListedWheel]
+) -> str | None:
+    """The first thing a link says that was not signed."""
+    if place not in signed:
+        return f"offers {link.name}, which nobody signed for ({place[:200]})"
+    if link.name != posixpath.basename(place):
+        return f"offers {posixpath.basename(place)} under another name ({link.name[:200]})"
+    if link.sha256 is None:
+        return f"gives no digest for {link.name}"
+    if link.sha256 != signed[place]:
+        return f"gives another digest for {link.name}"
+    if (wheel := wheels.get(place)) is None:
+        return None
+    if link.yanked != wheel.yanked:
+        return f"offers {link.name}, which was withdrawn" if wheel.yanked else f"says {link.name} was withdrawn"
+    if link.metadata_sha256 != signed.get(f"{place}.metadata", link.metadata_sha256):
+        return f"gives another digest for the metadata of {link.name}"
+    if (link.requires_python or None) != wheel.requires_python and f"{place}.metadata" in signed:
+        return f"says {link.name} needs Python {link.requires_python}, signed is {wheel.requires_python}"
+    return None
+
+
+def _wrong_in_json(raw: bytes, project: str, versions: set[str]) -> Iterator[str]:
+    """What the JSON form says besides its files."""
+    if raw.lstrip()[:1] != b"{":
+        return
+    read = json.loads(raw)
+    if read.get("name") != project:
+        yield f"says it is about {str(read.get('name'))[:200]}"
+    told = read.get("versions")
+    extra = [str(version) for version in told if version not in versions] if isinstance(told, list) else []
+    if extra:
+        yield f"names version {extra[0][:200]}, which nobody signed for"
+
+
+def _other_files(house: House, listed: WheelList, told: set[str]) -> Iterator[IndexProblem]:
+    """Each signed page, statement and metadata file, byte by byte; ``told`` are those whose faults were named."""
+    for place, wanted in listed.files.items():
+        if place in told:
+            continue
+        file = place.rpartition("/")[2]
+        kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
+        raw = house.read(*place.split("/"))
+        if raw is None:
+            yield IndexProblem(kind=kind, file=file, text=f"{place} is gone")
+            continue
+        found = catalogue_digest(raw) if place == CATALOGUE else hashlib.sha256(raw).hexdigest()
+        if found != wanted:
+            yield IndexProblem(kind=kind, file=file, text=f"{place} is another file than was signed")
 
 
 def _next(problems: list[IndexProblem]) -> tuple[str, ...]:
@@ -182,6 +345,8 @@ def _next(problems: list[IndexProblem]) -> tuple[str, ...]:
         steps.append("ask the owner for a new edition: rekindle index build --root DIR --sign KEY")
     if "clock" in kinds:
         steps.append("set this machine's clock, then check again")
-    if kinds & {"removed", "replaced", "unlisted", "older-list", "page"}:
+    if "other-house" in kinds:
+        steps.append("if its owner says that it was begun anew: rekindle index check --new-house")
+    if kinds & {"removed", "replaced", "unlisted", "older-list", "page", "metadata"}:
         steps.append("install nothing from it until its owner has explained this (the owner: index build --sign KEY)")
     return tuple(steps)

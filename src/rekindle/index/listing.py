@@ -1,13 +1,17 @@
 """The signed, dated list of a wheelhouse: what it holds, since when, and until when that may be believed.
 
-A mirror can remove a wheel, put another in its place, or go on serving last year's state; none of that shows in any
-single file. The list names every wheel with its digest, counts up with each edition, and expires.
+A mirror can remove a wheel, put another in its place, change a page, or go on serving last year's state; none of that
+shows in any single file. The list names every public file with its digest, counts up with each edition, and expires.
+It belongs to one house (a number drawn when it is signed first), and each edition is the successor of one whose
+signature was checked.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,16 +20,23 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal
-from rekindle.host.files import write_atomically
+from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal, signed_by
+from rekindle.host.files import sha256_of, write_atomically
+from rekindle.host.keys import PrivateKey
 from rekindle.index.rows import Piece
 from rekindle.index.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
 from rekindle.model.document import decode, encode
 
 LIST_FILE = "wheels.dsse.json"
+CATALOGUE = "catalogue.json"
 MAX_LIST_BYTES = 64 << 20
+# What every reader of JSON can hold exactly; a house that signs every second gets there in 285 million years.
+MAX_SERIAL = (1 << 53) - 1
+# Folders that installers and people read; wheels are listed by themselves.
+PUBLIC_FOLDERS = ("wheels", "variants", "simple", "variant", "wheel")
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
+Check = Callable[[str, bytes, bytes], str | None]
 
 
 class _Named(msgspec.Struct):
@@ -37,62 +48,125 @@ class _Named(msgspec.Struct):
     sha256: str
     bytes: int
     yanked: str | None = None
-
-
-class _Edition(msgspec.Struct):
-    """Of a list what the next one needs."""
-
-    name: str
-    serial: int
+    requires_python: str | None = None
 
 
 def write_list(
-    house: Wheelhouse, pieces: Iterable[Piece], key_id: str, sign: Callable[[bytes], bytes], *, days: int, now: datetime
+    house: Wheelhouse,
+    pieces: Iterable[Piece],
+    key: PrivateKey,
+    *,
+    days: int,
+    now: datetime,
+    believed: Check,
+    seen: Path,
 ) -> WheelList:
-    """The next edition, over the one that was there."""
+    """The next edition, over the one that was there: only over one that ``key`` or a believed key signed."""
     rows = msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[_Named])
     if not 1 <= days <= 3650:
         raise BadInput(f"a list cannot be valid for {days} days", remedy="1 to 3650")
-    before = _before(house.root / LIST_FILE)
+    before = _before(house.root / LIST_FILE, key, believed)
+    number = before.house if before and before.house else secrets.token_hex(16)
+    wheels = tuple(
+        ListedWheel(
+            file=row.file,
+            project=row.project,
+            version=row.version,
+            sha256=row.sha256,
+            bytes=row.bytes,
+            yanked=row.yanked is not None,
+            requires_python=row.requires_python,
+        )
+        for row in rows
+    )
+    places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
+    projects = {wheel.project for wheel in wheels}
+    newest = max(before.serial if before else 0, last_seen(seen, key.name, number))
     made = WheelList(
         name=before.name if before else house.root.resolve().name,
-        serial=before.serial + 1 if before else 1,
+        house=number,
+        serial=_checked_serial(newest + 1, LIST_FILE),
         made=now.strftime(_FORM),
         expires=(now + timedelta(days=days)).strftime(_FORM),
-        wheels=tuple(
-            ListedWheel(
-                file=row.file,
-                project=row.project,
-                version=row.version,
-                sha256=row.sha256,
-                bytes=row.bytes,
-                yanked=row.yanked is not None,
-            )
-            for row in rows
-        ),
+        wheels=wheels,
+        files={
+            place: digest_of(house.root, place)
+            for place in public_files(house.root)
+            if place not in places and _is_ours(place, places, projects)
+        },
     )
-    write_atomically(house.root / LIST_FILE, seal(WHEEL_LIST, encode(made), key_id, sign))
+    payload = encode(made)
+    write_atomically(house.root / LIST_FILE, seal(WHEEL_LIST, payload, key.id, key.sign))
+    remember(seen, key.name, made, payload, str(house.root.resolve()))
     return made
 
 
-def _before(path: Path) -> _Edition | None:
+def public_files(root: Path) -> list[str]:
+    """Every file of a house that readers can come by, by its place; of the root also whatever can be installed."""
+    found = [path for name in PUBLIC_FOLDERS for path in sorted((root / name).rglob("*")) if path.is_file()]
+    found += [path for path in (root / CATALOGUE, root / "index.html") if path.is_file()]
+    found += sorted(path for form in ("*.whl", "*.tar.gz", "*.zip") for path in root.glob(form))
+    return [path.relative_to(root).as_posix() for path in found]
+
+
+def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
+    """Whether a build of the house wrote it: what somebody laid beside it is not signed for."""
+    folder, _, rest = place.partition("/")
+    if folder == "wheels":
+        return place.removesuffix(".metadata").removesuffix(".provenance") in wheels
+    if folder in ("simple", "wheel"):
+        return "/" not in rest or rest.split("/")[0] in projects
+    return folder in ("variants", "variant", CATALOGUE, "index.html")
+
+
+def digest_of(root: Path, place: str) -> str:
+    """Of the catalogue that of its rows: it notes when it was written, and a build without changes is no change."""
+    return catalogue_digest((root / place).read_bytes()) if place == CATALOGUE else sha256_of(root / place)
+
+
+class _Rows(msgspec.Struct):
+    wheels: list[msgspec.Raw]
+
+
+def catalogue_digest(raw: bytes) -> str:
+    """Empty where it is no catalogue."""
+    try:
+        rows = msgspec.json.decode(raw, type=_Rows).wheels
+    except msgspec.MsgspecError:
+        return ""
+    return hashlib.sha256(b",".join(bytes(row) for row in rows)).hexdigest()
+
+
+def _before(path: Path, key: PrivateKey, believed: Check) -> WheelList | None:
+    """The list that is there. One that nobody believed signed has no successor: its numbers may be anything."""
     if not path.is_file():
         return None
-    payload = _payload(path.read_bytes(), str(path))
-    try:
-        return msgspec.json.decode(payload, type=_Edition)
-    except msgspec.MsgspecError as error:
+    raw = path.read_bytes()
+    own: Check = lambda key_id, signature, message: key.name if key.public.signed(signature, message) else None  # noqa: E731
+    envelope = read_envelope(raw, str(path))
+    if signed_by(envelope, own) is None and signed_by(envelope, believed) is None:
         raise BadInput(
-            f"{path} is no list of wheels: {error}", remedy="move it away; the next one begins anew"
-        ) from error
+            f"{path} was not signed by {key.name} nor by another key that is believed here, or it was changed since",
+            remedy="believe its key (rekindle key trust FILE.pub), or move the list away: the next begins a new house",
+        )
+    return read_list(raw, str(path))
 
 
 def read_list(raw: bytes, origin: str) -> WheelList:
     """The payload of a list, whoever signed it."""
-    return decode(_payload(raw, origin), WheelList, origin=origin)
+    read = decode(payload_of(raw, origin), WheelList, origin=origin)
+    _checked_serial(read.serial, origin)
+    return read
 
 
-def _payload(raw: bytes, origin: str) -> bytes:
+def _checked_serial(serial: int, origin: str) -> int:
+    if not 1 <= serial <= MAX_SERIAL:
+        raise BadInput(f"{origin} says it is list number {str(serial)[:40]}; they count from 1 to {MAX_SERIAL}")
+    return serial
+
+
+def payload_of(raw: bytes, origin: str) -> bytes:
+    """What was signed; a :class:`BadInput` where it is signed and is something else."""
     envelope = read_envelope(raw, origin)
     if envelope.payload_type != WHEEL_LIST:
         raise BadInput(f"{origin} is signed, but it is {envelope.payload_type!r}, not a list of wheels")
@@ -132,20 +206,47 @@ def _coded(raw: bytes) -> str:
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The newest edition of each list that was seen here, by signer and name."""
+    """The newest edition of each list that was seen here, by signer and house; its digest; which house lay where."""
 
     lists: dict[str, int] = {}
+    digests: dict[str, str] = {}
+    places: dict[str, str] = {}
 
 
-def last_seen(path: Path, signer: str, name: str) -> int:
-    return _load(path).lists.get(f"{signer}/{name}", 0)
+def last_seen(path: Path, signer: str, house: str) -> int:
+    """The number of the newest list of this house that was seen, 0 where none was."""
+    return _load(path).lists.get(f"{signer}/{house}", 0)
 
 
-def remember(path: Path, signer: str, name: str, serial: int) -> None:
-    seen = dict(_load(path).lists)
-    if serial > seen.get(f"{signer}/{name}", 0):
-        seen[f"{signer}/{name}"] = serial
-        write_atomically(path, msgspec.json.encode(Seen(lists=seen)))
+def other_content(path: Path, signer: str, listed: WheelList, payload: bytes) -> bool:
+    """Whether a list of the same number was seen that said something else."""
+    seen, which = _load(path), house_key(signer, listed)
+    known = seen.digests.get(which) if seen.lists.get(which) == listed.serial else None
+    return known is not None and known != hashlib.sha256(payload).hexdigest()
+
+
+def house_at(path: Path, place: str) -> str | None:
+    """Which house was met at this place before."""
+    return _load(path).places.get(place)
+
+
+def house_key(signer: str, listed: WheelList) -> str:
+    """Lists of the older form have no number of their own: their name stands for it."""
+    return f"{signer}/{listed.house or listed.name}"
+
+
+def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
+    """Note the list as the newest of its house, and that this house lies at ``place``."""
+    seen, which = _load(path), house_key(signer, listed)
+    if listed.serial < seen.lists.get(which, 0):
+        return
+    now = Seen(
+        lists={**seen.lists, which: listed.serial},
+        digests={**seen.digests, which: hashlib.sha256(payload).hexdigest()},
+        places={**seen.places, place: which},
+    )
+    if now != seen:
+        write_atomically(path, msgspec.json.encode(now))
 
 
 def _load(path: Path) -> Seen:

@@ -44,6 +44,7 @@ class Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = TIMEOUT_SECONDS
     server: Server
+    brings_body = False
 
     def handle_one_request(self) -> None:
         self.server.connections.awaits(self.connection)
@@ -52,6 +53,9 @@ class Handler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         whole = super().parse_request()
         self.server.connections.answers(self.connection)
+        # A body nobody asked for is not read: on a kept connection it would be taken for the next request.
+        told = ("Transfer-Encoding", "Content-Length")
+        self.brings_body = whole and any(self.headers.get(name, "0").strip() != "0" for name in told)
         return whole
 
     def do_GET(self) -> None:
@@ -141,6 +145,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Vary", "Accept")
 
     def end_headers(self) -> None:
+        if self.brings_body:
+            self.send_header("Connection", "close")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src "
                          "'self' 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "

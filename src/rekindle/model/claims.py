@@ -71,22 +71,28 @@ class ListedWheel(Part, frozen=True, kw_only=True):
     sha256: str
     bytes: int
     yanked: bool = False
+    requires_python: str | None = None
 
 
 class WheelList(Document, frozen=True, kw_only=True):
-    """The payload of a wheelhouse's signed list. ``serial`` grows with every list; times are UTC, ISO 8601."""
+    """The payload of a wheelhouse's signed list. ``house`` is the wheelhouse's own number, the same in all its lists;
+    ``serial`` grows with every list; times are UTC, ISO 8601; ``files`` are the digests of every other public file
+    (pages, metadata, statements, variants), by their place in the house."""
 
     kind: Literal["rekindle-wheel-list"] = "rekindle-wheel-list"
     name: str
+    house: str = ""
     serial: int
     made: str
     expires: str
     wheels: tuple[ListedWheel, ...] = ()
+    files: dict[str, str] = {}
 
 
 ProblemKind = Literal[
-    "removed", "replaced", "unlisted", "older-list", "expired", "clock", "unsigned", "wrong-key", "page", "metadata"
-]
+    "removed", "replaced", "unlisted", "older-list", "expired", "clock", "unsigned", "wrong-key", "page", "metadata",
+    "other-house",
+]  # fmt: skip
 
 
 class IndexProblem(Part, frozen=True, kw_only=True):
