@@ -235,4 +235,4 @@ def test_trust_is_given_only_behind_the_door() -> None:
         if isinstance(node, ast.keyword) and node.arg == "trust"
         and isinstance(node.value, ast.Constant) and node.value.value is True
     }  # fmt: skip
-    assert places == {"api/rebuild.py", "api/matrix_work.py"}
+    assert places == {"api/rebuild.py", "journey/matrix_work.py"}

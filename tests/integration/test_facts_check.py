@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rekindle import api
-from rekindle.api.facts import _wheels
-from rekindle.api.inspect import pip_places
+from rekindle.inspect.measured_facts import _wheels
+from rekindle.inspect.published import pip_places
 
 pytestmark = [pytest.mark.network, pytest.mark.integration]
 

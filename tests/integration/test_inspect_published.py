@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.api.inspect import pip_places
 from rekindle.formats.functions import find_functions
 from rekindle.formats.pe import Pe
 from rekindle.formats.ranges import Unreachable
-from rekindle.inspect.published import find_wheels, open_wheel
+from rekindle.inspect.published import find_wheels, open_wheel, pip_places
 from rekindle.model.progress import Silent
 
 TRUTH = json.loads((Path(__file__).parent.parent / "truth" / "wheels.json").read_text("utf-8"))

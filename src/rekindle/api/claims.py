@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,6 +120,8 @@ def _statement(raw: bytes) -> dict[str, Any] | None:
 
 def _small_files(wheel: Path) -> dict[str, Any]:
     """version.py of the package and the bills of materials, read with bounds."""
+    import zipfile
+
     from rekindle.errors import BadInput
 
     found: dict[str, Any] = {"version": b"", "bills": {}}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rekindle.compat.operators import Suspicion
     from rekindle.model.progress import Progress
 
 
-@dataclass(frozen=True, kw_only=True)
-class Audit:
+class Audit(NamedTuple):
     """``place`` is where the outcome is kept for ``inspect``; None where nothing was read or nothing is suspected."""
 
     suspects: Sequence[Suspicion] = ()
@@ -68,6 +65,8 @@ def _features(cpu: str | None) -> frozenset[str] | None:
     from rekindle.model.machine import Cpu
 
     if cpu is None:
+        import time
+
         asking = Asking(LiveHost(), "cpu", time.monotonic() + 5.0)
         return features_of(probe_cpu(asking), load_facts())
     try:

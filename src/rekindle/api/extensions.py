@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rekindle.facts.companions import PACKAGES
-from rekindle.scripts.quoting import pasted
-
 if TYPE_CHECKING:
     from rekindle.build.extension import Torch
     from rekindle.host.workspace import Workspace
@@ -36,7 +33,9 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
 def _with_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
     from rekindle.errors import BadInput
+    from rekindle.facts.companions import PACKAGES
     from rekindle.host.workspace import workspace_at
+    from rekindle.scripts.quoting import pasted
 
     project = options.project
     if options.source is not None or options.plan is not None or project not in PACKAGES:
@@ -80,11 +79,10 @@ def fetch_sources(
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    from rekindle.api.inspect import pip_places
     from rekindle.build.extension import find_extension
     from rekindle.errors import BadInput
     from rekindle.host.download import download
-    from rekindle.inspect.published import find_sdist
+    from rekindle.inspect.published import find_sdist, pip_places
     from rekindle.model.progress import Silent
     from rekindle.source.archive import unpack
 

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rekindle.inspect.published import Places
     from rekindle.inspect.reader import Source
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
@@ -45,8 +44,6 @@ def inspect(
     notes: list[Finding] = []
     with open_target(
         target,
-        places=pip_places,
-        installed=installed_in,
         progress=listener,
         python=python,
         platform=platform,
@@ -216,46 +213,3 @@ def inspect_machine(where: str) -> Machine:
         if described:
             return described[0][1]
         raise error from None
-
-
-def installed_in(name: str, interpreter: str | None) -> Path | None:
-    """The folder a package is installed in, asked of interpreters without importing it: the one named, or else those
-    a person here would mean (the active environment, this one, the first on PATH)."""
-    from pathlib import Path
-
-    from rekindle.host.live import LiveHost
-
-    host = LiveHost()
-    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
-    for python in [interpreter] if interpreter else usual_pythons():
-        said = host.run([python, "-c", ask, name], timeout=20)
-        folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
-        if folder is not None and folder.is_dir():
-            return folder
-    return None
-
-
-def usual_pythons() -> list[str]:
-    """Interpreters to ask where none was named, in order, each once."""
-    import sys
-    from pathlib import Path
-
-    from rekindle.host.live import LiveHost
-    from rekindle.interpreters.environment import python_of
-
-    host = LiveHost()
-    found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
-    found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
-    # Two names of one environment are one; two environments may share the program their links lead to.
-    return list({Path(path).parent: path for path in reversed(found) if Path(path).exists()}.values())[::-1]
-
-
-def pip_places() -> Places:
-    """The indexes and folders pip is set up for."""
-    from rekindle.host.live import LiveHost
-    from rekindle.host.pip_settings import read_pip_settings
-    from rekindle.inspect.published import Places
-
-    found = read_pip_settings(LiveHost())
-    indexes = tuple(url for url in (found.index, *found.extra) if url)
-    return Places(indexes=indexes, links=found.links, certificates=found.certificates)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,6 +159,8 @@ def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) 
     from rekindle.errors import BadInput
 
     if source is None and plan.project == "spark":
+        import shutil
+
         from rekindle.api.spark import patch_spark
         from rekindle.spark import unpack
 

@@ -185,3 +185,13 @@ def _this_platform() -> str:
     if sys.platform == "win32":
         return f"win_{machine}"
     return f"linux_{machine}"
+
+
+def pip_places() -> Places:
+    """The indexes and folders pip is set up for."""
+    from rekindle.host.live import LiveHost
+    from rekindle.host.pip_settings import read_pip_settings
+
+    found = read_pip_settings(LiveHost())
+    indexes = tuple(url for url in (found.index, *found.extra) if url)
+    return Places(indexes=indexes, links=found.links, certificates=found.certificates)

@@ -23,17 +23,18 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def open_target(
     target: str,
     *,
-    places: Callable[[], Places],
-    installed: Callable[[str, str | None], Path | None],
     progress: Progress,
+    places: Callable[[], Places] | None = None,
+    installed: Callable[[str, str | None], Path | None] | None = None,
     python: str | None = None,
     platform: str | None = None,
     tell: Callable[[Finding], None] = lambda _: None,
 ) -> Iterator[Source]:
     """A path wins over a name, an installed package over the index unless a version or platform is named.
 
-    ``places`` and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the folder a
-    package is installed in. ``tell`` hears what the user ought to know of the choice.
+    ``places`` (default: pip's) and ``installed`` are asked only if needed; ``installed(name, interpreter)`` gives the
+    folder a package is installed in (default: as the interpreter says). ``tell`` hears what the user ought to
+    know of the choice.
     """
     if not target.strip():
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
@@ -45,16 +46,16 @@ def open_target(
         raise BadInput(f"there is no file {target}")
     interpreter = python if python and not python[:1].isdigit() else None
     if interpreter or (python is None and platform is None and _NAME.fullmatch(target)):
-        folder = installed(target, interpreter)
+        folder = (installed or installed_in)(target, interpreter)
         if folder is not None:
             yield open_installed(folder, target)
             return
         if interpreter:
             raise BadInput(f"{target} is not installed in {interpreter}", remedy=f"{interpreter} -m pip list")
     # What reads an index takes longer to load than a library takes to read.
-    from rekindle.inspect.published import find_wheels, is_linked, open_wheel
+    from rekindle.inspect.published import find_wheels, is_linked, open_wheel, pip_places
 
-    where = places()
+    where = (places or pip_places)()
     progress.stage("looking up", target)
     wheel = find_wheels(target, where, python=python, platform=platform)[0]
     progress.note(f"{wheel.file.name}")
@@ -84,3 +85,35 @@ def open_installed(folder: Path, name: str) -> Source:
         if path.is_dir() and re.fullmatch(rf"{re.escape(module)}(?:\.libs|-[^-]+\.dist-info)?", path.name.lower())
     ]
     return DirectorySource(folder, label=f"{name} in {folder}", folders=wanted)
+
+
+def installed_in(name: str, interpreter: str | None) -> Path | None:
+    """The folder a package is installed in, asked of interpreters without importing it: the one named, or else those
+    a person here would mean (the active environment, this one, the first on PATH)."""
+    from pathlib import Path
+
+    from rekindle.host.live import LiveHost
+
+    host = LiveHost()
+    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
+    for python in [interpreter] if interpreter else usual_pythons():
+        said = host.run([python, "-c", ask, name], timeout=20)
+        folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
+        if folder is not None and folder.is_dir():
+            return folder
+    return None
+
+
+def usual_pythons() -> list[str]:
+    """Interpreters to ask where none was named, in order, each once."""
+    import sys
+    from pathlib import Path
+
+    from rekindle.host.live import LiveHost
+    from rekindle.interpreters.environment import python_of
+
+    host = LiveHost()
+    found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
+    found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]
+    # Two names of one environment are one; two environments may share the program their links lead to.
+    return list({Path(path).parent: path for path in reversed(found) if Path(path).exists()}.values())[::-1]

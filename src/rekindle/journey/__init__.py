@@ -1,1 +1,1 @@
-"""The whole way: ``demo`` and ``up`` walk through the stages and keep each result, so that they can continue."""
+"""Whole ways: ``up``, ``demo`` and the cells of a ``matrix`` walk through the verbs and keep each result."""

@@ -169,7 +169,7 @@ def test_a_name_that_is_not_installed_says_what_was_read(tmp_path: Path) -> None
 
 
 def test_an_active_environment_is_asked_before_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rekindle.api.inspect import usual_pythons
+    from rekindle.inspect.targets import usual_pythons
 
     python = tmp_path / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     python.parent.mkdir()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.api import machine_from_flags, plan
-from rekindle.api.matrix import load_lock, lock_file, matrix_plan
 from rekindle.errors import BadInput
+from rekindle.journey.matrix import load_lock, lock_file, matrix_plan
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Wish
 

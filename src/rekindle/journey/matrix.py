@@ -52,8 +52,8 @@ def matrix_plan(
     progress: Progress | None = None,
 ) -> MatrixLock:
     """Plan every cell of the table and freeze them into ``matrix.lock`` beside it."""
-    from rekindle.api.matrix_cells import freeze
     from rekindle.host.files import write_for_user
+    from rekindle.journey.matrix_cells import freeze
 
     lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
     if not dry_run:
@@ -149,8 +149,8 @@ def matrix_run(
     Cells that were not frozen here, or whose table names programs, are refused
     (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
     """
-    from rekindle.api.matrix_work import admit_cells
     from rekindle.host.process import stop_signals_as_interrupt
+    from rekindle.journey.matrix_work import admit_cells
     from rekindle.matrix.ledger import WallClock
     from rekindle.matrix.run import Loop
 
@@ -274,7 +274,7 @@ def matrix_cell(
     progress: Progress | None = None,
 ) -> CellState:
     """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
-    from rekindle.api.matrix_work import carry_out_cell
+    from rekindle.journey.matrix_work import carry_out_cell
     from rekindle.model.build_options import BuildOptions
 
     options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
@@ -328,7 +328,7 @@ def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 
 
     The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
     """
-    from rekindle.api.matrix_work import admit_cells
+    from rekindle.journey.matrix_work import admit_cells
     from rekindle.matrix.folder import CellFolder
     from rekindle.matrix.slurm import slurm_script
 

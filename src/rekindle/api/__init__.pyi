@@ -1,0 +1,101 @@
+"""The public names: the one list of them. Type checkers read it as it stands; ``__init__.py`` reads it for where each
+function lies, and loads that file when the function is first asked for."""
+
+# ruff: noqa: I001
+from rekindle.api.build import (
+    build as build,
+    build_checks as build_checks,
+    build_script as build_script,
+    save_bug_report as save_bug_report,
+)
+from rekindle.api.bundle import bundle as bundle
+from rekindle.api.claims import verify_claims as verify_claims
+from rekindle.api.doctor import doctor as doctor
+from rekindle.api.explain import (
+    explain as explain,
+    explain_command as explain_command,
+    explain_list as explain_list,
+    explain_report as explain_report,
+    explain_rule as explain_rule,
+    explain_watch as explain_watch,
+    installed_torch as installed_torch,
+)
+from rekindle.api.export import export as export
+from rekindle.api.facts import (
+    facts_check as facts_check,
+    facts_format as facts_format,
+    facts_show as facts_show,
+    facts_sources as facts_sources,
+)
+from rekindle.api.graft import graft as graft, graft_apply as graft_apply
+from rekindle.api.guard_torch import guard as guard
+from rekindle.api.guide_pages import guide as guide
+from rekindle.api.index import (
+    index_add as index_add,
+    index_build as index_build,
+    index_check as index_check,
+    index_search as index_search,
+    index_serve as index_serve,
+    index_sync as index_sync,
+    index_yank as index_yank,
+)
+from rekindle.api.inspect import (
+    holds_wheels as holds_wheels,
+    inspect as inspect,
+    inspect_diff as inspect_diff,
+    inspect_machine as inspect_machine,
+    inspect_page as inspect_page,
+    inspect_shelf as inspect_shelf,
+)
+from rekindle.api.installers import choose_torch as choose_torch
+from rekindle.api.keepings import clean as clean, holdings as holdings
+from rekindle.api.keys import (
+    key_list as key_list,
+    key_new as key_new,
+    key_sign as key_sign,
+    key_trust as key_trust,
+    sign_results as sign_results,
+)
+from rekindle.api.page import index_page as index_page
+from rekindle.api.plan import (
+    find_machine as find_machine,
+    machine_from_flags as machine_from_flags,
+    machine_profile as machine_profile,
+    plan as plan,
+    remember_plan as remember_plan,
+    this_machine as this_machine,
+    why_not as why_not,
+    with_hardware as with_hardware,
+)
+from rekindle.api.rebuild import rebuild as rebuild
+from rekindle.api.source import (
+    find_tree as find_tree,
+    rewrite_cmake as rewrite_cmake,
+    save_patches as save_patches,
+    source_fetch as source_fetch,
+    source_fill as source_fill,
+    source_hipify as source_hipify,
+    source_patch as source_patch,
+    source_status as source_status,
+    source_unpatch as source_unpatch,
+)
+from rekindle.api.variant import variant_environment as variant_environment
+from rekindle.api.verify import (
+    compare_verifications as compare_verifications,
+    verify as verify,
+    verify_page as verify_page,
+)
+from rekindle.journey.matrix import (
+    matrix_cancel as matrix_cancel,
+    matrix_cell as matrix_cell,
+    matrix_plan as matrix_plan,
+    matrix_publish as matrix_publish,
+    matrix_run as matrix_run,
+    matrix_simulate as matrix_simulate,
+    matrix_slurm as matrix_slurm,
+    matrix_status as matrix_status,
+    matrix_watch as matrix_watch,
+)
+from rekindle.journey.verbs import bring_torch as bring_torch, demo as demo, up as up
+
+__all__: list[str]
