@@ -150,10 +150,9 @@ def _program(host: Host, place: Path, name: str) -> str | None:
 
 def _wheel(target: str, folder: Path, python: str | None, platform: str | None, progress: Progress) -> Path:
     """The wheel as a file: itself, or a name on the index, downloaded once and checked by the index's digest."""
-    from rekindle.api.inspect import pip_places
     from rekindle.errors import BadInput
     from rekindle.host.download import download
-    from rekindle.inspect.published import find_wheels
+    from rekindle.inspect.published import find_wheels, pip_places
 
     path = Path(target)
     if path.is_file():

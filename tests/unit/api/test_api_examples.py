@@ -27,6 +27,7 @@ WITHOUT = {
     "compare_verifications": "takes two saved reports",
     "demo": "a build with real compilers: tests/integration/test_demo.py",
     "facts_check": "reads wheels from a package index",
+    **dict.fromkeys(("graft", "graft_apply"), "needs a toolkit, or a wheel with room: tests/unit/graft"),
     "index_page": "asks the planner for every card, which takes a minute",
     "index_serve": "serves until it is interrupted",
     "installed_torch": "needs a torch",
