@@ -48,7 +48,7 @@ def make_cubin(
         inner = f"_INTERNAL_{unit}"
         symbol(f"_ZN{len(inner)}{inner}4wordE", 1, 0, 1)
     sections += [(".symtab", 2, b"".join(symbols), len(sections) + 1), (".strtab", 3, strings, 0)]
-    labels = b"".join(name.encode() + b"\0" for name, *_ in [*sections, (".shstrtab",)])
+    labels = b"".join(name.encode() + b"\0" for name in [*(row[0] for row in sections), ".shstrtab"])
     sections.append((".shstrtab", 3, labels, 0))
     body, rows, label = bytearray(64), b"", 0
     for name, kind, data, link in sections:
