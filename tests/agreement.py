@@ -32,7 +32,7 @@ from rekindle.model.version import minor
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, Verdict, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import Row
 from rekindle.plan import assess  # the rules register themselves
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 

@@ -59,7 +59,7 @@ def ask_planner(ask: Ask) -> Plan:
     from rekindle.facts import load_facts
     from rekindle.index.grid import NAME, PLACES
     from rekindle.model.plan import Wish
-    from rekindle.plan.beside import with_all_beside
+    from rekindle.plan.companions import with_all_companions
     from rekindle.plan.describe import machine_from_flags
 
     place = next(place for place in PLACES if place.id == ask.place)
@@ -73,7 +73,7 @@ def ask_planner(ask: Ask) -> Plan:
     )
     wish = Wish(python=ask.python) if ask.python else Wish()
     made = plan(machine, wish, wheelhouses=())
-    return made if ask.cpu or ask.python else with_all_beside(made, machine, wish, facts)
+    return made if ask.cpu or ask.python else with_all_companions(made, machine, wish, facts)
 
 
 def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:

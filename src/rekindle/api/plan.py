@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rekindle.model.plan import BuildOutline, Plan, Reason, WhyNot, Wish
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import Row
+    from rekindle.plan.candidates import HouseWheel
     from rekindle.plan.question import BuildInputs
-    from rekindle.plan.wheelhouse import HouseWheel
 
 
 def plan(
@@ -52,9 +52,9 @@ def plan(
     if wish is None or not wish.beside:
         return make(wish)
     from rekindle.facts import load_facts
-    from rekindle.plan.beside import plan_beside
+    from rekindle.plan.companions import plan_companions
 
-    return plan_beside(where, wish, load_facts(), make)
+    return plan_companions(where, wish, load_facts(), make)
 
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def house_wheels(place: str) -> list[HouseWheel]:
 
 def _house_wheels(row: Row, where: str) -> list[HouseWheel]:
     from rekindle.model.arch import parse_sm
-    from rekindle.plan.wheelhouse import HouseWheel
+    from rekindle.plan.candidates import HouseWheel
 
     platforms: dict[tuple[str, str], Platform] = {
         ("linux", "x86_64"): "linux_x86_64",

@@ -1,37 +1,162 @@
-"""Applies every rule to a candidate and keeps what they said."""
+"""Judges candidates: every rule's refusals, what a departure costs, and all that was judged for a question.
+
+The numbers of :func:`cost` are an order of preference, nothing more: an official wheel as asked < one small change
+(another flavour, Python, a step up in torch) < a build that keeps everything asked < a wheel with larger changes < a
+build with changes. A doubt weighs less than a change.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
+from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.toolkit import emits_for
-from rekindle.plan import (  # they register themselves
-    rules_gpu,
-    rules_jetson,
-    rules_resources,
-    rules_rocm,
-    rules_system,
-    rules_toolchain,
-    rules_wish,
-)
-from rekindle.plan.candidate import Assessed, Candidate
-from rekindle.plan.candidates import builds, choose_python
-from rekindle.plan.compilers import choose
-from rekindle.plan.cost import cost
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Reason
+from rekindle.model.version import compare, key, minor, same_prefix
+from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
+from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
 from rekindle.plan.evidence import evidence, weakest
-from rekindle.plan.hazards import met
+from rekindle.plan.obstacles import Obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.rules import refusals
 
-__all__ = ["assess", "assessed_builds", "rules_resources", "rules_system", "rules_wish", "with_hazards"]
+BUILD_AS_ASKED = 2.6
+BUILD_CHANGED = 5.0
+WHEELHOUSE = 2.4  # after an official wheel with a small change, before a build
+DRIVER = 2.0
+SMALL = 1.0
+COMPILER = 0.9  # a distribution has several, and they stand beside each other; another toolkit is a larger thing
+TORCH_UP = 1.5
+TORCH_DOWN = 3.0
+TORCH_FAR = 3.0
+DOUBT = 0.8
+ONLY_PTX = 2.5  # the driver may compile the kernels, but the math libraries of that age do not know the card
+PYTHON_STEP = 0.6  # each further minor release of Python: 3.12 → 3.11 is little, 3.12 → 3.7 another world
+UNTRIED = 0.9  # nobody is known to have compiled it
+OUR_CHOICE = 1.8  # where the release is ours to choose, one that somebody compiled comes first
+NEAR = 0.3  # only for a sibling of the card
+PATCH = 0.5  # a patch of ours, applied and reversible
+OVERRIDE = 0.4
+ANCIENT = 3.0
+ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0, in 2026
 
+
+def cost(assessed: Assessed, question: Question) -> float:
+    candidate = assessed.candidate
+    total = 0.0
+    changes = {change.what for change in assessed.changes}
+    if changes & {"variant", "cuda", "rocm"}:
+        total += SMALL
+        if question.board_cuda and candidate.cuda and "cuda" in changes:
+            # Within a JetPack it is another toolkit; across major versions the board is flashed anew.
+            total += SMALL if key(candidate.cuda)[0] == key(question.board_cuda)[0] else 6 * SMALL
+    for what in changes - {"variant", "cuda", "rocm", "torch"}:
+        total += {"driver": DRIVER, "sources": PATCH, "compiler": COMPILER}.get(what, SMALL)
+    if "python" in changes:
+        total += PYTHON_STEP * max(0, _python_steps(candidate, question) - 1)
+    if "torch" in changes:
+        total += _torch_distance(candidate.torch, question)
+    only_ptx = any(refusal.code == "gpu-only-ptx" for refusal in assessed.doubts)
+    total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
+    if assessed.evidence is not None and assessed.evidence.grade == "untried":
+        total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
+    overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
+    if overridden:
+        total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
+    if candidate.wheel:
+        total += WHEELHOUSE
+    if candidate.answer == "build":
+        total += BUILD_CHANGED if changes else BUILD_AS_ASKED
+        if question.wish.build:
+            total -= 100.0
+    elif question.torch is None and releases_behind(candidate.torch, question) > ANCIENT_RELEASES:
+        total += ANCIENT
+    return total
+
+
+def releases_behind(torch: str, question: Question) -> int:
+    """In minor releases, behind the newest that anyone could have here; 0 where it is newer than that."""
+    order = question.facts.minors
+    return max(0, order[minor(newest_wanted(question))] - order[minor(torch)])
+
+
+def _python_steps(candidate: Candidate, question: Question) -> int:
+    """How many minor releases of Python lie between the asked one and the proposed one; 0 across major ones."""
+    asked, got = key(question.wish.python or "3.0")[:2], key(candidate.python or "3.0")[:2]
+    return abs(asked[-1] - got[-1]) if len(asked) == len(got) and asked[0] == got[0] else 0
+
+
+def newest_wanted(question: Question) -> str:
+    """The newest torch for the asked Python: who asks for an old one is not served an old torch by mistake."""
+    asked, platform = question.wish.python, question.platform
+    for version in question.facts.releases if asked else ():
+        release = question.facts.release(version)
+        if release is not None and any(same_prefix(asked or "", one) for one in release.pythons.get(platform, ())):
+            return version
+    return question.facts.releases[0]
+
+
+def _torch_distance(version: str, question: Question) -> float:
+    wanted = question.wanted_releases
+    nearest = wanted[0] if compare(version, wanted[0]) > 0 else wanted[-1]
+    steps = steps_between(version, nearest, question)
+    if compare(version, nearest) > 0:
+        return TORCH_UP + 0.01 * steps if steps <= 1 else TORCH_FAR + 0.1 * steps
+    return TORCH_DOWN + 0.1 * steps
+
+
+def steps_between(left: str, right: str, question: Question) -> int:
+    """How many minor releases lie between."""
+    order = question.facts.minors
+    return abs(order[minor(left)] - order[minor(right)])
+
+
+def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...]:
+    """Sort key among candidates of equal cost: newest, as asked, most stable, best known driver."""
+    candidate = assessed.candidate
+    rank = tuple(-part for part in key(candidate.torch))
+    flavour = candidate.flavour
+    asked = question.wish.cuda or question.wish.rocm
+    kit = candidate.cuda or candidate.rocm
+    other = not (asked and kit and same_prefix(kit, asked))
+    if flavour is None:
+        unofficial = kit not in {row.cuda or row.rocm for row in question.facts.flavours(candidate.torch)}
+        untried = assessed.evidence is None or not assessed.evidence.exact
+        return (assessed.cost, *rank, other, untried, unofficial, *toolkit_order(kit))
+    rare = not question.facts.is_pypi_default(candidate.torch, flavour.name, question.platform)
+    flawed = any(hazard.flavour for hazard in hazards_met(candidate, question))
+    foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
+    return (
+        *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question), trial, rare),
+        *toolkit_order(kit),
+    )
+
+
+def toolkit_order(version: str | None) -> tuple[int, int]:
+    """Newest toolkit first."""
+    parts = key(version) if version else (0,)
+    return -parts[0], -(parts[1] if len(parts) > 1 else 0)
+
+
+def _driver_is_late(candidate: Candidate, question: Question) -> bool:
+    """Does the driver run this CUDA by compatibility only?"""
+    if candidate.cuda is None or question.driver is None:
+        return False
+    own = toolkit_driver(candidate.cuda, question.side, question.facts).own
+    return own is not None and not reaches(question.driver, own)
+
+
+# They register themselves; those that nothing here names must be imported too.
+RULE_MODULES = (rules_gpu, rules_system, rules_toolchain, rules_wish)
 # Looked at before a compiler is searched for: most candidates end here.
 _VERSION_CHECKS = (rules_gpu.sources_take_arch, rules_gpu.sources_still_compile)
 _KIT_CHECKS = (
     rules_gpu.toolkit_targets_cards,
-    rules_rocm.rocm_knows_target,
-    rules_jetson.jetpack_offers_cuda,
+    rules_gpu.rocm_knows_target,
+    rules_gpu.jetpack_offers_cuda,
     rules_toolchain.toolkit_is_new_enough,
     rules_toolchain.toolkit_runs_here,
 )
@@ -59,7 +184,7 @@ def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> 
 
 def with_hazards(assessed: Assessed, question: Question) -> Assessed:
     """Look up the warnings too; only the few candidates that are shown need them."""
-    assessed.hazards = [hazard for hazard in met(assessed.candidate, question) if hazard.effect == "warns"]
+    assessed.hazards = [hazard for hazard in hazards_met(assessed.candidate, question) if hazard.effect == "warns"]
     return assessed
 
 
@@ -71,14 +196,60 @@ def assessed_builds(
     """
     if not every:
         versions = tuple(version for version in versions if _version_passes(version, question))
-    for candidate in builds(question, versions, kits=kits):
+    for candidate in source_builds(question, versions, kits=kits):
         if not every and any(True for check in _KIT_CHECKS for _ in check(candidate, question)):
             continue
         candidate = replace(candidate, python=choose_python(candidate, question))
-        yield assess(replace(candidate, compiler=choose(candidate, question)), question)
+        yield assess(replace(candidate, compiler=rules_toolchain.choose_compiler(candidate, question)), question)
 
 
 def _version_passes(version: str, question: Question) -> bool:
     """Do the sources take the cards, whatever the toolkit?"""
     bare = Candidate(answer="build", torch=version, backend=question.backend)
     return not any(True for check in _VERSION_CHECKS for _ in check(bare, question))
+
+
+@dataclass(frozen=True)
+class Alone:
+    """The best way for some of the cards, where the others are left out; ``driver`` is what they ask for."""
+
+    gpus: tuple[Gpu, ...]
+    best: Assessed
+    driver: str | None = None
+
+
+@dataclass(frozen=True)
+class Near:
+    """What would work if one thing were different; ``why`` names it."""
+
+    why: str
+    best: Assessed
+
+
+@dataclass
+class Outcome:
+    """``best`` is None where nothing is feasible; then ``obstacle`` may say what stands in front of everything.
+
+    ``unserved`` are cards the plan leaves out, ``whole`` what would serve them all, ``alone`` what each group of cards
+    could have by itself, and ``apart`` says why no one driver serves all cards.
+    """
+
+    question: Question
+    wheels: list[Assessed] = field(default_factory=list)
+    builds: list[Assessed] = field(default_factory=list)
+    unserved: tuple[Gpu, ...] = ()
+    whole: Alone | None = None
+    alone: list[Alone] = field(default_factory=list)
+    obstacle: Obstacle | None = None
+    apart: Reason | None = None
+    nearest: list[Near] = field(default_factory=list)
+
+    @functools.cached_property
+    def feasible(self) -> list[Assessed]:
+        """Best first. Read only when all is judged."""
+        both = [assessed for assessed in (*self.wheels, *self.builds) if assessed.feasible]
+        return sorted(both, key=lambda assessed: preference(assessed, self.question))
+
+    @property
+    def best(self) -> Assessed | None:
+        return next(iter(self.feasible), None)

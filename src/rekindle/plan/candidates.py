@@ -1,18 +1,74 @@
-"""Every way to get torch that is worth judging: published wheels, wheels of a wheelhouse, builds."""
+"""Every way to get torch that is worth judging: published wheels, wheels of a wheelhouse, builds; and their hazards.
+
+A candidate is one such way; assessed, it carries every "no" that was found about it. The index room reads its own
+wheels and hands them over as :class:`HouseWheel` values.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from rekindle.compat import BACKENDS, Name, flavour_backend
+from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
+from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import Facts
-from rekindle.model.facts import Platform
+from rekindle.model.document import Part
+from rekindle.model.facts import Flavour, Hazard, Platform
+from rekindle.model.machine import Gpu
+from rekindle.model.plan import Answer, Change, Refusal
 from rekindle.model.version import compare, key, matches, minor
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.evidence import tried_kits
+from rekindle.plan.evidence import Found, tried_kits
 from rekindle.plan.question import Question
-from rekindle.plan.rules_system import python_key, pythons_of, same_python
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """``flavour`` for a published wheel; for a build the toolchain is chosen in the candidate itself."""
+
+    answer: Answer
+    torch: str
+    backend: Name
+    flavour: Flavour | None = None
+    cuda: str | None = None
+    rocm: str | None = None
+    python: str | None = None
+    compiler: str | None = None
+    wheel: str | None = None
+
+    @property
+    def name(self) -> str:
+        """How a person calls it."""
+        if self.flavour is not None:
+            return f"torch {self.torch}+{self.flavour.name}"
+        kit = f" with CUDA {self.cuda}" if self.cuda else f" with ROCm {self.rocm}" if self.rocm else ""
+        return f"torch {self.torch} from source{kit}"
+
+
+@dataclass(slots=True)
+class Assessed:
+    candidate: Candidate
+    refusals: list[Refusal] = field(default_factory=list)
+    covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
+    hazards: list[Hazard] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    evidence: Found | None = None  # of a CUDA build: who compiled it before
+    feasible: bool = False  # nothing is in the way that no change could fix
+    cost: float = 0.0
+
+    def settle(self) -> None:
+        """Work out what follows from the refusals; they do not change any more."""
+        seen: dict[str, Change] = {}
+        for refusal in self.refusals:
+            if refusal.change is not None:
+                seen.setdefault(refusal.change.what, refusal.change)
+        self.changes = list(seen.values())
+        self.feasible = all(refusal.change is not None or not refusal.certain for refusal in self.refusals)
+
+    @property
+    def doubts(self) -> list[Refusal]:
+        return [refusal for refusal in self.refusals if not refusal.certain]
+
 
 # What a fresh environment should get where nothing is asked: new enough for everything, old enough for wheels.
 _LIKED_PYTHONS = ("3.12", "3.11", "3.13", "3.10", "3.9", "3.8", "3.7", "3.6", "3.14")
@@ -52,7 +108,7 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
     )
 
 
-def official(question: Question) -> Iterator[Candidate]:
+def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
     for bare in _published(question.backend, question.platform, question.facts):
         python = choose_python(bare, question)
@@ -72,7 +128,7 @@ def _published(backend: Name, platform: Platform, facts: Facts) -> tuple[Candida
     )
 
 
-def builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:
+def source_builds(question: Question, versions: tuple[str, ...], *, kits: int | None = None) -> Iterator[Candidate]:
     """Source builds of these releases, each with the toolkits worth trying, best first; neither Python nor compiler
     is chosen yet: most end before that."""
     for version in versions:
@@ -129,3 +185,124 @@ def buildable_releases(question: Question) -> tuple[str, ...]:
     above = sorted((v for v in others if compare(v, anchor) > 0), key=key)
     below = sorted((v for v in others if compare(v, anchor) < 0), key=key, reverse=True)
     return (*wanted, *above[:12], *below)
+
+
+def python_key(version: str) -> tuple[int, ...]:
+    return key(version)
+
+
+def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
+    """The Pythons a candidate can serve: those of the wheels, or those the sources were built for."""
+    release = question.facts.release(candidate.torch)
+    assert release is not None
+    platform = question.platform
+    if candidate.flavour is not None:
+        return candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+    here = release.pythons.get(platform)
+    if here is None or question.tegra:
+        everywhere = {version for versions in release.pythons.values() for version in versions}
+        here = tuple(sorted(everywhere, key=python_key))
+    return tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
+
+
+def python_span(versions: tuple[str, ...]) -> str:
+    plain = [version for version in versions if not version.endswith("t")]
+    return plain[0] if len(plain) == 1 else f"{plain[0]} to {plain[-1]}" if plain else "none"
+
+
+def same_python(asked: str, version: str) -> bool:
+    return asked.endswith("t") == version.endswith("t") and key(asked)[:2] == key(version)[:2]
+
+
+def hazards_met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
+    kind = "wheel" if candidate.answer == "install" else "build"
+    made = _combination(candidate, question)
+    for hazard in _possible(question):
+        if hazard.concerns in (kind, "both") and torch_meets(hazard, made):
+            yield hazard
+
+
+def is_cured(hazard: Hazard) -> bool:
+    """A patch of ours takes it away: no reason to refuse a compiler, but the sources change."""
+    return hazard.effect == "breaks" and hazard.patch is not None
+
+
+@functools.lru_cache(maxsize=64)
+def _possible(question: Question) -> tuple[Hazard, ...]:
+    """Those whose conditions on the machine hold; the rest is up to the candidate."""
+    machine = _surroundings(question)
+    return tuple(hazard for hazard in question.facts.hazards.hazard if machine_meets(hazard, machine))
+
+
+def _surroundings(question: Question) -> Surroundings:
+    return Surroundings(
+        system=question.machine.os.system,
+        arch=question.arch,
+        glibc=question.glibc,
+        cpu_features=question.cpu_features,
+        sms=question.sms,
+        tegra=question.tegra,
+    )
+
+
+def _combination(candidate: Candidate, question: Question) -> Combination:
+    return Combination(
+        torch=candidate.torch,
+        backend=candidate.backend,
+        flavour=candidate.flavour.name if candidate.flavour else None,
+        cuda=candidate.cuda,
+        rocm=candidate.rocm,
+        python=candidate.python,
+        compiler=candidate.compiler,
+        toolkit_folders=question.machine.cuda_folders(candidate.cuda) if candidate.cuda else (),
+    )
+
+
+class HouseWheel(Part, frozen=True, kw_only=True):
+    """What the planner must know of a wheel: ``archs`` in the spelling of TORCH_CUDA_ARCH_LIST, or gfx targets."""
+
+    torch: str
+    python: str
+    platform: Platform
+    location: str
+    cuda: str | None = None
+    rocm: str | None = None
+    archs: tuple[str, ...] = ()
+    glibc: str | None = None
+    variant: str | None = None
+
+
+def house_candidates(wheels: Sequence[HouseWheel], question: Question) -> Iterator[Candidate]:
+    from rekindle.model.arch import parse_gfx
+
+    for wheel in wheels:
+        version = wheel.torch.partition("+")[0]
+        if wheel.platform != question.platform or question.facts.release(version) is None:
+            continue
+        flavour = Flavour(
+            torch=minor(version),
+            name=wheel.variant or wheel.torch.partition("+")[2] or "house",
+            cuda=wheel.cuda,
+            rocm=wheel.rocm,
+            sm={wheel.platform: wheel.archs} if wheel.cuda else {},
+            gfx={wheel.platform: tuple(parse_gfx(arch) for arch in wheel.archs)} if wheel.rocm else {},
+            platforms=(wheel.platform,),
+            pythons={wheel.platform: (wheel.python,)},
+            glibc=wheel.glibc,
+            source=(wheel.location,),
+            date="",
+            how="measured",
+        )
+        backend = flavour_backend(flavour)
+        if backend != question.backend or question.platform not in BACKENDS[backend].platforms(flavour):
+            continue
+        yield Candidate(
+            answer="install",
+            torch=version,
+            backend=backend,
+            flavour=flavour,
+            cuda=wheel.cuda,
+            rocm=wheel.rocm,
+            python=wheel.python,
+            wheel=wheel.location,
+        )

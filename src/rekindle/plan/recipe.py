@@ -16,13 +16,11 @@ from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
 from rekindle.model.supply import ThirdParty
 from rekindle.model.version import compare, key, minor
-from rekindle.plan.blas import plan_blas
-from rekindle.plan.candidate import Assessed, Candidate
-from rekindle.plan.compilers import visual_studio
-from rekindle.plan.hazards import met
+from rekindle.plan.candidates import Assessed, Candidate, hazards_met
 from rekindle.plan.question import Question
+from rekindle.plan.rules_toolchain import visual_studio
 from rekindle.plan.steps import cudnn_package, front_end
-from rekindle.plan.supply import RecipeDraft, settle_third_parties, without
+from rekindle.plan.supply import RecipeDraft, plan_blas, settle_third_parties, without
 
 SOURCE = "https://github.com/pytorch/pytorch"
 
@@ -78,7 +76,7 @@ def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
     draft = RecipeDraft(env={**backend.build_environment(arch_list), "BUILD_TEST": "0", "USE_NINJA": "1"})
     draft.env |= {"PYTORCH_BUILD_VERSION": f"{candidate.torch}+{_local(candidate)}", "PYTORCH_BUILD_NUMBER": "1"}
     patches: list[str] = []
-    for hazard in met(candidate, question):
+    for hazard in hazards_met(candidate, question):
         _join(draft.env, hazard.env)
         draft.cmake |= hazard.cmake
         if hazard.patch:

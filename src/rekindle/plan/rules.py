@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from rekindle.model.plan import Answer, Refusal
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 
 Check = Callable[[Candidate, Question], Iterable[Refusal]]

@@ -9,15 +9,17 @@ from typing import cast
 from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.answer import Answer
 from rekindle.compat.driver import driver_runs
+from rekindle.compat.images import find_gap
 from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
 from rekindle.facts import Facts
+from rekindle.facts.gpus import jetson_cuda
 from rekindle.model.arch import Sm
 from rekindle.model.facts import SourceEnd
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.spoken import sentence
-from rekindle.model.version import compare
-from rekindle.plan.candidate import Candidate
+from rekindle.model.version import compare, key, minor
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.evidence import arch_syntax, sources_parse
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
@@ -230,3 +232,119 @@ def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusa
                     remedy="take another torch or CUDA",
                     source=row.source[0],
                 )
+
+
+@rule("R119")
+def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """A Jetson that has one major version of CUDA cannot run another without another JetPack."""
+    have = question.board_cuda
+    if have is None or question.wish.cuda or candidate.cuda is None or key(have)[0] == key(candidate.cuda)[0]:
+        return
+    why = f"the board has CUDA {have}; CUDA {candidate.cuda} takes another JetPack (L4T), which means flashing it anew"
+    yield Refusal(
+        rule="R119",
+        code="jetpack-change",
+        what=f"CUDA {candidate.cuda}",
+        reason=sentence(why),
+        source="https://developer.nvidia.com/embedded/jetpack-archive",
+        change=Change(what="cuda", from_=have, to=candidate.cuda, why=why),
+    )
+
+
+@rule("R115")
+def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """On a Jetson the driver comes with JetPack, so only its CUDA versions can run."""
+    if candidate.cuda is None or not question.tegra:
+        return
+    for sm in question.sms:
+        offered = jetson_cuda(sm, question.facts)
+        if offered and minor(candidate.cuda) not in offered:
+            yield Refusal(
+                rule="R115",
+                code="jetpack-bound",
+                what=f"CUDA {candidate.cuda}",
+                reason=f"JetPack for this Jetson board ({sm}) offers CUDA {', '.join(offered)}, not {candidate.cuda}.",
+                source="https://developer.nvidia.com/embedded/jetpack-archive",
+            )
+
+
+@rule("R114", "build")
+def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """ROCm of this version knows the cards."""
+    if candidate.rocm is None:
+        return
+    for gfx in question.gfxs:
+        row = next((row for row in question.facts.rocm.span if row.gfx.name == gfx.name), None)
+        if row is None:
+            continue
+        if compare(candidate.rocm, row.rocm) < 0:
+            reason = f"ROCm {candidate.rocm} does not know {gfx}; support begins with ROCm {row.rocm}."
+            remedy = f"use ROCm {row.rocm} or newer"
+        elif row.last is not None and compare(candidate.rocm, row.last) > 0:
+            reason = f"ROCm {row.last} is the last that anybody is known to have made work on {gfx}."
+            remedy = f"use ROCm {row.last} or older"
+        else:
+            continue
+        yield Refusal(
+            rule="R114",
+            code="rocm-cannot-target-arch",
+            what=f"ROCm {candidate.rocm}",
+            reason=reason,
+            remedy=remedy,
+            source=row.source[-1],
+        )
+
+
+@rule("R116", "build")
+def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """On Windows only AMD's own ROCm (TheRock) can build torch, and only for its targets."""
+    if candidate.rocm is None or question.platform != "windows":
+        return
+    rows = [row for row in question.facts.wheels.flavour if row.publisher == "amd" and "windows" in row.gfx]
+    known = {gfx.name for row in rows for gfx in row.gfx["windows"]}
+    versions = {row.rocm for row in rows}
+    for gfx in question.gfxs:
+        if gfx.name not in known or candidate.rocm not in versions:
+            yield Refusal(
+                rule="R116",
+                code="rocm-not-on-windows",
+                what=candidate.name,
+                reason=f"ROCm {candidate.rocm} for {gfx} does not exist on Windows; AMD's (TheRock) has"
+                f" {', '.join(sorted(known))}.",
+                remedy="use Linux",
+                source=rows[0].source[0] if rows else None,
+            )
+
+
+@rule("R117", "install")
+def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The maker tested the wheel on this target, not only compiled it."""
+    assert candidate.flavour is not None
+    for gpu in question.gpus:
+        if gpu.arch in candidate.flavour.untested.get(question.platform, ()):
+            yield Refusal(
+                rule="R117",
+                code="target-untested",
+                what=candidate.name,
+                reason=f"{candidate.name} is compiled for {gpu.arch} but its maker does not test it there.",
+                source=candidate.flavour.source[0],
+                certain=False,
+            )
+
+
+@rule("R118", "build")
+def math_library_has_target(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """ROCm's math libraries have files for the cards; else they must be built too, which few did."""
+    if candidate.rocm is None:
+        return
+    for gfx in question.gfxs:
+        gap = find_gap(gfx, candidate.rocm, "pytorch", question.facts)
+        if gap is not None:
+            yield Refusal(
+                rule="R118",
+                code="rocm-math-gap",
+                what=candidate.name,
+                reason=f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first.",
+                source=gap.source[0],
+                certain=False,
+            )

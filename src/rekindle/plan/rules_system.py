@@ -1,42 +1,18 @@
-"""R3xx and R4xx: Python, glibc, and platforms."""
+"""R3xx, R4xx and R5xx: Python, glibc and platforms, memory and disk.
+
+Too little memory or disk is a doubt, not a no: fewer jobs, swap or another disk can fix it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rekindle.compat.libc import flavour_libc, libc_runs
+from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
-from rekindle.model.version import key
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate, python_span, pythons_of, same_python
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
-
-
-def python_key(version: str) -> tuple[int, ...]:
-    return key(version)
-
-
-def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
-    """The Pythons a candidate can serve: those of the wheels, or those the sources were built for."""
-    release = question.facts.release(candidate.torch)
-    assert release is not None
-    platform = question.platform
-    if candidate.flavour is not None:
-        return candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
-    here = release.pythons.get(platform)
-    if here is None or question.tegra:
-        everywhere = {version for versions in release.pythons.values() for version in versions}
-        here = tuple(sorted(everywhere, key=python_key))
-    return tuple(version for version in here if not version.endswith("t") or version == question.wish.python)
-
-
-def span(versions: tuple[str, ...]) -> str:
-    plain = [version for version in versions if not version.endswith("t")]
-    return plain[0] if len(plain) == 1 else f"{plain[0]} to {plain[-1]}" if plain else "none"
-
-
-def same_python(asked: str, version: str) -> bool:
-    return asked.endswith("t") == version.endswith("t") and key(asked)[:2] == key(version)[:2]
 
 
 @rule("R301")
@@ -55,11 +31,14 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
         rule="R301",
         code="python-has-no-wheel" if candidate.answer == "install" else "python-not-in-source",
         what=f"Python {asked}",
-        reason=f"the {what} of {name} are for Python {span(known)}{where}, not for Python {asked}.",
+        reason=f"the {what} of {name} are for Python {python_span(known)}{where}, not for Python {asked}.",
         remedy=f"use Python {candidate.python}, or another torch",
         source=f"https://pypi.org/project/torch/{candidate.torch}/#files",
         change=Change(
-            what="python", from_=asked, to=candidate.python, why=f"torch {candidate.torch} is for Python {span(known)}"
+            what="python",
+            from_=asked,
+            to=candidate.python,
+            why=f"torch {candidate.torch} is for Python {python_span(known)}",
         )
         if candidate.python
         else None,
@@ -93,4 +72,44 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
             reason=f"The wheel {candidate.name.removeprefix('torch ')} {answer.text}.",
             remedy="an older torch, a container, or a newer distribution",
             source=answer.source,
+        )
+
+
+@rule("R501", "build")
+def memory_is_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The largest single compilation fits into memory."""
+    have, swap = question.memory_gib, question.machine.swap_gib
+    cost = build_cost(candidate.torch, candidate.backend, question.facts)
+    if memory_fits(have, swap, cost) is False:
+        yield Refusal(
+            rule="R501",
+            code="memory-small",
+            what=candidate.name,
+            reason=f"one compiler can take {cost.largest_gib:g} GiB, and there are {have:g} GiB of memory.",
+            remedy="add swap and build with MAX_JOBS=1, or build on another machine",
+            source=cost.source[0],
+            certain=False,
+        )
+
+
+@rule("R502")
+def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The tree and its objects, or the unpacked wheel, fit onto the disk."""
+    have = question.machine.disk_free_gib
+    if have is None:
+        return
+    if candidate.answer == "build":
+        row = build_cost(candidate.torch, candidate.backend, question.facts)
+        need, source = row.disk_gib, row.source[0]
+    else:
+        need, source = use_disk_gib(candidate.backend, question.facts), "installed sizes of published wheels"
+    if have < need:
+        yield Refusal(
+            rule="R502",
+            code="disk-small",
+            what=candidate.name,
+            reason=f"it takes about {need:g} GiB of disk, and {have:.1f} GiB are free.",
+            remedy="make room, or choose another disk with --workspace and TMPDIR",
+            source=source,
+            certain=False,
         )

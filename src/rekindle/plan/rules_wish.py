@@ -11,12 +11,17 @@ from rekindle.compat.toolkit import cudnn_floor, last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import key, same_prefix
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
-from rekindle.plan.rules_gpu import card, driver_serves, sources_take_arch, toolkit_targets_cards
-from rekindle.plan.rules_jetson import jetpack_offers_cuda
-from rekindle.plan.rules_rocm import rocm_knows_target
+from rekindle.plan.rules_gpu import (
+    card,
+    driver_serves,
+    jetpack_offers_cuda,
+    rocm_knows_target,
+    sources_take_arch,
+    toolkit_targets_cards,
+)
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
 
 

@@ -17,18 +17,22 @@ from rekindle.facts.gpus import sort_key
 from rekindle.model.machine import Drivers, Gpu, Machine
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.version import compare, minor
-from rekindle.plan.assess import assess, assessed_builds, with_hazards
-from rekindle.plan.candidate import Assessed
-from rekindle.plan.candidates import buildable_releases, official
-from rekindle.plan.cost import BUILD_AS_ASKED, releases_behind
+from rekindle.plan.assess import (
+    BUILD_AS_ASKED,
+    Alone,
+    Near,
+    Outcome,
+    assess,
+    assessed_builds,
+    releases_behind,
+    with_hazards,
+)
+from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
 from rekindle.plan.evidence import anybody_built
-from rekindle.plan.obstacles import find_obstacle
-from rekindle.plan.outcome import Alone, Near, Outcome
+from rekindle.plan.obstacles import check_wish, find_obstacle
 from rekindle.plan.question import BuildInputs, Question
 from rekindle.plan.rules_gpu import card
-from rekindle.plan.wheelhouse import HouseWheel, house_candidates
-from rekindle.plan.wish import check_wish
-from rekindle.plan.words import compose
+from rekindle.plan.wording.document import compose
 
 _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
@@ -206,7 +210,7 @@ def _assess_wheels(question: Question) -> list[Assessed]:
     """Newest first. Where no torch is asked for and one fits perfectly, only its neighbours are looked at too."""
     found: list[Assessed] = []
     stop_at: int | None = None
-    for candidate in official(question):
+    for candidate in official_wheels(question):
         place = question.facts.minors[minor(candidate.torch)]
         if stop_at is not None and place < stop_at:
             break

@@ -9,9 +9,9 @@ from rekindle.facts.companions import Companion, companions
 from rekindle.model.facts import Flavour, FrontEnd
 from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
-from rekindle.plan.blas import plan_blas
-from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
+from rekindle.plan.supply import plan_blas
 from rekindle.scripts.cmake import cache_line
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.

@@ -1,9 +1,10 @@
-"""A tree without its submodules: where the third parties of a build come from instead, and what that means for it."""
+"""Where the libraries of a build come from: linear algebra, and the third parties of a tree without its submodules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rekindle.compat.supply import (
     from_index,
@@ -17,7 +18,7 @@ from rekindle.compat.supply import (
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason, Step, Wish
 from rekindle.model.supply import ThirdParty
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 
 
@@ -117,3 +118,40 @@ def asked_by_hand(machine: Machine, wish: Wish, candidate: Candidate) -> list[st
     words += ["--rocm", candidate.rocm] if wish.rocm and candidate.rocm else []
     words += ["--python", wish.python] if wish.python else []
     return words
+
+
+class Blas(NamedTuple):
+    """``env`` steers the build, ``asserts`` are checked after configure, ``pins`` come from pip, ``where`` is for
+    people.
+
+    ``prefix`` is a folder below the environment that CMake must search; None where the library is the system's.
+    """
+
+    name: str
+    env: dict[str, str]
+    pins: dict[str, str]
+    where: str
+    prefix: str | None = None
+
+    @property
+    def asserts(self) -> dict[str, str]:
+        """What configure must have found, for BLAS and for LAPACK."""
+        return {"BLAS": self.name, "LAPACK": self.name}
+
+
+def plan_blas(question: Question) -> Blas:
+    """Which library this build takes."""
+    had = {kit.kind for kit in question.machine.toolkits}
+    windows = question.machine.os.system == "windows"
+    if question.arch == "x86_64" and ("mkl" in had or "openblas" not in had):
+        if "mkl" in had:
+            return Blas("MKL", {"BLAS": "MKL"}, {}, "MKL, found on the machine")
+        return Blas(
+            "MKL",
+            {"BLAS": "MKL"},
+            {"mkl-static": "", "mkl-include": ""},
+            "MKL: pip install mkl-static mkl-include",
+            "Library" if windows else ".",
+        )
+    where = "OpenBLAS, found on the machine" if "openblas" in had else "OpenBLAS: apt install libopenblas-dev"
+    return Blas("OpenBLAS", {"BLAS": "OpenBLAS"}, {}, where)

@@ -11,12 +11,10 @@ from rekindle.facts import Facts, load_facts
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Considered, Plan, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
-from rekindle.plan.candidate import Assessed
-from rekindle.plan.candidates import official
-from rekindle.plan.obstacles import find_obstacle
+from rekindle.plan.candidates import Assessed, official_wheels
+from rekindle.plan.obstacles import check_wish, find_obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.solve import make_plan
-from rekindle.plan.wish import check_wish
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")
 _MOST = 8
@@ -55,7 +53,7 @@ def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
 
 
 def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
-    wheels = [assess(candidate, question) for candidate in official(question)]
+    wheels = [assess(candidate, question) for candidate in official_wheels(question)]
     if not with_builds or question.machine.os.system == "macos":
         return wheels
     version = question.wanted_releases[:1]

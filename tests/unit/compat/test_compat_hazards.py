@@ -18,8 +18,7 @@ from rekindle.host.protocol import Completed
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Machine, Os, Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, Wish
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.hazards import met
+from rekindle.plan.candidates import Candidate, hazards_met
 from rekindle.plan.question import Question
 from small_hazards import hazard
 
@@ -125,7 +124,7 @@ def told_by_the_planner(torch: str, cuda: str | None, gcc: str, glibc: str, tool
     kits = (Toolkit(kind="cuda", version=cuda, path=toolkit),) if cuda else ()
     machine = Machine(os=Os(system="linux", glibc=glibc, arch="x86_64"), toolkits=kits)
     way = Candidate("build", torch, "cuda" if cuda else "cpu", cuda=cuda, python="3.11", compiler=f"gcc-{gcc}")
-    found = met(way, Question(machine, Wish(), load_facts()))
+    found = hazards_met(way, Question(machine, Wish(), load_facts()))
     return {each.id for each in found if each.compiler or each.glibc}
 
 

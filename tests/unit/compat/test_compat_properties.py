@@ -12,7 +12,7 @@ from rekindle.model.arch import Sm, parse_gpu_arch
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Wish
 from rekindle.plan import assess  # the rules register themselves  # noqa: F401
-from rekindle.plan.candidates import official
+from rekindle.plan.candidates import official_wheels
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.plan.solve import make_plan
@@ -37,7 +37,7 @@ def refused(where: Machine) -> set[tuple[str, str | None, str]]:
     must not hide that another's is gone."""
     question = Question(where, Wish(), FACTS)
     found = set()
-    for candidate in official(question):
+    for candidate in official_wheels(question):
         for name in ABOUT_CARDS:
             if candidate.answer in RULES[name].applies:
                 certain = [r for r in RULES[name].check(candidate, question) if r.certain and r.change is None]
@@ -64,7 +64,7 @@ def test_a_newer_driver_below_the_ceiling_never_takes_a_solution_away(sm: Sm, sy
     if before.answer == "install" and not before.changes:
         assert after.answer != "none" and not after.changes, "something better may come first, but never less"
         question = Question(machine([sm], system, str(newer)), Wish(), FACTS)
-        same = [one for one in official(question) if one.torch == before.torch and one.cuda == before.cuda]
+        same = [one for one in official_wheels(question) if one.torch == before.torch and one.cuda == before.cuda]
         assert same and not [refusal for one in same for refusal in RULES["R102"].check(one, question)]
 
 

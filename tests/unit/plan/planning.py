@@ -12,7 +12,7 @@ from rekindle.facts import load_facts
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import BuildRecipe, Plan, Refusal, Wish
 from rekindle.plan.assess import assess
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import decide_build

@@ -8,7 +8,7 @@ from rekindle.cli.plan import read_beside
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, Wish
-from rekindle.plan.beside import read_wanted
+from rekindle.plan.companions import read_wanted
 
 
 def ask(*names: str, gpu: str = "RTX 3090", os: str = "linux", **wish: str) -> Plan:

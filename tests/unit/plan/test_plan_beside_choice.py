@@ -13,13 +13,13 @@ from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.beside import BesidePackage, BesideSource, BesideWheel
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Plan, Request, Wish
-from rekindle.plan.beside import (
+from rekindle.plan.companions import (
     MAX_NAMES,
     companion_of,
-    plan_beside,
+    plan_companions,
     read_wanted,
     surroundings,
-    with_all_beside,
+    with_all_companions,
 )
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
@@ -78,7 +78,7 @@ class Planner:
 
 
 def ask(facts: Facts, planner: Planner, *names: str, torch: str | None = None) -> Plan:
-    return plan_beside(box("sm_80"), Wish(beside=names, torch=torch), facts, planner)
+    return plan_companions(box("sm_80"), Wish(beside=names, torch=torch), facts, planner)
 
 
 def test_a_torch_that_a_companion_wants_is_tried_and_taken() -> None:
@@ -217,7 +217,7 @@ def pair(package: str, **plan: Any) -> Any:
     )
     given = {"answer": "install", "torch": "2.6.0", "variant": "cu124", "cuda": "12.4", "python": "3.11", **plan}
     made = Plan(requests=requests, **given)
-    return companion_of(with_all_beside(made, box("sm_80"), Wish(), REAL), package)
+    return companion_of(with_all_companions(made, box("sm_80"), Wish(), REAL), package)
 
 
 def test_pairs_of_torch() -> None:
@@ -256,7 +256,7 @@ def test_a_pair_on_an_index_that_nobody_looked_at() -> None:
 
 
 def test_every_package_is_judged_and_found_by_name() -> None:
-    made = with_all_beside(
+    made = with_all_companions(
         Plan(answer="install", torch="2.6.0", cuda="12.4", variant="cu124", python="3.11"), box("sm_80"), Wish(), REAL
     )
     assert [one.name for one in made.companions] == list(REAL.beside.package)

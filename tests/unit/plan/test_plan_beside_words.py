@@ -11,7 +11,7 @@ from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Companion, Plan, Request
-from rekindle.plan.beside_words import build_env, describe
+from rekindle.plan.wording.companions import build_env, describe
 
 KNOWN: dict[str, Any] = {"source": ("row's source",), "date": "2026-11-16", "how": "measured"}
 FACTS = load_facts()

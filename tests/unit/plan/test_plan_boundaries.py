@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from planning import FACTS, ask, build, changed, said, wheel
 
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 

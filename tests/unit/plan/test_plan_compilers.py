@@ -6,14 +6,14 @@ import pytest
 from planning import FACTS, ask, build
 
 from rekindle.model.plan import Refusal
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.compilers import choose, fits, problems
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
+from rekindle.plan.rules_toolchain import choose_compiler, compiler_fits, compiler_problems
 
 
 def only(compiler: str, candidate: Candidate, question: Question | None = None) -> Refusal:
     """The first thing said, which is nvcc's where it has any."""
-    return next(problems(compiler, candidate, question or ask("sm_86")))
+    return next(compiler_problems(compiler, candidate, question or ask("sm_86")))
 
 
 def test_too_new_a_compiler_is_told_the_newest_that_fits_and_the_first_toolkit_that_takes_it() -> None:
@@ -27,7 +27,7 @@ def test_too_new_a_compiler_is_told_the_newest_that_fits_and_the_first_toolkit_t
 def test_too_old_a_compiler_is_not_sent_to_a_newer_toolkit() -> None:
     old = build("1.5.0", cuda="10.2")
     assert only("gcc-4.9", old).remedy == "use gcc-8", "only older toolkits took it"
-    assert list(problems("gcc-5", old, ask("sm_70"))) == []
+    assert list(compiler_problems("gcc-5", old, ask("sm_70"))) == []
 
 
 def test_visual_studio_is_named_by_its_year() -> None:
@@ -58,8 +58,8 @@ def test_a_toolkit_without_a_source_for_its_compilers_gives_its_own() -> None:
 )
 def test_the_sources_want_a_compiler_of_their_time(torch: str, compiler: str, taken: bool) -> None:
     candidate, question = build(torch, cuda="12.8"), ask("sm_86")
-    assert fits(compiler, candidate, question) is taken
-    found = list(problems(compiler, candidate, question))
+    assert compiler_fits(compiler, candidate, question) is taken
+    found = list(compiler_problems(compiler, candidate, question))
     assert [refusal.code for refusal in found] == ([] if taken else ["compiler-too-old"])
     if found:
         assert found[0].source == FACTS.era(torch).source[0] and "CMakeLists.txt" in str(found[0].source)
@@ -67,16 +67,18 @@ def test_the_sources_want_a_compiler_of_their_time(torch: str, compiler: str, ta
 
 def test_what_a_patch_cures_is_no_reason_for_another_compiler_and_what_breaks_is() -> None:
     old, question = build("1.13.1"), ask()
-    assert list(problems("gcc-12", old, question)) == [], "the patch gloo-array cures it"
+    assert list(compiler_problems("gcc-12", old, question)) == [], "the patch gloo-array cures it"
     broken = only("clang-16", old, question)
     assert (broken.rule, broken.code) == ("R204", "clang16-cast-function-type")
-    assert fits("gcc-12", old, question) and not fits("clang-16", old, question)
+    assert compiler_fits("gcc-12", old, question) and not compiler_fits("clang-16", old, question)
     unrelated = build("2.0.1", cuda="11.2")  # breaks whatever the compiler is
-    assert list(problems("gcc-9", unrelated, ask("sm_86"))) == []
+    assert list(compiler_problems("gcc-9", unrelated, ask("sm_86"))) == []
 
 
 def test_the_nearest_to_the_asked_compiler_is_proposed() -> None:
-    assert choose(build("2.5.0", cuda="12.3"), ask("sm_86", compiler="gcc-14")) == "gcc-12"
-    assert choose(build("2.12.1", cuda="12.8"), ask("sm_86", compiler="gcc-10")) == "gcc-13", "none older will do"
-    assert choose(build("1.5.0", cuda="10.1"), ask("sm_70", distro="ubuntu 16.04")) == "gcc-5", "its own"
-    assert choose(build("2.12.1", cuda="12.8"), ask("sm_86", distro="ubuntu 16.04")) == "gcc-13"
+    assert choose_compiler(build("2.5.0", cuda="12.3"), ask("sm_86", compiler="gcc-14")) == "gcc-12"
+    assert choose_compiler(build("2.12.1", cuda="12.8"), ask("sm_86", compiler="gcc-10")) == "gcc-13", (
+        "none older will do"
+    )
+    assert choose_compiler(build("1.5.0", cuda="10.1"), ask("sm_70", distro="ubuntu 16.04")) == "gcc-5", "its own"
+    assert choose_compiler(build("2.12.1", cuda="12.8"), ask("sm_86", distro="ubuntu 16.04")) == "gcc-13"

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from planning import FACTS, ask, build, changed, plan, wheel
 
-from rekindle.plan.assess import assess
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.cost import cost, newest_wanted, preference, steps_between, toolkit_order
+from rekindle.plan.assess import assess, cost, newest_wanted, preference, steps_between, toolkit_order
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.evidence import evidence, tried_kits
 from rekindle.plan.question import Question
 

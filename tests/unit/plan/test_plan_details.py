@@ -11,14 +11,19 @@ from planning import FACTS, ask, build, plan, recipe_of, said, wheel
 from rekindle.errors import BadInput
 from rekindle.model.machine import Gpu, Toolkit
 from rekindle.model.plan import Step
-from rekindle.plan.assess import assessed_builds
-from rekindle.plan.candidates import buildable_releases, builds, choose_python
-from rekindle.plan.cost import _python_steps
+from rekindle.plan.assess import _python_steps, assessed_builds
+from rekindle.plan.candidates import (
+    buildable_releases,
+    choose_python,
+    python_span,
+    pythons_of,
+    same_python,
+    source_builds,
+)
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.evidence import arch_syntax
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
-from rekindle.plan.rules_system import pythons_of, same_python, span
 from rekindle.plan.whynot import why_not
 from rekindle.scripts.spell import spell
 
@@ -57,12 +62,12 @@ def test_a_release_whose_sources_cannot_name_the_card_is_not_tried() -> None:
 
 
 def test_toolkits_in_order_and_only_toolkits() -> None:
-    found = [each.cuda for each in builds(ask("sm_86"), ("2.0.1",))]
+    found = [each.cuda for each in source_builds(ask("sm_86"), ("2.0.1",))]
     assert found[:3] == ["11.8", "11.7", "11.6"], "what official builds used, then others of that age, newest first"
     other, unread = Toolkit(kind="cudnn", version="9.9"), Toolkit(kind="cuda", version=None)
     kits = (other, unread, Toolkit(kind="cuda", version="11.5"))
-    assert next(iter(builds(with_(ask("sm_86"), toolkits=kits), ("2.0.1",)))).cuda == "11.5"
-    rocm = [each.rocm or "" for each in builds(ask("gfx1100"), ("2.4.1",))]
+    assert next(iter(source_builds(with_(ask("sm_86"), toolkits=kits), ("2.0.1",)))).cuda == "11.5"
+    rocm = [each.rocm or "" for each in source_builds(ask("gfx1100"), ("2.4.1",))]
     assert rocm[0] == max(rocm, key=lambda version: [int(part) for part in version.split(".")])
     board = with_(ask("Jetson Xavier NX"), toolkits=(other, unread, Toolkit(kind="cuda", version="10.2.300")))
     assert board.board_cuda == "10.2.300"
@@ -77,7 +82,12 @@ def test_a_python_with_a_third_number_is_the_same_python() -> None:
     assert _python_steps(build("2.7.1", python="3.10"), ask(python="3.12.4")) == 2
     assert _python_steps(build("2.7.1", python="3.10.9"), ask(python="3.12.4")) == 2
     assert same_python("3.12.4", "3.12") and not same_python("3.12.4", "3.11") and not same_python("3.13t", "3.13")
-    assert (span(("3.8",)), span(("3.8", "3.9")), span(("3.8", "3.9", "3.13t")), span(())) == (
+    assert (
+        python_span(("3.8",)),
+        python_span(("3.8", "3.9")),
+        python_span(("3.8", "3.9", "3.13t")),
+        python_span(()),
+    ) == (
         "3.8",
         "3.8 to 3.9",
         "3.8 to 3.9",

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from planning import FACTS, ask, build, changed, plan, said, wheel
 
-from rekindle.plan.alternatives import _is_poor
 from rekindle.plan.assess import assess
 from rekindle.plan.candidates import choose_python
-from rekindle.plan.compilers import problems
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.rules_gpu import source_end
+from rekindle.plan.rules_toolchain import compiler_problems
 from rekindle.plan.solve import make_plan, solve
+from rekindle.plan.wording.alternatives import _is_poor
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_where_no_python_is_liked_the_newest_is_taken() -> None:
 
 
 def test_a_refused_visual_studio_is_called_by_its_year() -> None:
-    found = list(problems("msvc-19.44", build("2.0.1", cuda="11.4"), ask("sm_61", os="windows")))
+    found = list(compiler_problems("msvc-19.44", build("2.0.1", cuda="11.4"), ask("sm_61", os="windows")))
     assert "MSVC 19.44 (Visual Studio 2022) is none of them" in found[0].reason
-    assert not list(problems("msvc-19.29", build("2.0.1", cuda="11.4"), ask("sm_61", os="windows")))
+    assert not list(compiler_problems("msvc-19.29", build("2.0.1", cuda="11.4"), ask("sm_61", os="windows")))
 
 
 def test_cards_no_torch_ever_served_are_told_why() -> None:

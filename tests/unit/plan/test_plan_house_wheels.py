@@ -6,8 +6,7 @@ import pytest
 from planning import ask
 
 from rekindle.model.arch import parse_gfx
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.wheelhouse import HouseWheel, house_candidates
+from rekindle.plan.candidates import Candidate, HouseWheel, house_candidates
 
 
 def house(**fields: Any) -> HouseWheel:

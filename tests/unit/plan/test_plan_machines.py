@@ -14,11 +14,11 @@ from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Compiler, Python, Toolkit
-from rekindle.plan.candidates import buildable_releases, builds, choose_python
-from rekindle.plan.compilers import choose, visual_studio
+from rekindle.plan.candidates import buildable_releases, choose_python, source_builds
 from rekindle.plan.obstacles import find_obstacle
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
+from rekindle.plan.rules_toolchain import choose_compiler, visual_studio
 from rekindle.plan.solve import make_plan
 
 
@@ -82,20 +82,26 @@ def test_a_board_keeps_the_cuda_that_is_on_it() -> None:
 
 def test_the_distribution_s_own_compiler_comes_first_and_none_other_is_forced() -> None:
     candidate = build("2.9.0", cuda="12.8")
-    assert choose(candidate, ask("sm_86", distro="debian 12")) == "gcc-12"
-    assert choose(candidate, ask("sm_86", distro="ubuntu 24.04")) == "gcc-13"
-    assert choose(candidate, ask("sm_86")) == "gcc-13"
-    assert choose(candidate, ask("sm_86", distro="ubuntu 18.04")) == "gcc-13", "its gcc 7 is too old for the sources"
-    assert choose(candidate, ask("sm_86", os="windows")) == "msvc-19.44", "official builds are made with 2022 from 2.7"
-    assert choose(build("2.7.0", cuda="11.8"), ask("sm_86", os="windows")) == "msvc-19.39", "CUDA 11.8 ends there"
-    assert choose(build("2.6.0", cuda="12.6"), ask("sm_86", os="windows")) == "msvc-19.29"
-    assert choose(candidate, ask("sm_86", compiler="gcc-12")) == "gcc-12"
-    assert choose(candidate, ask("sm_86", compiler="clang-17")) == "clang-17"
-    assert choose(build("2.9.0", cuda="11.8"), ask("sm_86", compiler="gcc-13")) == "gcc-11"
-    assert choose(build("2.9.0", cuda="11.8"), ask("sm_86", compiler="gcc-5")) == "gcc-11"
+    assert choose_compiler(candidate, ask("sm_86", distro="debian 12")) == "gcc-12"
+    assert choose_compiler(candidate, ask("sm_86", distro="ubuntu 24.04")) == "gcc-13"
+    assert choose_compiler(candidate, ask("sm_86")) == "gcc-13"
+    assert choose_compiler(candidate, ask("sm_86", distro="ubuntu 18.04")) == "gcc-13", (
+        "its gcc 7 is too old for the sources"
+    )
+    assert choose_compiler(candidate, ask("sm_86", os="windows")) == "msvc-19.44", (
+        "official builds are made with 2022 from 2.7"
+    )
+    assert choose_compiler(build("2.7.0", cuda="11.8"), ask("sm_86", os="windows")) == "msvc-19.39", (
+        "CUDA 11.8 ends there"
+    )
+    assert choose_compiler(build("2.6.0", cuda="12.6"), ask("sm_86", os="windows")) == "msvc-19.29"
+    assert choose_compiler(candidate, ask("sm_86", compiler="gcc-12")) == "gcc-12"
+    assert choose_compiler(candidate, ask("sm_86", compiler="clang-17")) == "clang-17"
+    assert choose_compiler(build("2.9.0", cuda="11.8"), ask("sm_86", compiler="gcc-13")) == "gcc-11"
+    assert choose_compiler(build("2.9.0", cuda="11.8"), ask("sm_86", compiler="gcc-5")) == "gcc-11"
     had = (Compiler(kind="clang", version="17.0.1"), Compiler(kind="gcc", version="12.2.0"))
-    assert choose(candidate, with_(ask("sm_86"), compilers=had)) == "gcc-12.2.0"
-    assert choose(candidate, with_(ask("sm_86"), compilers=had[:1])) == "clang-17.0.1"
+    assert choose_compiler(candidate, with_(ask("sm_86"), compilers=had)) == "gcc-12.2.0"
+    assert choose_compiler(candidate, with_(ask("sm_86"), compilers=had[:1])) == "clang-17.0.1"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_pythons_are_chosen_by_wish_then_machine_then_liking() -> None:
 
 def test_toolkits_are_tried_in_order_of_what_is_known() -> None:
     def kits(question: Question, torch: str) -> list[str | None]:
-        return [each.cuda for each in builds(question, (torch,))][:3]
+        return [each.cuda for each in source_builds(question, (torch,))][:3]
 
     assert kits(ask("sm_35"), "2.0.1")[:2] == ["11.4", "11.8"]
     assert kits(ask("sm_35", cuda="11.6"), "2.0.1")[:2] == ["11.6", "11.8"]
@@ -129,9 +135,9 @@ def test_toolkits_are_tried_in_order_of_what_is_known() -> None:
     here = with_(ask("sm_86"), toolkits=(Toolkit(kind="cuda", version="11.6"), Toolkit(kind="cuda", version="11.7.1")))
     assert kits(here, "2.0.1") == ["11.7.1", "11.6", "11.8"]
     assert kits(ask("Jetson Orin NX"), "2.3.1")[0] == "12.6"
-    assert [each.cuda for each in builds(ask("none"), ("2.0.1",))] == [None]
-    assert next(iter(builds(ask("gfx1100", rocm="6.1"), ("2.4.1",)))).rocm == "6.1"
-    assert len(list(builds(ask("sm_86"), ("2.0.1", "2.1.2"), kits=1))) == 2
+    assert [each.cuda for each in source_builds(ask("none"), ("2.0.1",))] == [None]
+    assert next(iter(source_builds(ask("gfx1100", rocm="6.1"), ("2.4.1",)))).rocm == "6.1"
+    assert len(list(source_builds(ask("sm_86"), ("2.0.1", "2.1.2"), kits=1))) == 2
 
 
 def test_releases_near_the_wish_are_built_first() -> None:
@@ -240,8 +246,12 @@ def test_a_board_of_unknown_jetpack_gets_one_of_the_age_of_the_sources() -> None
     assert [row.name for row in board.jetpacks] == ["JetPack 7.2", "JetPack 6.2", "JetPack 6.0", "JetPack 5.1"]
     assert board.jetpack_with_wheels is not None and board.jetpack_with_wheels.name == "JetPack 6.2"
     old, new = build("2.3.1", cuda="12.6"), build("2.15.0", cuda="13.2")
-    assert (choose_python(old, board), choose(old, board)) == ("3.10", "gcc-11"), "Ubuntu 22.04 comes with JetPack 6"
-    assert (choose_python(new, board), choose(new, board)) == ("3.12", "gcc-13"), "Ubuntu 24.04 comes with JetPack 7"
+    assert (choose_python(old, board), choose_compiler(old, board)) == ("3.10", "gcc-11"), (
+        "Ubuntu 22.04 comes with JetPack 6"
+    )
+    assert (choose_python(new, board), choose_compiler(new, board)) == ("3.12", "gcc-13"), (
+        "Ubuntu 24.04 comes with JetPack 7"
+    )
     assert planned_cudnn(old, board) == "9.3.0"
     assert planned_cudnn(build("2.9.0", cuda="13.0"), ask("Jetson Thor")) == "9.12.0"
     newest = ask("Jetson Orin NX", cuda="13.2")

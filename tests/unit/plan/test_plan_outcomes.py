@@ -10,16 +10,15 @@ from planning import FACTS, ask, build, changed, plan, said, wheel
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.alternatives import alternative, alternatives, is_guess
-from rekindle.plan.assess import assess
-from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.assess import Alone, Near, Outcome, assess
+from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.evidence import Found
-from rekindle.plan.outcome import Alone, Near, Outcome
 from rekindle.plan.question import Question
-from rekindle.plan.reasons import choice_reasons, why_no_wheel
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
-from rekindle.plan.words import _against_the_wish, compose
+from rekindle.plan.wording.alternatives import alternative, alternatives, is_guess
+from rekindle.plan.wording.because import against_the_wish, choice_reasons, why_no_wheel
+from rekindle.plan.wording.document import compose
 
 K40 = ask("Tesla K40c", torch="2.0.1")
 PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")
@@ -268,7 +267,7 @@ def test_a_jetpack_is_named_for_a_wheel_and_not_for_a_build() -> None:
 
 
 def against(question: Question, *wheels: Assessed) -> list[str]:
-    return [one.code for one in _against_the_wish(outcome(*wheels, question=question))]
+    return [one.code for one in against_the_wish(outcome(*wheels, question=question))]
 
 
 def test_of_an_asked_flavour_only_its_own_refusals_are_told() -> None:
@@ -287,7 +286,7 @@ def test_builds_speak_only_where_one_is_wished_for_or_a_torch_is() -> None:
 
 
 def test_only_the_first_toolkit_speaks() -> None:
-    found = _against_the_wish(outcome(question=ask("sm_35", torch=FACTS.releases[0])))
+    found = against_the_wish(outcome(question=ask("sm_35", torch=FACTS.releases[0])))
     assert len({one.what for one in found if one.what.startswith("CUDA ")}) == 1
 
 

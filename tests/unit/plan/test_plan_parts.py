@@ -13,14 +13,13 @@ from rekindle.errors import BadInput
 from rekindle.model.facts import Hazard
 from rekindle.model.machine import Drivers, Os
 from rekindle.model.plan import Change, Refusal, Wish
-from rekindle.plan.alternatives import alternative, is_guess
 from rekindle.plan.assess import assess
-from rekindle.plan.candidate import Assessed, Candidate
+from rekindle.plan.candidates import Assessed, Candidate, _combination, _surroundings, is_cured
 from rekindle.plan.describe import machine_from_flags, machine_name, machine_profile
-from rekindle.plan.hazards import _combination, _surroundings, cured
+from rekindle.plan.obstacles import check_wish
 from rekindle.plan.question import Question
 from rekindle.plan.solve import _easier, _much_newer, _subsets, find_nearest, make_plan, solve
-from rekindle.plan.wish import check_wish
+from rekindle.plan.wording.alternatives import alternative, is_guess
 from small_hazards import hazard
 
 
@@ -88,7 +87,7 @@ def test_what_of_a_machine_a_hazard_asks_for(condition: dict[str, Any], flags: d
 
 
 def test_only_what_breaks_is_cured_and_only_by_a_patch() -> None:
-    assert cured(hazard(patch="p")) and not cured(hazard()) and not cured(hazard(patch="p", effect="warns"))
+    assert is_cured(hazard(patch="p")) and not is_cured(hazard()) and not is_cured(hazard(patch="p", effect="warns"))
 
 
 def test_a_problem_that_the_settings_avoid_is_said_to_be_handled() -> None:

@@ -16,8 +16,7 @@ from rekindle.model.document import decode, encode
 from rekindle.model.machine import Drivers, Gpu, Machine
 from rekindle.model.plan import Plan, Wish
 from rekindle.plan.assess import assess
-from rekindle.plan.candidate import Candidate
-from rekindle.plan.candidates import official
+from rekindle.plan.candidates import Candidate, official_wheels
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES, refusals
@@ -112,7 +111,7 @@ def test_taking_a_gpu_away_never_takes_a_solution_away(names: list[str], wish: W
 @quick
 def test_every_refusal_has_a_source_or_a_way_out(names: list[str], wish: Wish, system: str, driver: str | None) -> None:
     question = Question(machine_with(names, system, driver), wish, FACTS)
-    for candidate in official(question):
+    for candidate in official_wheels(question):
         for refusal in assess(candidate, question).refusals:
             assert refusal.reason and refusal.rule in RULES
             assert refusal.source or refusal.change, refusal
@@ -163,7 +162,7 @@ def test_another_card_takes_no_refusal_away(one: str, other: str, system: str) -
     both = Question(machine_with([one, other], system, None), Wish(), FACTS)
     if alone.backend != both.backend or len(alone.gpus) != 1 or alone.gpus[0] not in both.gpus:
         return
-    for candidate in official(alone):
+    for candidate in official_wheels(alone):
         hard = [refusal for refusal in assess(candidate, alone).refusals if refusal.rule in ("R101", "R103")]
         kept = {refusal.reason for refusal in assess(candidate, both).refusals}
         assert all(refusal.reason in kept for refusal in hard)

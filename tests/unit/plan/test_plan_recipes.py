@@ -10,10 +10,10 @@ from planning import FACTS, ask, build, plan, recipe_of, wheel
 
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import BuildRecipe
-from rekindle.plan.blas import plan_blas
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import _join, _resources, planned_cudnn
+from rekindle.plan.supply import plan_blas
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,10 @@ from planning import FACTS, ask, build, changed, said, wheel
 
 from rekindle.model.arch import parse_gfx
 from rekindle.model.machine import Machine, Os, Toolkit
-from rekindle.plan.assess import assess, with_hazards
-from rekindle.plan.candidates import official
-from rekindle.plan.compilers import _first
-from rekindle.plan.cost import _driver_is_late
+from rekindle.plan.assess import _driver_is_late, assess, with_hazards
+from rekindle.plan.candidates import official_wheels
 from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.rules_toolchain import _first
 from rekindle.plan.solve import _assess_wheels
 
 
@@ -74,11 +73,11 @@ def test_a_driver_that_runs_a_toolkit_by_compatibility_only(driver: str | None, 
 def test_where_one_fits_perfectly_only_its_neighbours_are_looked_at() -> None:
     question = ask("sm_86")
     looked = [one.candidate.torch for one in _assess_wheels(question)]
-    every = [one.torch for one in official(question)]
+    every = [one.torch for one in official_wheels(question)]
     assert looked == every[: len(looked)]
     assert 0 < len(looked) < len(every) / 2
     asked = ask("sm_86", torch=">=1.0")
-    assert len(_assess_wheels(asked)) == len(list(official(asked)))
+    assert len(_assess_wheels(asked)) == len(list(official_wheels(asked)))
 
 
 @pytest.mark.parametrize(("here", "has"), [("12.4.99", True), ("12.4", True), ("12.5.1", False), (None, False)])

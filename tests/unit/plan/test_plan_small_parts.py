@@ -12,9 +12,8 @@ from rekindle.errors import BadInput
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import Step
-from rekindle.plan.assess import assess
-from rekindle.plan.blas import plan_blas
-from rekindle.plan.cost import (
+from rekindle.plan.assess import (
+    assess,
     newest_wanted,
     preference,
     releases_behind,
@@ -23,12 +22,12 @@ from rekindle.plan.cost import (
 )
 from rekindle.plan.describe import machine_from_flags, machine_name
 from rekindle.plan.evidence import Found, anybody_built, tried_kits, weakest
-from rekindle.plan.obstacles import find_obstacle
+from rekindle.plan.obstacles import check_wish, find_obstacle
 from rekindle.plan.question import Question
-from rekindle.plan.reasons import choice_reasons
 from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder
+from rekindle.plan.supply import plan_blas
 from rekindle.plan.whynot import why_not
-from rekindle.plan.wish import check_wish
+from rekindle.plan.wording.because import choice_reasons
 from rekindle.scripts.spell import spell
 
 NEWEST = FACTS.releases[0]

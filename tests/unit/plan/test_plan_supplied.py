@@ -9,7 +9,7 @@ from planning import plan as planned
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
-from rekindle.plan.candidate import Candidate
+from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.solve import make_plan
 from rekindle.plan.supply import RecipeDraft, asked_by_hand, settle_third_parties, without

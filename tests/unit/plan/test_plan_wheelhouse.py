@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, Wish
+from rekindle.plan.candidates import HouseWheel
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.solve import make_plan
-from rekindle.plan.wheelhouse import HouseWheel
 
 FACTS = load_facts()
 KEPLER = HouseWheel(

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
+from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.compat.driver import driver_runs
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import emits_for, toolkits_for
-from rekindle.model.plan import Reason
-from rekindle.model.spoken import sentence
+from rekindle.model.plan import Change, Reason, Refusal
+from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
-from rekindle.plan.candidate import Assessed, Candidate
-from rekindle.plan.outcome import Outcome
+from rekindle.plan.assess import Outcome, assessed_builds
+from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_of
 from rekindle.plan.question import Question
+from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card, needs_ptx
-from rekindle.plan.rules_system import pythons_of, span
 from rekindle.plan.steps import FIRST_OWN_INDEX
 
 _KITS = ("cuda", "rocm", "variant")
@@ -49,7 +51,7 @@ def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
             continue
         subject = f"the wheel {candidate.torch}+{flavour.name}"
         yield Reason(code="wheel-has-code", text=f"{card(gpu)}: {subject} {coverage.text}.", source=coverage.source)
-    known = span(pythons_of(candidate, question))
+    known = python_span(pythons_of(candidate, question))
     where = _PLATFORMS[question.platform]
     yield Reason(
         code="wheel-exists",
@@ -189,3 +191,120 @@ def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
         f" the AVX2 ones and choose at run time (dispatch; ATEN_CPU_CAPABILITY).{said.get(seen.kind, '')}"
     )
     yield Reason(code="cpu-dispatch", text=text, source=seen.source or "ATen/native/DispatchStub.cpp")
+
+
+_MANY = 6
+# Which departure a rule's refusal explains, best first (docs/rules.md has the rules by their numbers).
+_EXPLAINS = {
+    "cuda": ("R111", "R201", "R202", "R102", "R115", "R204", "R206"),
+    "rocm": ("R114", "R116", "R118", "R205"),
+    "torch": ("R112", "R113", "R101", "R103", "R401", "R301", "R302", "R111", "R114", "R102", "R002", "R204", "R201"),
+    "variant": ("R002", "R101", "R103", "R102", "R401", "R301", "R204"),
+}
+
+
+def explain_change(change: Change, departures: set[str], against: list[Refusal], candidate: Candidate) -> Change:
+    """A departure from the wish gets the reason the asked value was refused for."""
+    if change.what not in departures:
+        return change
+    rules = _EXPLAINS.get(change.what, ())
+    if candidate.answer == "install":  # what is wrong with the asked wheel comes before what is wrong with a build
+        rules = tuple(sorted(rules, key=lambda number: "install" not in RULES[number].applies))
+    fitting = [refusal for refusal in against if refusal.rule in rules]
+    if not fitting:
+        return change
+    best = min(fitting, key=lambda refusal: rules.index(refusal.rule or ""))
+    return Change(what=change.what, from_=change.from_, to=change.to, why=best.reason)
+
+
+def wheel_instead(against: list[Refusal]) -> Change:
+    """A build was insisted on and none is possible: a wheel is not what was asked for, and the reason comes with it."""
+    in_the_way = [one for one in against if one.rule in RULES and "build" in RULES[one.rule].applies]
+    why = in_the_way[0].reason if in_the_way else "no build is known to work here."
+    return Change(what="build", from_="from source", to="a published wheel", why=why)
+
+
+def against_the_wish(outcome: Outcome) -> list[Refusal]:
+    """Why the wish as it stands does not work: what was refused about the candidates nearest to it."""
+    question = outcome.question
+    found: list[Refusal] = []
+    asked_flavour = question.flavour
+    wheels = [assessed for assessed in outcome.wheels if question.wants_torch(assessed.candidate.torch)]
+    if asked_flavour is not None:
+        exact = [each for each in wheels if each.candidate.flavour and each.candidate.flavour.name == asked_flavour]
+        if not exact:
+            found.append(_never_published(question, asked_flavour))
+        wheels = exact or wheels
+    elif question.torch is not None and not wheels and not question.wish.build:
+        found.append(_no_wheel_of(question))
+    if question.wish.cuda:
+        same = [assessed for assessed in wheels if all(change.what != "cuda" for change in assessed.changes)]
+        wheels = same or wheels
+    if not question.wish.build and set(question.asked) & {"torch", "variant", "cuda", "rocm"}:
+        nearest = sorted(wheels, key=lambda each: sum(not refusal.departure for refusal in each.refusals))
+        for assessed in nearest[:2]:
+            found += [refusal for refusal in assessed.refusals if not refusal.departure]
+    wants_build = question.wish.build or question.wish.cuda or question.wish.compiler or question.wish.rocm
+    if (wants_build and asked_flavour is None) or question.torch is not None:
+        version = question.wanted_releases[:1] if question.torch else _built_version(outcome)
+        for assessed in itertools.islice(assessed_builds(question, version, every=True), 1):
+            found += [refusal for refusal in assessed.refusals if not refusal.departure]
+    if question.wish.cudnn:
+        found += [refusal for assessed in wheels[:1] for refusal in assessed.refusals if refusal.rule == "R004"]
+    unique = {(refusal.code, refusal.reason): refusal for refusal in found}
+    return list(unique.values())[:_MANY]
+
+
+def _built_version(outcome: Outcome) -> tuple[str, ...]:
+    best = outcome.best
+    return (best.candidate.torch,) if best else outcome.question.wanted_releases[:1]
+
+
+def _never_published(question: Question, flavour: str) -> Refusal:
+    version = question.wanted_releases[0]
+    names = [
+        row.name
+        for row in question.facts.flavours(version)
+        if question.platform in BACKENDS[flavour_backend(row)].platforms(row)
+    ]
+    there = f"torch {version} was not published as {flavour} for {question.platform}; there are {', '.join(names)}."
+    return Refusal(
+        rule="R002",
+        code="flavour-never-published",
+        what=f"torch {version}+{flavour}",
+        reason=there if names else f"no wheel of torch {version} for {question.platform} is known here.",
+        source="https://pytorch.org/get-started/previous-versions",
+    )
+
+
+def _no_wheel_of(question: Question) -> Refusal:
+    version = question.wanted_releases[0]
+    kind = {"cuda": "CUDA", "rocm": "ROCm", "cpu": "CPU"}[question.backend]
+    where = question.platform.replace("_", " ")
+    return Refusal(
+        rule="R002",
+        code="release-never-published",
+        what=f"torch {version}",
+        reason=f"no {kind} wheel of torch {version} was published for {where}.",
+        source="https://pytorch.org/get-started/previous-versions",
+    )
+
+
+def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
+    return [
+        Reason(
+            code=refusal.code,
+            text=capital(refusal.reason) + (f" {sentence(refusal.remedy)}" if refusal.remedy else ""),
+            source=refusal.source,
+        )
+        for refusal in refusals
+    ]
+
+
+def commonest_refusals(outcome: Outcome) -> list[Refusal]:
+    found: dict[str, Refusal] = {}
+    for assessed in (*outcome.builds, *outcome.wheels):
+        for refusal in assessed.refusals:
+            if refusal.change is None and refusal.certain:
+                found.setdefault(refusal.code, refusal)
+    return list(found.values())[:_MANY]

@@ -12,8 +12,8 @@ from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.spoken import sentence
-from rekindle.plan.candidate import Assessed, Candidate
-from rekindle.plan.outcome import Outcome
+from rekindle.plan.assess import Outcome
+from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.steps import cudnn_package

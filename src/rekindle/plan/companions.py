@@ -17,8 +17,8 @@ from rekindle.facts.companions import PACKAGES, companions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, TorchChoice, Wish
 from rekindle.model.version import matches
-from rekindle.plan.beside_words import describe
 from rekindle.plan.question import Question
+from rekindle.plan.wording.companions import describe
 
 MAX_NAMES = 40
 # How many other torches are tried for one set that fits.
@@ -63,7 +63,7 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[Wanted, ...]:
     return tuple(found.values())
 
 
-def plan_beside(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
+def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner) -> Plan:
     """The plan for ``wish`` with its companions judged; where the torch is free, one that serves most of them."""
     wanted = read_wanted(wish.beside, facts)
     alone = msgspec.structs.replace(wish, beside=())
@@ -87,7 +87,7 @@ def plan_beside(machine: Machine, wish: Wish, facts: Facts, planner: Planner) ->
     return msgspec.structs.replace(best, companions=companions, choices=choices)
 
 
-def with_all_beside(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
+def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
     """The plan as it is, with every package of the tables judged beside its torch."""
     wanted = tuple(Wanted(package, "") for package in facts.beside.package)
     found = _judged(plan, machine, wish, wanted, facts)

@@ -6,9 +6,8 @@ import msgspec
 
 from rekindle.model.plan import Alternative
 from rekindle.model.version import minor
-from rekindle.plan.candidate import Assessed
-from rekindle.plan.cost import ANCIENT_RELEASES
-from rekindle.plan.outcome import Alone, Outcome
+from rekindle.plan.assess import ANCIENT_RELEASES, Alone, Outcome
+from rekindle.plan.candidates import Assessed
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card
 
