@@ -17,6 +17,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.redact import without_secrets
 from rekindle.model.build import BuildResult
 from rekindle.model.page import header, page
+from rekindle.model.spoken import spoken_seconds
 
 WIDTH = 1100
 # What only this page draws: the time line and the memory curve.
@@ -71,14 +72,14 @@ def write_report(
         marks=marks,
         height=max(1, lanes) * LANE,
         total=total,
-        ticks=[(round(WIDTH * part / 5), duration(total * part / 5)) for part in range(6)],
+        ticks=[(round(WIDTH * part / 5), spoken_seconds(total * part / 5)) for part in range(6)],
         width=WIDTH,
         slow=slowest(edges, learnt),
         kinds=by_kind(edges),
         quicker=quicker(edges, result),
         memory=memory_lines(samples),
         seconds=sum(phase.seconds for phase in result.phases),
-        duration=duration,
+        duration=spoken_seconds,
         gib=lambda count: f"{(count or 0) / 2**30:.2f} GiB",
         # By its name too: a token alone looks like nothing.
         settings=[
@@ -179,10 +180,3 @@ def memory_lines(samples: Sequence[Sample], *, height: int = 160) -> dict[str, o
         "seconds": end,
         "height": height,
     }
-
-
-def duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s"
-    return f"{whole // 60} min {whole % 60:02} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02} min"

@@ -64,14 +64,17 @@ def _bring_headers(host: Host, version: str) -> str:
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:
     """What the build environment needs, the plan's pins winning over the tree's own wishes."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.utils import canonicalize_name
+
     wanted: dict[str, str] = {name: name for name in (*_ALWAYS, *(("build",) if pep517 else ()))}
     for requirement in tree_requires:
-        name = requirement.split(";")[0].split("[")[0].strip()
-        for sign in "<>=!~ ":
-            name = name.split(sign)[0]
-        wanted[name.lower().replace("_", "-")] = requirement
+        try:
+            wanted[canonicalize_name(Requirement(requirement).name)] = requirement
+        except InvalidRequirement as error:
+            raise BadInput(f"the tree requires {requirement!r}, which is no requirement") from error
     for name, pin in pins.items():
-        wanted[name.lower().replace("_", "-")] = pin_requirement(name, pin)
+        wanted[canonicalize_name(name)] = pin_requirement(name, pin)
     return tuple(wanted[name] for name in sorted(wanted) if name not in ("python", "ninja"))
 
 

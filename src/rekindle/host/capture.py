@@ -17,8 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.record import Record
-from rekindle.host.toml import render_table, render_value
-from rekindle.model.toml import toml_key
+from rekindle.model.toml import render_table, render_value, toml_key
 
 SCHEMA = 1
 _MAX_BYTES = 16 << 20

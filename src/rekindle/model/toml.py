@@ -1,6 +1,7 @@
 """TOML as we write it: keys bare where they can be, texts as JSON strings (whose escapes TOML shares), one line each.
 
-Tables and layout are the caller's: facts files have one canonical form, captures are written for reading.
+Facts files have one canonical form (:mod:`rekindle.facts.canonical`); captures of machines are written for reading
+(:func:`render_table`): long texts as they are, in literal blocks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+# What a literal string may hold: everything but control characters (tab and newline are allowed).
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_WIDE = 90
 
 
 def toml_key(name: str) -> str:
@@ -37,3 +41,41 @@ def toml_value(value: Any, text: Callable[[str], str] = toml_text) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(toml_value(item, text) for item in value)}]"
     raise TypeError(f"no TOML form for {type(value).__name__}")
+
+
+def render_text(text: str) -> str:
+    """Literal where it reads better: several lines, Windows paths."""
+    if _CONTROL.search(text) or "'''" in text or text.endswith("'"):
+        return toml_text(text)
+    return f"'''\n{text}'''" if "\n" in text else _on_one_line(text)
+
+
+def _on_one_line(text: str) -> str:
+    """Inside arrays and inline tables a text stays on its line."""
+    plain = "'" not in text and "\n" not in text and not _CONTROL.search(text)
+    return f"'{text}'" if plain and ("\\" in text or '"' in text) else toml_text(text)
+
+
+def render_value(value: Any) -> str:
+    """A value; what is None inside it is left out."""
+    if isinstance(value, str):
+        return render_text(value)
+    whole = _without_none(value)
+    if isinstance(whole, list):
+        items = [toml_value(item, _on_one_line) for item in whole]
+        if sum(map(len, items)) > _WIDE:
+            return "[\n" + "".join(f"  {item},\n" for item in items) + "]"
+    return toml_value(whole, _on_one_line)
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(item) for name, item in value.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(item) for item in value if item is not None]
+    return value
+
+
+def render_table(values: Mapping[str, Any]) -> str:
+    """``key = value`` lines; what is None is left out."""
+    return "".join(f"{toml_key(key)} = {render_value(value)}\n" for key, value in values.items() if value is not None)

@@ -1,1 +1,1 @@
-"""Finished documents to text or HTML. Only here is rich imported."""
+"""Finished documents to text or HTML."""

@@ -6,16 +6,9 @@ from pathlib import Path
 
 from rekindle.interpreters.environment import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
+from rekindle.model.spoken import spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
-
-
-def duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s"
-    hours, rest = divmod(whole, 3600)
-    return f"{hours} h {rest // 60:02} min" if hours else f"{rest // 60} min {rest % 60:02} s"
 
 
 def size(count: float) -> str:
@@ -35,10 +28,10 @@ def render_results(results: BuildResults, screen: Screen) -> None:
     for result in results.results:
         seconds = sum(phase.seconds for phase in result.phases)
         what = result.wheel.replace("\\", "/").rsplit("/", 1)[-1] if result.wheel else _targets(result.target or "")
-        screen.verdict("ok", f"built {what} in {duration(seconds)}")
+        screen.verdict("ok", f"built {what} in {spoken_seconds(seconds)}")
         if result.wheel:
             screen.rows([("wheel", result.wheel), ("sha256", result.wheel_sha256)])
-        rows = [(phase.name, duration(phase.seconds)) for phase in result.phases]
+        rows = [(phase.name, spoken_seconds(phase.seconds)) for phase in result.phases]
         if result.peak_memory_bytes:
             rows.append(("peak memory", size(result.peak_memory_bytes)))
         if result.paused:

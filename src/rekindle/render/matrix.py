@@ -16,7 +16,8 @@ from rekindle.model.matrix import (
     Published,
     Simulation,
 )
-from rekindle.render.build import duration, size
+from rekindle.model.spoken import spoken_seconds
+from rekindle.render.build import size
 from rekindle.render.screen import Screen
 
 _MARKS = {"proven": "ok", "built": "ok", "failed": "fail", "running": "warn", "waiting": "skip", "cancelled": "skip"}
@@ -70,7 +71,7 @@ def _words(row: CellRow) -> str:
     if state.stage == "running" and state.phase:
         parts.append(state.phase)
     if state.seconds is not None:
-        parts.append(duration(state.seconds))
+        parts.append(spoken_seconds(state.seconds))
     if state.peak_memory_bytes:
         parts.append(size(state.peak_memory_bytes))
     if "hit rate" in state.cache:
@@ -88,7 +89,7 @@ def render_run(run: MatrixRun, screen: Screen) -> None:
     screen.rows(
         [
             ("engine", run.engine),
-            ("took", duration(run.seconds)),
+            ("took", spoken_seconds(run.seconds)),
             ("started", str(run.started)),
             ("tried again", str(run.retried)),
             ("left to other runs", str(run.adopted)),
@@ -171,7 +172,7 @@ class Live:
         for row in rows:
             state = row.state
             begun = state.attempts[-1].started if state.attempts else 0.0
-            since = duration(time.time() - begun) if state.stage == "running" and begun else ""
+            since = spoken_seconds(time.time() - begun) if state.stage == "running" and begun else ""
             words = " ".join(filter(None, (state.stage, state.phase if state.stage == "running" else "", since)))
             text.append(f"{row.name[:50]:<50}  {words}")
         up = f"\x1b[{self._height}A" if self._height else ""
@@ -185,7 +186,7 @@ class Live:
 
 
 def _hours(hours: float) -> str:
-    return duration(hours * 3600)
+    return spoken_seconds(hours * 3600)
 
 
 def _more(count: int, screen: Screen) -> None:

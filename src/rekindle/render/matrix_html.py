@@ -5,7 +5,8 @@ from __future__ import annotations
 from rekindle.host.redact import without_secrets
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.model.page import header, page
-from rekindle.render.build import duration, size
+from rekindle.model.spoken import spoken_seconds
+from rekindle.render.build import size
 from rekindle.render.templates import filled
 
 _STYLE = """
@@ -23,7 +24,7 @@ def render_matrix_html(status: MatrixStatus) -> str:
         status=status,
         pythons=_pythons(status),
         grid=_grid(status),
-        duration=duration,
+        duration=spoken_seconds,
         size=size,
         figures=_figures,
     )
@@ -36,7 +37,7 @@ def render_matrix_html(status: MatrixStatus) -> str:
 def _figures(state: CellState) -> list[str]:
     """What the grid shows of a cell; a space inside a figure does not break."""
     found = [
-        duration(state.seconds) if state.seconds is not None else "",
+        spoken_seconds(state.seconds) if state.seconds is not None else "",
         size(state.peak_memory_bytes) if state.peak_memory_bytes else "",
         f"cache {state.cache['hit rate']}" if "hit rate" in state.cache else "",
         state.proof.split(",")[0],

@@ -1,7 +1,7 @@
 """The terminal as a place to write on: colour only where it is wanted, wrapped to its width.
 
 Human text is made of few things: a verdict, sections, aligned rows, commands to paste. Each view writes
-them through ``Screen`` so that all verbs look alike. No rich here: it costs 60 ms to import.
+them through ``Screen`` so that all verbs look alike. (The library rich would cost 60 ms to import.)
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.slurm import slurm_head
+from rekindle.model.toml import toml_text
 from rekindle.scripts.containers import docker_platform, files_beside, render_devcontainer, render_dockerfile
 from rekindle.scripts.quoting import Quoted, comment, pasted, plain_text, plain_word
 from rekindle.scripts.recipe import Recipe
@@ -188,30 +188,30 @@ def _pixi(recipe: Recipe, system: str, arch: str) -> str:
     lines += [f"# {comment(line)}" for line in (*recipe.reasons, *recipe.cautions)]
     lines += [
         "[workspace]",
-        f"name = {toml(recipe.folder)}",
+        f"name = {_toml(recipe.folder)}",
         'channels = ["conda-forge"]',
-        f"platforms = [{toml(platform)}]",
+        f"platforms = [{_toml(platform)}]",
     ]
     if plan.cuda:
-        lines += ["", "[system-requirements]", f"cuda = {toml(plan.cuda.split('.')[0])}"]
-    lines += ["", "[dependencies]", f"python = {toml(recipe.python + '.*')}", "", "[pypi-dependencies]"]
+        lines += ["", "[system-requirements]", f"cuda = {_toml(plan.cuda.split('.')[0])}"]
+    lines += ["", "[dependencies]", f"python = {_toml(recipe.python + '.*')}", "", "[pypi-dependencies]"]
     for request in plan.requests:
         if request.url:
-            value = f"{{ url = {toml(request.url)} }}"
+            value = f"{{ url = {_toml(request.url)} }}"
         else:
             wanted = f"=={request.version}" if request.version else request.specifier or "*"
-            parts = [f"version = {toml(wanted)}"]
+            parts = [f"version = {_toml(wanted)}"]
             if request.index:
-                parts.append(f"index = {toml(request.index)}")
+                parts.append(f"index = {_toml(request.index)}")
             if request.extras:
-                parts.append(f"extras = [{', '.join(map(toml, request.extras))}]")
+                parts.append(f"extras = [{', '.join(map(_toml, request.extras))}]")
             value = f"{{ {', '.join(parts)} }}"
-        lines.append(f"{toml(request.name)} = {value}")
+        lines.append(f"{_toml(request.name)} = {value}")
     if recipe.env:
-        lines += ["", "[activation.env]", *(f"{toml(name)} = {toml(value)}" for name, value in recipe.env.items())]
+        lines += ["", "[activation.env]", *(f"{_toml(name)} = {_toml(value)}" for name, value in recipe.env.items())]
     return "\n".join(lines) + "\n"
 
 
-def toml(text: str) -> Quoted:
-    """A basic string: JSON's escapes are TOML's, once control characters are refused."""
-    return Quoted(json.dumps(plain_text(text), ensure_ascii=False))
+def _toml(text: str) -> Quoted:
+    """A basic string; control characters are refused as everywhere."""
+    return Quoted(toml_text(plain_text(text)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rekindle.build.governor import Sample
 from rekindle.build.history import History, Learnt
-from rekindle.build.report import LANE, WIDTH, duration, memory_lines, time_line, write_report
+from rekindle.build.report import LANE, WIDTH, memory_lines, time_line, write_report
 from rekindle.formats.ninja_log import Edge
 from rekindle.model.build import BuildResult, Fact, Phase
 from rekindle.model.plan import BuildRecipe, Plan
@@ -72,7 +72,3 @@ def test_the_whole_page(tmp_path: Path) -> None:
     assert "500 MiB" in page
     assert "http" not in page
     assert page.count("<rect") == 2
-
-
-def test_durations() -> None:
-    assert [duration(s) for s in (3.21, 75, 4000)] == ["3.2 s", "1 min 15 s", "1 h 06 min"]

@@ -14,7 +14,7 @@ from rekindle.host.capture import read_capture, render_capture, write_capture
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.record import Record, join_records
 from rekindle.host.recorded import RecordedHost
-from rekindle.host.toml import render_table
+from rekindle.model.toml import render_table
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 plain = st.one_of(st.booleans(), st.integers(-(2**62), 2**62), texts)

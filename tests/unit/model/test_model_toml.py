@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.host.toml import render_table
-from rekindle.model.toml import toml_key, toml_value
+from rekindle.model.toml import render_table, toml_key, toml_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 VALUES = st.recursive(
