@@ -119,8 +119,7 @@ def test_no_secret_comes_onto_a_page(tmp_path: Path) -> None:
     from rekindle.model.journey import Journey, Leg
     from rekindle.model.matrix import Attempt, CellRow, CellState, MatrixStatus
     from rekindle.model.plan import Plan
-    from rekindle.render.journey_html import render_journey_html
-    from rekindle.render.matrix_html import render_matrix_html
+    from rekindle.render.pages import render_journey_html, render_matrix_html
 
     kinds = [(text, secret) for text, secret in KINDS if secret not in PERSONAL]
     texts = tuple(text for text, _ in kinds)

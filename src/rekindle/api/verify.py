@@ -135,6 +135,6 @@ def verify_page(report: VerifyReport, path: Path) -> None:
     True
     """
     from rekindle.host.files import write_for_user
-    from rekindle.render.verify_html import verify_page as render
+    from rekindle.render.pages import verify_page as render
 
     write_for_user(path, render(report))

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
-    from rekindle.render.bundle import render_bundle
+    from rekindle.render.build import render_bundle
 
     report = api.bundle(
         Path(args.wheel),

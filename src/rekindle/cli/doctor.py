@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _glance(plan: Plan | None, document: Examination, screen: Screen) -> None:
-    from rekindle.render.glance import show_glance
+    from rekindle.render.machine import show_glance
 
     show_glance(document, plan, screen)
 

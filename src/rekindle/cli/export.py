@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
-    from rekindle.render.export import render_exported
+    from rekindle.render.words import render_exported
 
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):

@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
-    from rekindle.render.guard import guard_view
+    from rekindle.render.verify import guard_view
 
     report = api.guard(python=args.python, keep=Path(args.keep) if args.keep else None, record=args.record)
     return Answer(document=report, view=guard_view, exit_code=Exit.YES if report.good else Exit.NO)

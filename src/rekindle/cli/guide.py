@@ -18,6 +18,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.guide import show_guide
+    from rekindle.render.words import show_guide
 
     return Answer(document=api.guide(args.name), view=show_guide)

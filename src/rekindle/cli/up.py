@@ -100,8 +100,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.card import Card
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.up_options import UpOptions
-    from rekindle.render.card import show_card
-    from rekindle.render.journey import show_journey
+    from rekindle.render.journey import show_card, show_journey
     from rekindle.render.screen import Screen
     from rekindle.render.summary import summarise_plan
 

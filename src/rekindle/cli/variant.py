@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.variant import render_environment
+    from rekindle.render.words import render_environment
 
     machine = api.find_machine(args.machine)[0] if args.machine else None
     found = api.variant_environment(machine, gpu=args.gpu)

@@ -20,7 +20,7 @@ from rekindle.model.document import encode, load
 from rekindle.model.journey import Journey, Leg, LegStatus
 from rekindle.model.progress import BuildView, Progress, show_build
 from rekindle.model.verify import VerifyReport
-from rekindle.render.journey_html import render_journey_html
+from rekindle.render.pages import render_journey_html
 
 D = TypeVar("D")
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 from rekindle.interpreters.environment import python_of
 from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript, ForeignPlan, spoken_targets
-from rekindle.model.spoken import spoken_seconds
+from rekindle.model.bundle import BundleReport
+from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
 
 
 def size(count: float) -> str:
+    """Memory and files as compilers count them: ``812 MiB``, ``3.4 GiB``."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}"
@@ -105,3 +107,41 @@ def render_foreign(account: object, screen: Screen) -> None:
         ("not found here", account.unknown),
     ):
         screen.rows([(label if number == 0 else "", line) for number, line in enumerate(lines)])
+
+
+def render_bundle(document: BundleReport, screen: Screen) -> None:
+    count = len(document.brought)
+    if document.out is None:
+        screen.verdict("ok", f"{count} libraries would go in")
+    else:
+        after = document.bytes_after or 0
+        screen.verdict(
+            "ok", f"{count} libraries inside: {spoken_bytes(document.bytes_before)} became {spoken_bytes(after)}"
+        )
+        screen.bullet(document.out)
+    if document.brought:
+        screen.section("Brought along")
+        screen.rows([[spoken_bytes(b.bytes), b.file, b.why, b.licence or "licence unknown"] for b in document.brought])
+    if document.trimmed:
+        screen.section("Device code taken out")
+        for item in document.trimmed:
+            if item.kept_whole:
+                screen.bullet(f"{item.file} is left whole: {item.kept_whole}", status="warn")
+            else:
+                screen.bullet(f"{item.file}: {spoken_bytes(item.bytes)} of {', '.join(item.archs)}", status="ok")
+        screen.paragraph("The files keep their size on disk; the wheel is smaller because zeros take no room in it.")
+    if document.missing:
+        screen.section("Not found, and left out as you asked")
+        for left in document.missing:
+            screen.bullet(f"{left.name} (needed by {left.needed_by})", status="fail")
+    if document.left and screen.verbosity:
+        screen.section("Left to the machine")
+        screen.rows([[left.name, left.why] for left in document.left])
+    if document.biggest and screen.verbosity:
+        screen.section("Biggest parts of the wheel")
+        screen.rows([[spoken_bytes(part.bytes), part.file] for part in document.biggest])
+    for note in document.notes:
+        screen.bullet(note, status="warn")
+    if document.out:
+        screen.section("Next")
+        screen.command(f"rekindle verify --wheel {pasted(document.out)}")

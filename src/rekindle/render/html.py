@@ -17,26 +17,35 @@ from rekindle.render.screen import Screen
 
 _ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
 _STYLES = {
-    "1": "font-weight:bold", "2": "opacity:.6", "31": "color:#c0392b", "32": "color:#1e8449", "33": "color:#b7791f",
-    "34": "color:#2471a3", "35": "color:#884ea0", "36": "color:#117a8b",
-}  # fmt: skip
+    "1": "font-weight:bold",
+    "2": "opacity:.6",
+    "31": "color:#c0392b",
+    "32": "color:#1e8449",
+    "33": "color:#b7791f",
+    "34": "color:#2471a3",
+    "35": "color:#884ea0",
+    "36": "color:#117a8b",
+}
 
 _PAGES = {
     "WheelReport": ("wheel_html", "wheel_page"),
-    "VerifyReport": ("verify_html", "verify_page"),
-    "Journey": ("journey_html", "render_journey_html"),
-    "MatrixStatus": ("matrix_html", "render_matrix_html"),
+    "VerifyReport": ("pages", "verify_page"),
+    "Journey": ("pages", "render_journey_html"),
+    "MatrixStatus": ("pages", "render_matrix_html"),
 }
+# Documents whose view stands in a module of another name.
+_ELSEWHERE = {"bundle": "build", "choice": "plan", "export": "words", "guard": "verify", "variant": "words"}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     """The function that shows this kind of document to people.
 
-    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` that takes it and a
-    screen.
+    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
+    in ``_ELSEWHERE``) that takes it and a screen.
     """
+    name = kind.__module__.rsplit(".", 1)[-1]
     try:
-        module = importlib.import_module(f"rekindle.render.{kind.__module__.rsplit('.', 1)[-1]}")
+        module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
     except ModuleNotFoundError:
         return None
     for name, function in vars(module).items():

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rekindle.model.build import BuildFailure
+from rekindle.model.card import Card
 from rekindle.model.journey import Journey, Leg
-from rekindle.model.spoken import spoken_seconds
-from rekindle.render.card import show_card
+from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
 from rekindle.render.screen import Screen, printable
 
 _MARK = {"done": "ok", "kept": "ok", "failed": "fail", "skipped": "skip"}
@@ -17,9 +17,9 @@ def show_journey(journey: Journey, screen: Screen) -> None:
     screen.verdict("ok" if journey.arrived else "fail", journey.verdict)
     screen.section("The way")
     width = max((len(leg.name) for leg in journey.legs), default=0)
-    longest = max((len(_time(leg)) for leg in journey.legs), default=0)
+    longest = max((len(_time_taken(leg)) for leg in journey.legs), default=0)
     for leg in journey.legs:
-        screen.entry(f"{leg.name:<{width}}  {_time(leg):>{longest}} ", leg.detail, status=_MARK[leg.status])
+        screen.entry(f"{leg.name:<{width}}  {_time_taken(leg):>{longest}} ", leg.detail, status=_MARK[leg.status])
     if journey.card is not None and journey.report is None:  # a dry run
         screen.section("What a yes brings")
         show_card(journey.card, screen)
@@ -60,7 +60,7 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
     screen.paragraph("When the cause is removed, the same command goes on: what was compiled is kept.")
 
 
-def _time(leg: Leg) -> str:
+def _time_taken(leg: Leg) -> str:
     return "kept" if leg.status == "kept" else spoken_seconds(leg.seconds)
 
 
@@ -70,3 +70,83 @@ def _short(place: str, workspace: str) -> str:
     if place != workspace and path.is_relative_to(workspace):
         return str(Path("…") / path.relative_to(workspace))
     return place
+
+
+_LINE_BITS = 100e6  # a usual line at home; the card says that it is assumed
+_SHOWN = 3
+
+
+def show_card(card: Card, screen: Screen) -> None:
+    rows = [("what", ", ".join(card.what))]
+    if card.places:
+        rows.append(("from", ", ".join(card.places)))
+    rows.append(("download", _download(card)))
+    rows.append(("disk", _disk(card)))
+    if card.memory_gib:
+        rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
+    rows.append(("time", _time_ahead(card)))
+    rows.append(("into", _into(card)))
+    width = max(len(name) for name, _ in rows)
+    for name, text in rows:
+        screen.hanging(name.ljust(width), text)
+    if card.network:
+        screen.bullet(f"no network: {card.network}", status="fail")
+        screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
+    _several("Will not work, or not well, on this machine", card.wont, screen)
+    _several("Other choices", card.others, screen)
+
+
+def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
+    if not texts:
+        return
+    screen.section(title)
+    shown = texts if screen.verbosity else texts[:_SHOWN]
+    for text in shown:
+        screen.bullet(text)
+    if len(texts) > len(shown):
+        screen.bullet(f"and {len(texts) - len(shown)} more (-v shows all)", status="skip")
+
+
+def _download(card: Card) -> str:
+    if card.memory_gib is not None or card.minutes is not None:
+        return "the sources with their third parties; how much is not known beforehand" if card.places else "nothing"
+    if card.network:
+        return "not known: the index cannot be asked"
+    if card.packages is None:
+        return "this installer cannot tell sizes beforehand"
+    if not card.packages:
+        return "nothing new is needed"
+    size = "of unknown size" if card.download_bytes is None else spoken_bytes(card.download_bytes)
+    more = f" and {card.download_unknown} of unknown size" if card.download_unknown and card.download_bytes else ""
+    names = f": {', '.join(card.largest)}" if card.largest else ""
+    rest = f" and {card.packages - len(card.largest)} smaller" if card.packages > len(card.largest) else ""
+    plural = "" if card.packages == 1 else "s"
+    return f"{card.packages} package{plural}, {size}{more}{names}{rest}"
+
+
+def _disk(card: Card) -> str:
+    need = f"about {card.disk_gib:g} GiB" if card.disk_gib else "not known"
+    if card.disk_free_gib is None:
+        return need
+    tight = card.disk_gib is not None and card.disk_free_gib < card.disk_gib
+    return f"{need}; {'only ' if tight else ''}{card.disk_free_gib:g} GiB free there"
+
+
+def _time_ahead(card: Card) -> str:
+    if card.minutes:
+        return f"{spoken_minutes(*card.minutes)} of compiling (an estimate); Ctrl-C is safe, the same command continues"
+    if card.memory_gib is not None:
+        return "not known for what is compiled; Ctrl-C is safe, the same command continues"
+    if card.network or card.packages is None:
+        return "not known: it depends on the download"
+    if not card.download_bytes:
+        return "as long as the download takes" if card.packages else "seconds: nothing is fetched"
+    if card.places and not any(place.startswith(("http:", "https:")) for place in card.places):
+        return "nothing comes over a network; it is unpacked and proven"
+    line = spoken_seconds(card.download_bytes * 8 / _LINE_BITS)
+    return f"the download takes {line} on a line of 100 Mbit/s; then it is unpacked and proven"
+
+
+def _into(card: Card) -> str:
+    python = f", Python {card.python}" if card.python else ""
+    return f"{'a new environment, ' if card.new else ''}{card.into}{python} (with {card.installer})"

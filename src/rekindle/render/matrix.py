@@ -135,7 +135,7 @@ def render_simulation(found: Simulation, screen: Screen) -> None:
 def write_report(status: MatrixStatus, out: Path) -> None:
     """One page that needs no network."""
     from rekindle.host.files import write_for_user
-    from rekindle.render.matrix_html import render_matrix_html
+    from rekindle.render.pages import render_matrix_html
 
     write_for_user(out, render_matrix_html(status))
 

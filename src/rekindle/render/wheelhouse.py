@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rekindle.model.spoken import spoken_bytes
 from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Synced, Yanked
 from rekindle.render.screen import Screen
 
@@ -13,7 +14,7 @@ def render_added(document: Added, screen: Screen) -> None:
     screen.verdict("ok", f"{count} wheel{'s' * (count != 1)} in {document.root}")
     for wheel in document.wheels:
         screen.bullet(
-            f"{wheel.file} {_SAY[wheel.state]} ({size(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)", status="ok"
+            f"{wheel.file} {_SAY[wheel.state]} ({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)", status="ok"
         )
         for warning in wheel.warnings:
             screen.bullet(warning, status="warn", indent=4)
@@ -68,7 +69,7 @@ def render_found(document: Found, screen: Screen) -> None:
         screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {wanted}")
     for match in document.matches[: 100 if screen.verbosity else 10]:
         screen.section(f"{match.wheel.project} {match.wheel.version}")
-        screen.bullet(f"{match.wheel.file}, {size(match.wheel.bytes)}{_gpu(match.wheel)}")
+        screen.bullet(f"{match.wheel.file}, {spoken_bytes(match.wheel.bytes)}{_gpu(match.wheel)}")
         for reason in match.verdict.because:
             screen.bullet(reason.text, status="ok" if match.verdict.runs else "warn")
         screen.command(match.command)
@@ -79,17 +80,10 @@ def render_found(document: Found, screen: Screen) -> None:
 
 
 def render_page(document: PageWritten, screen: Screen) -> None:
-    screen.verdict("ok", f"the page is {document.path} ({size(document.bytes)})")
+    screen.verdict("ok", f"the page is {document.path} ({spoken_bytes(document.bytes)})")
     screen.bullet(f"{document.gpus} GPUs, {document.answers} different answers, {document.wheels} wheels")
     screen.section("Look at it")
     screen.command(f"file://{document.path}")
-
-
-def size(count: int) -> str:
-    for unit, divisor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= divisor:
-            return f"{count / divisor:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _gpu(row: Row) -> str:

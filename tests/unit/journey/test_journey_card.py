@@ -24,7 +24,7 @@ from rekindle.model.journey import Package
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.render.card import show_card
+from rekindle.render.journey import show_card
 from rekindle.render.screen import Screen
 from rekindle.render.summary import summarise_proof
 from small_disks import small_disk_at

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.render.glance import show_glance
+from rekindle.render.machine import show_glance
 from rekindle.render.screen import Screen
 
 MACHINES = Path(__file__).parents[2] / "machines"

@@ -7,8 +7,7 @@ import io
 import pytest
 
 from rekindle.model.progress import BuildView, JobView, Silent, show_build
-from rekindle.render.panel import panel_lines
-from rekindle.render.progress import LineProgress
+from rekindle.render.progress import LineProgress, panel_lines
 
 JOBS = tuple(
     JobView(

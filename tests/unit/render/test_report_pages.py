@@ -10,9 +10,7 @@ import msgspec
 from pages import journey, matrix, proof, wheel
 from rekindle.model.verify import VerifyCheck
 from rekindle.model.wheel import Verdict
-from rekindle.render.journey_html import render_journey_html
-from rekindle.render.matrix_html import render_matrix_html
-from rekindle.render.verify_html import verify_page
+from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page
 from rekindle.render.wheel_html import wheel_page
 
 
