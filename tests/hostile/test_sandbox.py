@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import tarfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.errors import BadInput, MissingTool
+from rekindle.errors import BadInput, MissingTool, Unprepared
 from rekindle.host import made, sandbox
+from rekindle.host.live import LiveHost
+from rekindle.verify import environment
 from tiny_wheels import make_wheel
 
 pytestmark = pytest.mark.integration
@@ -190,21 +193,96 @@ def test_a_strange_wheel_brings_no_dependency_from_a_place_of_its_own(data_home:
         api.verify(wheel=wheel)
 
 
-def test_a_dependency_of_a_strange_wheel_is_never_built(data_home: Path) -> None:
-    import tarfile
+INSTALLERS = ["uv", "ours", "own"]
 
-    from rekindle.errors import Unprepared
 
-    project, links = data_home / "evil-1.0", data_home / "links"
+def _choose_installer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv, the pip beside us, or the environment's own."""
+    if name == "uv" and shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH")
+    if name != "uv":
+        monkeypatch.setattr(LiveHost, "which", lambda self, program: None if program == "uv" else shutil.which(program))
+    monkeypatch.setattr(environment, "our_pip_serves", lambda release: name == "ours")
+
+
+def _evil_sources(folder: Path) -> Path:
+    """A source archive whose setup.py leaves a mark in the user's home; the mark says with which variables it ran."""
+    project = folder / "evil-1.0"
     project.mkdir()
-    links.mkdir()
     (project / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: evil\nVersion: 1.0\n")
     (project / "setup.py").write_text(
-        f"open({str(data_home / 'ran')!r}, 'w'); import setuptools; setuptools.setup(name='evil', version='1.0')"
+        f"open({str(folder / 'ran')!r}, 'w'); import setuptools; setuptools.setup(name='evil', version='1.0')"
     )
-    with tarfile.open(links / "evil-1.0.tar.gz", "w:gz") as archive:
-        archive.add(project, "evil-1.0")
+    (project / "pyproject.toml").write_text(
+        "[build-system]\nrequires = []\nbuild-backend = 'setup'\nbackend-path = ['.']\n"
+    )
+    archive = folder / "evil-1.0.tar.gz"
+    with tarfile.open(archive, "w:gz") as file:
+        file.add(project, "evil-1.0")
+    return archive
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_a_dependency_of_a_strange_wheel_is_never_built(
+    data_home: Path, installer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _choose_installer(installer, monkeypatch)
+    links = data_home / "links"
+    links.mkdir()
+    _evil_sources(data_home).rename(links / "evil-1.0.tar.gz")
     wheel = make_wheel(data_home, "spark-miniature", "0.3.0", metadata="Requires-Dist: evil\n")
     with pytest.raises(Unprepared):
         api.verify(wheel=wheel, find_links=[str(links)])
     assert not (data_home / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "installer", "box"),
+    [
+        *((what, installer, "auto") for what in ("sources", "wheel") for installer in INSTALLERS),
+        ("folder", "ours", "auto"),
+        ("repository", "ours", "auto"),
+        ("sources", "ours", "yes"),
+    ],
+)
+def test_no_requirement_of_a_requirement_brings_what_it_likes(
+    data_home: Path, what: str, installer: str, box: sandbox.Wish, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """spark → innocent (a wheel at hand) → evil, at an address of innocent's choosing."""
+    _choose_installer(installer, monkeypatch)
+    if box == "yes":
+        _need_bubblewrap(data_home)
+        monkeypatch.setattr("rekindle.verify.apart.wheel_was_made_here", lambda digest: True)
+    address = _evil_sources(data_home).as_uri()
+    if what == "wheel":
+        address = make_wheel(data_home, "evil", "1.0").as_uri()
+    elif what == "folder":
+        address = (data_home / "evil-1.0").as_uri()
+    elif what == "repository":
+        address = "git+http://127.0.0.1:9/evil.git"
+    make_wheel(data_home / "links", "innocent", "1.0", metadata=f"Requires-Dist: evil @ {address}\n")
+    wheel = make_wheel(data_home, "spark-miniature", "0.3.0", metadata="Requires-Dist: innocent\n")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises((BadInput, Unprepared)) as refused:
+        api.verify(wheel=wheel, find_links=[str(data_home / "links")], sandbox=box)
+    assert not (data_home / "ran").exists(), "its setup.py ran with the rights of the user"
+    if installer != "uv":
+        assert "outside any sandbox" in refused.value.message or "its own choosing" in refused.value.message
+        assert "--no-deps" in (refused.value.remedy or "")
+
+
+@pytest.mark.parametrize("installer", INSTALLERS)
+def test_wheels_of_requirements_are_taken_and_the_report_says_how(
+    data_home: Path, installer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _choose_installer(installer, monkeypatch)
+    make_wheel(data_home / "links", "second", "1.0")
+    make_wheel(data_home / "links", "first", "1.0", metadata="Requires-Dist: second>=1\n")
+    files = {"spark/__init__.py": b"import first, second\nraise RuntimeError('both are there')\n"}
+    wheel = make_wheel(data_home, "spark-miniature", "0.3.0", metadata="Requires-Dist: first\n", files=files)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    report = api.verify(wheel=wheel, find_links=[str(data_home / "links")])
+    assert any("both are there" in check.detail for check in report.checks)
+    assert report.environment["installed"] == "wheels only, and no program ran meanwhile"
+    trusted = api.verify(wheel=wheel, find_links=[str(data_home / "links")], sandbox="no")
+    assert "installed" not in trusted.environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import zipfile
 from pathlib import Path
@@ -41,13 +42,20 @@ def wheel(folder: Path, requires: str = "", tag: str = "py3-none-any") -> Path:
     return path
 
 
+def choose_installer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uv, the pip beside us, or the environment's own."""
+    if name != "uv":
+        monkeypatch.setattr(LiveHost, "which", lambda self, program: None if program == "uv" else shutil.which(program))
+    monkeypatch.setattr(environment, "our_pip_serves", lambda release: name == "ours")
+
+
 @pytest.mark.parametrize("installer", ["uv", "ours", "own"])
 def test_a_wheel_is_installed_tried_and_thrown_away(
     installer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if installer == "uv" and LiveHost().which("uv") is None:
         pytest.skip("needs uv on PATH")
-    monkeypatch.setattr(environment, "_installer", lambda host, interpreter: installer)
+    choose_installer(installer, monkeypatch)
     place = tmp_path / "plätze mit leer"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))

@@ -199,7 +199,7 @@ def _target_python(work: Work, interpreter: Interpreter, torch: str | None) -> T
         folder = folder.with_name(f"{folder.name}-{work.plan.project}")
     if work.options.as_is:
         return take_as_is(work.host, interpreter, wanted)
-    return prepare_target(interpreter, folder, wanted, dict(work.host.env), work.log.write)
+    return prepare_target(work.host, interpreter, folder, wanted, dict(work.host.env), work.log.write)
 
 
 def _earlier(work: Work, now: state.TreeState) -> state.TreeState | None:

@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from rekindle.errors import BadInput
-from rekindle.host.pip_errors import telling_lines
 from rekindle.host.protocol import Host
+from rekindle.interpreters.pip_errors import telling_lines
 from rekindle.model.machine import Check
 from rekindle.scripts.quoting import paste_line
 

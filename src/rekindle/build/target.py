@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +16,10 @@ from pathlib import Path
 from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
-from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
-from rekindle.host.process import run_long
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, manager_here
-from rekindle.interpreters.environment import bin_of, python_of
+from rekindle.interpreters.environment import bin_of, make_environment, python_of
+from rekindle.interpreters.installer import InstallerRun, pip_of, run_installer
 from rekindle.interpreters.search import find_interpreter
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
@@ -102,7 +100,12 @@ def take_as_is(host: Host, interpreter: Interpreter, wanted: Sequence[str]) -> T
 
 
 def prepare_target(
-    interpreter: Interpreter, folder: Path, wanted: Sequence[str], env: Mapping[str, str], say: Callable[[str], None]
+    host: Host,
+    interpreter: Interpreter,
+    folder: Path,
+    wanted: Sequence[str],
+    env: Mapping[str, str],
+    say: Callable[[str], None],
 ) -> TargetPython:
     """Make or complete the environment in ``folder``."""
     bin_folder, python = bin_of(folder), python_of(folder)
@@ -114,42 +117,21 @@ def prepare_target(
     # pip leaves a wheel of the same version as it is, whatever is in the file that it is given.
     if folder.exists() and (not stamp.is_file() or any(" @ " in one for one in wanted)):
         shutil.rmtree(folder, ignore_errors=True)
-    clean = {k: v for k, v in env.items() if not k.startswith("PYTHON") or k == "PYTHONUNBUFFERED"}
     folder.parent.mkdir(parents=True, exist_ok=True)
-    last: list[str] = []
 
-    def keep(line: str) -> None:
-        last.append(line)
-        say(line)
+    def run(argv: Sequence[str]) -> InstallerRun:
+        return run_installer(argv, cwd=folder.parent, env=env, on_line=say)
 
-    def run(*argv: str) -> bool:
-        last.clear()
-        return run_long(argv, cwd=folder.parent, env=clean, on_line=keep).ok
-
-    pip = [str(python), "-m", "pip"]
-    if not python.exists() and not run(interpreter.path, "-m", "venv", str(folder)):
-        # Debian's Python comes without ensurepip; our own pip can install into any environment.
-        shutil.rmtree(folder, ignore_errors=True)
-        if not run(interpreter.path, "-m", "venv", "--without-pip", str(folder)):
-            raise StageFailed(
-                f"cannot make an environment for Python {interpreter.version}: {_words(last)}",
-                remedy="install its venv module (python3-venv)",
-            )
-        pip = [sys.executable, "-m", "pip", "--python", str(python)]
-    install = (*pip, "install", "--upgrade", *_QUIETLY, *wanted)
-    done = run(*install)
-    if not done and gave_up_waiting(last) and with_patience(clean):
-        say(f"pip gave up waiting; once more, waiting up to {PATIENCE} s")
-        done = run(*install)
-    if not done:
+    if not python.exists() and not (made := make_environment(interpreter.path, folder, run)).ok:
         raise StageFailed(
-            f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {_words(last)}",
-            remedy=WAIT_LONGER if gave_up_waiting(last) else "see the log; behind a proxy or mirror set PIP_INDEX_URL",
+            f"cannot make an environment for Python {interpreter.version}: {made.reason}",
+            remedy=made.remedy or "install its venv module (python3-venv)",
+        )
+    done = run([*pip_of(host, str(python)), "install", "--upgrade", *_QUIETLY, *wanted])
+    if not done.ok:
+        raise StageFailed(
+            f"cannot install {' '.join(wanted)} for Python {interpreter.version}: {done.reason}",
+            remedy=done.remedy or "see the log; behind a proxy or mirror set PIP_INDEX_URL",
         )
     write_atomically(stamp, digest)
     return ready
-
-
-def _words(lines: Sequence[str]) -> str:
-    errors = [line for line in lines if "error" in line.lower()]
-    return (errors or list(lines) or ["no message"])[-1].strip()

@@ -16,9 +16,14 @@ _DEFAULT = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
 
 @dataclass(frozen=True, kw_only=True)
 class PipSettings:
-    """``index`` is None with ``--no-index`` or where no pip answers; ``extra`` and ``links`` come after it."""
+    """``index`` is None with ``--no-index`` or where no pip answers; ``extra`` and ``links`` come after it.
+
+    ``index_was_told``: by a setting or a variable; else it is pip's own default.
+    """
 
     index: str | None = None
+    index_was_told: bool = False
+    no_index: bool = False
     extra: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
     certificates: str | None = None
@@ -40,13 +45,15 @@ def read_pip_settings(host: Host, python: str = sys.executable) -> PipSettings:
         except (ValueError, SyntaxError):
             values[name] = shown.strip("'\"")
     index = values.get("index-url") or host.env.get("UV_DEFAULT_INDEX")
+    was_told = index is not None
     if index is None:
         asked = host.run([python, "-c", _DEFAULT], timeout=20)
         index = asked.out.strip() or None if asked.ok else None
-    if values.get("no-index", "").lower() in ("1", "true", "yes", "on"):
-        index = None
+    no_index = values.get("no-index", "").lower() in ("1", "true", "yes", "on")
     return PipSettings(
-        index=index,
+        index=None if no_index else index,
+        index_was_told=was_told and not no_index,
+        no_index=no_index,
         extra=tuple(values.get("extra-index-url", "").split()),
         links=tuple(values.get("find-links", "").split()),
         certificates=values.get("cert"),

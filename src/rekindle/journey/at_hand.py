@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.host.files import read_head
-from rekindle.host.pip_errors import telling_lines
 from rekindle.host.protocol import Host
-from rekindle.journey.installer import Installer, pip_of
+from rekindle.interpreters.installer import Installer, pip_of
+from rekindle.interpreters.pip_errors import telling_lines
 from rekindle.scripts.quoting import paste_line
 
 _MAX_BYTES = 4 << 20

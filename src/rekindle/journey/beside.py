@@ -13,9 +13,9 @@ from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.journey.install import run_installer
+from rekindle.interpreters.installer import Installer
+from rekindle.journey.install import run_logged
 from rekindle.journey.installed import look_into
-from rekindle.journey.installer import Installer
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned
 from rekindle.model.plan import Plan, Request
@@ -49,7 +49,7 @@ def add_beside(
             words += ["--extra-index-url", request.index] if request.index else []
             words += ["-f", request.links] if request.links else []
             try:
-                run_installer(installer.install(host, python, [*words, *installer.places]), log, progress)
+                run_logged(installer.command(host, python, [*words, *installer.places]), log, progress)
             except CommandFailed as error:
                 progress.note(f"{one.name} {one.version} is not installed: {error.message}")
     after = look_into(host, python)

@@ -15,8 +15,8 @@ from rekindle.errors import OtherPlan, StageFailed
 from rekindle.host.files import sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.installer import choose_installer
 from rekindle.journey.at_hand import refuse_missing_wheels
-from rekindle.journey.installer import choose_installer
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions

@@ -6,7 +6,6 @@ and no line written for people is read back.
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,21 +16,20 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from rekindle.api.causes import remedy_for
 from rekindle.errors import BadInput, CommandFailed, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.host.pip_errors import PATIENCE, WAIT_LONGER, gave_up_waiting, with_patience
 from rekindle.host.places import note_made
-from rekindle.host.process import run_long, stop_signals_as_interrupt
+from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.environment import python_of
+from rekindle.interpreters.environment import make_environment, python_of
+from rekindle.interpreters.installer import Installer, InstallerRun, run_installer
+from rekindle.interpreters.pip_errors import WAIT_LONGER, gave_up_waiting
 from rekindle.journey.installed import disagreements, look_into
-from rekindle.journey.installer import Installer
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
 COMPANIONS = ("torchvision", "torchaudio")
-_KEEP_LAST = 40
 
 
 def wanted_from(
@@ -54,11 +52,12 @@ def wanted_from(
     return tuple(wanted)
 
 
-def make_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:
+def own_environment(installer: Installer, python: str, folder: Path, log: Path) -> Path:
     """A virtual environment, made once, with our mark in it."""
     exe = python_of(folder)
     if not exe.exists():
-        run_installer(installer.make_environment(python, str(folder)), log, None)
+        made = make_environment(python, folder, lambda argv: _run_logged(argv, log, None), uv=installer.uv)
+        _refuse_failed(made, log)
         note_made("environment", folder)
     return exe
 
@@ -95,7 +94,7 @@ def install(
     before = look_into(host, python)
     for group, packages in zip(groups_of(requests), foreseen, strict=True):
         for words in _commands(group, packages, brought, log, installer):
-            run_installer(installer.install(host, python, words), log, progress)
+            run_logged(installer.command(host, python, words), log, progress)
     after = look_into(host, python)
     told = None
     if all(packages is not None for packages in foreseen):
@@ -158,9 +157,12 @@ def _commands(
     return commands
 
 
-def run_installer(argv: list[str], log: Path, progress: Progress | None) -> None:
-    """One call of an installer, its words kept in ``log``; CommandFailed with its first error."""
-    last: list[str] = []
+def run_logged(argv: Sequence[str], log: Path, progress: Progress | None) -> None:
+    """One call of an installer, its words kept in ``log``; CommandFailed with its error."""
+    _refuse_failed(_run_logged(argv, log, progress), log)
+
+
+def _run_logged(argv: Sequence[str], log: Path, progress: Progress | None) -> InstallerRun:
     count = 0
     with log.open("a", encoding="utf-8") as file, stop_signals_as_interrupt():
         file.write(f"$ {shlex.join(argv)}\n")
@@ -169,22 +171,20 @@ def run_installer(argv: list[str], log: Path, progress: Progress | None) -> None
             nonlocal count
             count += 1
             file.write(line + "\n")
-            last.append(line)
-            del last[:-_KEEP_LAST]
             if progress and line.startswith(("Collecting", "  Downloading", "Downloading", "Installing")):
                 progress.step(count, None, line.strip())
 
-        env = dict(os.environ)
-        ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
-        if not ended.ok and gave_up_waiting(last) and with_patience(env):
-            slow = f"the index was slow: once more, waiting up to {PATIENCE} s for each answer"
-            keep(f"# {slow}")
+        def tell(slow: str) -> None:
+            file.write(f"# {slow}\n")
             if progress:
                 progress.note(slow)
-            last.clear()
-            ended = run_long(argv, cwd=log.parent, env=env, on_line=keep)
-    if not ended.ok:
-        errors = [line for line in last if "error" in line.lower()] or last
-        known = WAIT_LONGER if gave_up_waiting(last) else remedy_for("\n".join(last))
+
+        return run_installer(argv, cwd=log.parent, on_line=keep, on_slow=tell)
+
+
+def _refuse_failed(done: InstallerRun, log: Path) -> None:
+    if not done.ok:
+        slow = gave_up_waiting(done.lines)
+        known = WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
         remedy = f"{known}; the whole log: {log}" if known else f"the whole log: {log}"
-        raise CommandFailed(argv, ended.code, errors[:1] or last, remedy=remedy)
+        raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)

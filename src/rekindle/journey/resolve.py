@@ -21,7 +21,7 @@ from packaging.utils import canonicalize_name
 from rekindle.api.causes import advice_on, remedy_for
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.protocol import Completed, Host
-from rekindle.journey.installer import Installer, pip_of
+from rekindle.interpreters.installer import Installer, pip_of
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
 from rekindle.model.spoken import spoken_bytes

@@ -29,6 +29,7 @@ from rekindle.host.made import mark_made
 from rekindle.host.pip_settings import read_pip_settings
 from rekindle.host.places import MARK
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
 from rekindle.journey.after import next_steps, steps_after_no, write_keeps
@@ -37,7 +38,6 @@ from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, 
 from rekindle.journey.companions import build_companions, wanted_beside
 from rekindle.journey.from_source import build_from_source
 from rekindle.journey.installed import look_into
-from rekindle.journey.installer import Installer, choose_installer
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.journey.walk import Walk, Within, digest, write_report
@@ -319,7 +319,7 @@ class _PlannedUp:
             target = self.target
             if target.folder is not None and not target.exists:
                 log = self.workspace.new_log("environment")
-                installing.make_environment(self.installer, self.base, target.folder, log)
+                installing.own_environment(self.installer, self.base, target.folder, log)
             foreseen = self._foresee(requests)
             if all(group is not None for group in foreseen):
                 self.progress.note(resolve.spoken_packages([one for group in foreseen for one in group or ()]))

@@ -1,7 +1,7 @@
 """Which wheels are tried apart from the rest of the machine: those that were not built here, wherever that is possible.
 
 The wheel's own code runs as soon as it is imported, so nothing of it is started before the sandbox stands. Installing
-it runs nothing of it either, as long as its dependencies are wheels as well.
+it runs nothing of it either: what is kept apart is installed from wheels alone, by an installer that starts no program.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from rekindle.errors import BadInput
 from rekindle.host.made import wheel_was_made_here
 from rekindle.host.sandbox import Sandbox, Wish, find_sandbox
 from rekindle.model.progress import Progress
+from rekindle.verify.environment import WHEELS_ONLY
 from rekindle.verify.subject import Subject
 
 
@@ -26,6 +27,11 @@ class Apart:
     wish: Wish
     strange: bool
     gpu: bool
+
+    @property
+    def wheels_only(self) -> bool:
+        """Is nothing to be built for it, because that would run before any sandbox stands?"""
+        return self.strange or self.wish == "yes"
 
     def sandbox(
         self, shown: Iterable[Path], probe: Sequence[str], work: Path, progress: Progress
@@ -40,13 +46,13 @@ class Apart:
                 f"no sandbox ({words.removeprefix('none: ')}): this wheel was not built here, and its code runs"
             )
             progress.note("with your rights, your network and your files; a container keeps it apart")
-        return box, {"sandbox": words}
+        return box, {"sandbox": words, **({"installed": WHEELS_ONLY} if self.wheels_only else {})}
 
 
 def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Apart:
     """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
     strange = wish != "no" and not wheel_was_made_here(sha256)
-    if strange:
+    if strange or wish == "yes":
         for text in subject.requires:
             try:
                 place = Requirement(text).url

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from rekindle.emulate.cpus import EMULATED, X86, EmulatedCpu, EmulatedMachine
 from rekindle.emulate.emulator import PATIENCE, Emulator
 from rekindle.emulate.python import EmulatedPython
 from rekindle.emulate.root import Root
-from rekindle.errors import BadInput, Unprepared
-from rekindle.host.pip_errors import telling_lines
+from rekindle.errors import BadInput
 from rekindle.host.sandbox import parts_of
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
@@ -25,7 +22,6 @@ from rekindle.verify.subject import Subject
 from rekindle.verify.target import Target
 
 MAX_UNPACKED = 64 << 30
-PIP_SECONDS = 1800.0
 # Machine code for GPUs, which no emulated CPU has; the libraries among them are replaced by stubs.
 _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
 
@@ -124,36 +120,6 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int], emulated: Em
             requirement.marker = None
             found.append(str(requirement))
     return found
-
-
-def install_dependencies(
-    requirements: Sequence[str],
-    folder: Path,
-    version: tuple[int, int],
-    links: Sequence[str],
-    emulated: EmulatedMachine = X86,
-) -> None:
-    """Wheels for the emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
-    if not requirements:
-        return
-    platforms = [f"manylinux_2_{minor}" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
-    argv = [
-        sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
-        "--target", str(folder), "--only-binary=:all:", "--implementation", "cp",
-        "--python-version", f"{version[0]}.{version[1]}", "--no-compile",
-    ]  # fmt: skip
-    for name in [*platforms, "manylinux2014", "manylinux2010", "manylinux1", "linux"]:
-        argv += ["--platform", f"{name}_{emulated.machine}"]
-    for place in links:
-        argv += ["--find-links", place]
-    done = subprocess.run(
-        [*argv, *requirements], stdin=subprocess.DEVNULL, capture_output=True, timeout=PIP_SECONDS, check=False
-    )
-    if done.returncode:
-        telling = telling_lines((done.stderr + done.stdout).decode("utf-8", "replace"))
-        raise Unprepared(
-            argv[:4], done.returncode, telling[-5:], remedy="is a package index reachable? --no-deps goes without"
-        )
 
 
 def emulated_target(

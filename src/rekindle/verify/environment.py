@@ -1,25 +1,46 @@
-"""A fresh throw-away environment with one wheel and its dependencies in it."""
+"""A fresh throw-away environment with one wheel and its dependencies in it.
+
+For a wheel that is kept apart nothing is built from source and no program is started on the way: that would run what
+it asks for before any sandbox stands. What its requirements' requirements fetch from addresses of their own is refused.
+"""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput, MissingTool, Unprepared
-from rekindle.host.pip_errors import WAIT_LONGER, gave_up_waiting, with_patience
+from rekindle.host.files import read_head
 from rekindle.host.protocol import Host
-from rekindle.interpreters.environment import python_of
+from rekindle.interpreters.environment import (
+    copy_embedded,
+    is_embedded,
+    make_environment,
+    our_pip_fills,
+    python_of,
+    unpack_wheel,
+)
+from rekindle.interpreters.installer import (
+    REFUSED,
+    InstallerRun,
+    our_pip_serves,
+    our_pip_without_programs,
+    quickest_installer,
+    run_installer,
+)
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
-from rekindle.verify.embedded import copy_embedded, is_embedded, own_pip_fits, unpack_wheel
 from rekindle.verify.subject import Subject
 
 INSTALL_SECONDS = 3600.0
-# Our own pip can serve these interpreters through --python; older ones bring their own.
-OLDEST_FOR_OUR_PIP = (3, 9)
+WHEELS_ONLY = "wheels only, and no program ran meanwhile"
+_LEAVE_OUT = "--no-deps leaves dependencies out; --sandbox no trusts it"
+_NOTE_BYTES = 1 << 20
 
 
 def check_fits(subject: Subject, interpreter: Interpreter) -> None:
@@ -48,7 +69,7 @@ def _stable_abi(subject: Subject, interpreter: Interpreter) -> bool:
     return any(tag.abi == "abi3" for tag in subject.tags) and interpreter.release >= min(subject.pythons)
 
 
-def make_environment(
+def prepare_environment(
     host: Host,
     folder: Path,
     interpreter: Interpreter,
@@ -57,129 +78,102 @@ def make_environment(
     extra: Sequence[str] = (),
     dependencies: bool = True,
     find_links: Sequence[str] = (),
-    strange: bool = False,
+    wheels_only: bool = False,
     progress: Progress,
 ) -> Path:
-    """A virtual environment in ``folder`` with the wheel installed; its interpreter.
-
-    For a ``strange`` wheel nothing is built from source: that would run what it asks for before any sandbox stands.
-    """
+    """An environment in ``folder`` with the wheel installed; its interpreter."""
     check_fits(subject, interpreter)
-    installer = _installer(host, interpreter)
+    installer = quickest_installer(host, links=find_links, wheels_only=wheels_only)
+    where = subject.path.parent
     if is_embedded(interpreter):
-        return _embedded(installer, folder, interpreter, subject, extra if dependencies else None, find_links, progress)
-    _run([interpreter.path, "-I", "-m", "venv", *([] if installer == "own" else ["--without-pip"]), str(folder)])
-    python = python_of(folder)
-    progress.stage("installing", subject.path.name)
-    more = extra if dependencies else ()
-    places = [str(Path(place).absolute()) if Path(place).exists() else place for place in find_links]
-    options = [option for place in places for option in ("--find-links", place)]
-    if not dependencies:
-        options.append("--no-deps")
-    if strange:
-        options += ["--only-binary", ":all:"]
-    if installer == "uv":
+        python, site = copy_embedded(interpreter, folder)
+        progress.stage("installing", subject.path.name)
+        if not dependencies:
+            unpack_wheel(subject.path, site)
+            return python
+        into = ["--only-binary", ":all:", "--target", str(site)]
+        pip = our_pip_without_programs() if our_pip_serves(interpreter.release) and our_pip_fills(interpreter) else None
+        if installer.uv is None and pip is None:
+            raise MissingTool(
+                f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's"
+                " dependencies",
+                remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
+            )
+        words = [*into, *installer.places, str(subject.path), *extra]
+        argv = installer.command(host, str(python), words) if installer.uv else [*(pip or ()), "install", *words]
+        _finish(_run(argv, where), subject)
+    else:
+        with_pip = not installer.uv and not our_pip_serves(interpreter.release)
+        made = make_environment(interpreter.path, folder, lambda argv: _run(argv, folder.parent), with_pip=with_pip)
+        _finish(made, subject)
+        python = python_of(folder)
+        progress.stage("installing", subject.path.name)
         # From the wheel's own folder: uv 0.13 decodes an address before it splits it, so "%23" ends the path.
-        where = f"./{subject.path.name}"
-        _run(
-            ["uv", "pip", "install", "--quiet", "--python", str(python.absolute()), *options, where, *more],
-            cwd=subject.path.parent,
-        )
-    else:
-        pip = [str(python)] if installer == "own" else [sys.executable]
-        at = [] if installer == "own" else ["--python", str(python)]
-        quiet = ["--quiet", "--disable-pip-version-check", "--no-input"]
-        _run([*pip, "-m", "pip", *at, "install", *quiet, *options, subject.path.as_uri(), *more])
+        wheel = f"./{subject.path.name}" if installer.uv else subject.path.as_uri()
+        words = [*installer.places, *([] if dependencies else ["--no-deps"]), wheel, *(extra if dependencies else ())]
+        _finish(_run(installer.command(host, str(python.absolute()), words), where), subject)
+    if wheels_only:
+        refuse_addresses(folder, subject)
     return python
 
 
-def _embedded(
-    installer: str,
-    folder: Path,
-    interpreter: Interpreter,
-    subject: Subject,
-    extra: Sequence[str] | None,
-    find_links: Sequence[str],
-    progress: Progress,
-) -> Path:
-    """``extra`` is None where dependencies are left out."""
-    python, site = copy_embedded(interpreter, folder)
-    progress.stage("installing", subject.path.name)
-    if extra is None:
-        unpack_wheel(subject.path, site)
-        return python
-    options = [word for place in find_links for word in ("--find-links", place)]
-    what = [*options, "--only-binary", ":all:", "--target", str(site), str(subject.path), *extra]
-    if installer == "uv":
-        _run(["uv", "pip", "install", "--quiet", "--python", str(python), *what])
-    elif installer == "ours" and own_pip_fits(interpreter):
-        _run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", *what])
-    else:
-        raise MissingTool(
-            f"{interpreter.path} is the embeddable Python, and there is no pip or uv to bring the wheel's dependencies",
-            remedy="install uv or a full Python (--python EXE), or try the wheel alone with --no-deps",
+def install_for_emulation(
+    requirements: Sequence[str], folder: Path, release: tuple[int, int], machine: str, links: Sequence[str]
+) -> None:
+    """Wheels for an emulated Python, put into ``folder`` by the pip of this Python; nothing is built."""
+    if not requirements:
+        return
+    version = f"{release[0]}.{release[1]}"
+    argv = [*our_pip_without_programs(), "install", "--disable-pip-version-check", "--no-input", "--no-compile"]
+    argv += ["--target", str(folder), "--only-binary", ":all:", "--implementation", "cp", "--python-version", version]
+    platforms = [f"manylinux_2_{minor}" for minor in (36, 35, 34, 31, 28, 27, 24, 17)]
+    for name in [*platforms, "manylinux2014", "manylinux2010", "manylinux1", "linux"]:
+        argv += ["--platform", f"{name}_{machine}"]
+    for place in links:
+        argv += ["--find-links", str(Path(place).absolute()) if Path(place).exists() else place]
+    _finish(_run([*argv, *requirements], folder), None)
+
+
+def refuse_addresses(folder: Path, subject: Subject) -> None:
+    """Refuse what came from an address that a requirement named: an installer notes it beside each such package."""
+    for note in folder.rglob("*.dist-info/direct_url.json"):
+        name = note.parent.name.removesuffix(".dist-info").rpartition("-")[0]
+        try:
+            url = str(json.loads(read_head(note, _NOTE_BYTES)).get("url"))
+        except (OSError, ValueError, AttributeError):
+            url = "an address nobody can read"
+        itself = canonicalize_name(name) == subject.distribution and _is_file(url, subject.path)
+        if not itself:
+            raise BadInput(
+                f"{subject.path.name} leads to {name} from {url[:200]!r}: a place of its own choosing, and nothing of"
+                " it was run",
+                remedy=_LEAVE_OUT,
+            )
+
+
+def _is_file(url: str, path: Path) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == path.resolve()
+
+
+def _run(argv: Sequence[str], cwd: Path) -> InstallerRun:
+    return run_installer(argv, cwd=cwd, seconds=INSTALL_SECONDS)
+
+
+def _finish(done: InstallerRun, subject: Subject | None) -> None:
+    if done.ok:
+        return
+    if any(REFUSED in line for line in done.lines):
+        what = subject.path.name if subject else "the wheel"
+        raise BadInput(
+            f"{what} leads to a package that would have to be built, which runs its programs outside any sandbox",
+            remedy=_LEAVE_OUT,
         )
-    return python
-
-
-def _installer(host: Host, interpreter: Interpreter) -> str:
-    """uv where there is one (fast), else our own pip, else the target's."""
-    if host.which("uv"):
-        return "uv"
-    if interpreter.release >= OLDEST_FOR_OUR_PIP and _have_pip():
-        return "ours"
-    return "own"
-
-
-def _have_pip() -> bool:
-    import importlib.util
-
-    return importlib.util.find_spec("pip") is not None
-
-
-def _run(argv: Sequence[str], cwd: Path | None = None) -> None:
-    env = dict(os.environ)
-    code, lines = _once(argv, cwd, env)
-    if code and gave_up_waiting(lines) and with_patience(env):
-        code, lines = _once(argv, cwd, env)
-    if code:
-        remedy = WAIT_LONGER if gave_up_waiting(lines) else _remedy(" ".join(lines))
-        raise Unprepared(argv, code, [*lines[-20:], _gist(lines)], remedy=remedy)
-
-
-def _once(argv: Sequence[str], cwd: Path | None, env: Mapping[str, str]) -> tuple[int, list[str]]:
-    try:
-        done = subprocess.run(
-            list(argv), stdin=subprocess.DEVNULL, capture_output=True, timeout=INSTALL_SECONDS, check=False, cwd=cwd,
-            env=env,
-        )  # fmt: skip
-    except FileNotFoundError as error:
-        raise MissingTool(f"{argv[0]} is not there", remedy="install it, or give another with --python EXE") from error
-    except subprocess.TimeoutExpired as error:
-        raise Unprepared(argv, None, [f"no end within {INSTALL_SECONDS:.0f} s"]) from error
-    lines = (done.stderr + done.stdout).decode("utf-8", "replace").splitlines()
-    return done.returncode, [line for line in lines if line.strip()]
-
-
-def _gist(lines: Sequence[str]) -> str:
-    """One line that says why: pip's last ERROR, or uv's whole sentence, which it draws over several lines."""
-    if errors := [line for line in lines if line.startswith("ERROR:")]:
-        return errors[-1]
-    first = next((number for number, line in enumerate(lines) if line.lstrip().lower().startswith(("error", "×"))), 0)
-    words = " ".join(line.strip(" ×╰╭│─▶├└→") for line in lines[first:])
-    return words[:400] or "it said nothing"
-
-
-def _remedy(text: str) -> str:
-    if "ensurepip" in text or "No module named venv" in text:
-        how = "install uv or the Python of python.org" if os.name == "nt" else "apt install python3-venv, or install uv"
-        return f"this Python cannot make environments: {how}"
-    if "No space left" in text:
-        return "free some disk space, or set TMPDIR to a larger disk"
-    if any(words in text for words in ("Failed to read from zip file", "invalid package format")):
-        return "the file is no whole wheel: download or build it again"
-    if any(words in text for words in ("No matching distribution", "Could not find a version", "No solution found")):
-        return (
-            "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
-        )
-    return "the same command by hand shows more"
+    text = " ".join(done.lines)
+    lacking = any(words in text for words in ("No matching distribution", "Could not find a version", "No solution"))
+    remedy = done.remedy or (
+        "is a package index reachable? --find-links DIR takes dependencies from a folder, --no-deps leaves them out"
+        if lacking
+        else "the same command by hand shows more"
+    )
+    raise Unprepared(done.argv, done.code, [*done.lines[-20:], done.reason], remedy=remedy)

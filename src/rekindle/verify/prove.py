@@ -28,7 +28,7 @@ from rekindle.model.verify import VerifyReport
 from rekindle.verify.apart import judge_wheel
 from rekindle.verify.beside import provable
 from rekindle.verify.disk_errors import disk_errors, refuse_small_disk
-from rekindle.verify.environment import make_environment
+from rekindle.verify.environment import install_for_emulation, prepare_environment, refuse_addresses
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
 from rekindle.verify.target import Target
@@ -58,7 +58,7 @@ def prove_wheel(
     with tempfile.TemporaryDirectory(prefix="rekindle-env-", ignore_cleanup_errors=True) as folder:
         refuse_small_disk(host, subject, folder)
         try:
-            exe = make_environment(
+            exe = prepare_environment(
                 host,
                 Path(folder) / "env",
                 interpreter,
@@ -67,7 +67,7 @@ def prove_wheel(
                 dependencies=trial.dependencies,
                 # The torch it was compiled against may lie beside it, and nowhere else.
                 find_links=(*trial.find_links, *([str(wheel.parent)] if beside else [])),
-                strange=apart.strange,
+                wheels_only=apart.wheels_only,
                 progress=progress,
             )
         except RekindleError:
@@ -241,7 +241,9 @@ def prove_emulated(
         if trial.dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
             wanted = [*laying.wanted_dependencies(subject, layout.version, emulated), *extras(subject)]
-            laying.install_dependencies(wanted, site, layout.version, trial.find_links, emulated)
+            install_for_emulation(wanted, site, layout.version, emulated.machine, trial.find_links)
+            if apart.wheels_only:
+                refuse_addresses(site, subject)
         stubbed = write_stubs(site / subject.package, stubs, layout.root.path if layout.root else None, emulated)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")

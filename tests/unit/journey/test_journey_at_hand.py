@@ -12,8 +12,8 @@ from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
+from rekindle.interpreters.installer import Installer
 from rekindle.journey.at_hand import installed_beside, refuse_missing_wheels
-from rekindle.journey.installer import Installer
 
 SETUP = """\
 from setuptools import setup

@@ -9,9 +9,9 @@ import pytest
 import needs
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
+from rekindle.interpreters.installer import Installer
 from rekindle.journey.beside import add_beside
 from rekindle.journey.installed import look_into
-from rekindle.journey.installer import Installer
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent

@@ -32,7 +32,7 @@ def asked(wheel: Path, monkeypatch: pytest.MonkeyPatch, **expect: str) -> tuple[
         told.append((target, more))
         return VerifyReport()
 
-    monkeypatch.setattr(prove, "make_environment", lambda *_, **__: Path(sys.executable))
+    monkeypatch.setattr(prove, "prepare_environment", lambda *_, **__: Path(sys.executable))
     monkeypatch.setattr(prove, "run_checks", run)
     trial = Trial(python=sys.executable, expect=expect, dependencies=False, sandbox="no")
     prove.prove_wheel(LiveHost(), wheel, trial, progress=Silent())

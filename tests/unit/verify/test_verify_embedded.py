@@ -9,10 +9,10 @@ import pytest
 
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool
+from rekindle.interpreters.environment import is_embedded, unpack_wheel
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Silent
-from rekindle.verify.embedded import is_embedded, unpack_wheel
-from rekindle.verify.environment import make_environment
+from rekindle.verify.environment import prepare_environment
 from rekindle.verify.subject import read_subject
 from tiny_wheels import make_wheel
 
@@ -41,7 +41,7 @@ def test_the_copy_finds_the_wheel_and_the_original_stays(tmp_path: Path) -> None
         files={"spark/__init__.py": b"x = 1\n", "spark-0.3.0.data/platlib/more.py": b"y = 2\n",
                "spark-0.3.0.data/scripts/tool": b"no\n"},
     )  # fmt: skip
-    exe = make_environment(
+    exe = prepare_environment(
         BareHost("windows"), tmp_path / "env", python, read_subject(wheel), dependencies=False, progress=Silent()
     )
     assert exe == tmp_path / "env" / "python.exe" and exe.read_bytes() == b"python.exe"
@@ -56,7 +56,7 @@ def test_the_copy_finds_the_wheel_and_the_original_stays(tmp_path: Path) -> None
 def test_without_pip_and_uv_dependencies_cannot_come(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "spark", "0.3.0", tag="py3-none-any", files={"spark/__init__.py": b""})
     with pytest.raises(MissingTool, match="embeddable Python") as caught:
-        make_environment(BareHost("windows"), tmp_path / "env", _python(tmp_path / "a"), read_subject(wheel),
+        prepare_environment(BareHost("windows"), tmp_path / "env", _python(tmp_path / "a"), read_subject(wheel),
                          progress=Silent())  # fmt: skip
     assert "--no-deps" in (caught.value.remedy or "")
 
@@ -73,9 +73,9 @@ def test_a_wheel_cannot_write_beside_its_folder(tmp_path: Path, name: str) -> No
 
 
 def test_a_folder_that_is_more_than_a_python_is_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.verify.embedded._MOST", 10)
+    monkeypatch.setattr("rekindle.interpreters.environment._MOST_COPIED_BYTES", 10)
     wheel = make_wheel(tmp_path, "spark", "0.3.0", tag="py3-none-any", files={"spark/__init__.py": b""})
     with pytest.raises(BadInput, match="more than an embeddable Python"):
-        make_environment(BareHost("windows"), tmp_path / "env", _python(tmp_path / "a"), read_subject(wheel),
+        prepare_environment(BareHost("windows"), tmp_path / "env", _python(tmp_path / "a"), read_subject(wheel),
                          dependencies=False, progress=Silent())  # fmt: skip
     assert not (tmp_path / "env").exists()

@@ -35,7 +35,7 @@ def test_the_installers_complaint_about_half_a_file_is_not_the_answer(
             wheel.write_bytes(b"other")
         raise Unprepared(["uv"], 1, ["Failed to read from zip file"])
 
-    monkeypatch.setattr(prove, "make_environment", install)
+    monkeypatch.setattr(prove, "prepare_environment", install)
     with pytest.raises(StageFailed if swapped else Unprepared) as caught:
         try_it(wheel)
     assert ("was changed while it was verified" in caught.value.message) == swapped

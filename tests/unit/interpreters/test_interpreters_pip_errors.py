@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import CommandFailed, Unprepared
-from rekindle.host.pip_errors import gave_up_waiting, telling_lines, with_patience
-from rekindle.journey.install import run_installer
+from rekindle.interpreters.pip_errors import gave_up_waiting, known_remedy, reason_in, telling_lines, with_patience
+from rekindle.journey.install import run_logged
 from rekindle.render.progress import LineProgress
 from rekindle.verify import environment
 
@@ -55,19 +55,36 @@ def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_proof_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
-    environment._run([*slow, "300"])
+    environment._finish(environment._run([*slow, "300"], tmp_path), None)
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
     with pytest.raises(Unprepared, match="Read timed out") as refused:
-        environment._run([*slow, "301"])
+        environment._finish(environment._run([*slow, "301"], tmp_path), None)
     assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
 
 
 def test_up_waits_for_a_slow_index(slow: list[str], tmp_path: Path) -> None:
     log, shown = tmp_path / "install.log", io.StringIO()
-    run_installer([*slow, "300"], log, LineProgress(shown))
+    run_logged([*slow, "300"], log, LineProgress(shown))
     assert "the index was slow" in shown.getvalue()
     assert (tmp_path / "calls").read_text(encoding="utf-8") == "xx"
     assert "once more, waiting up to 300 s" in log.read_text(encoding="utf-8")
     with pytest.raises(CommandFailed, match="Read timed out") as refused:
-        run_installer([*slow, "301"], log, None)
+        run_logged([*slow, "301"], log, None)
     assert "PIP_DEFAULT_TIMEOUT=900" in (refused.value.remedy or "")
+
+
+def test_the_reason_is_one_line() -> None:
+    assert reason_in(["Collecting x", "ERROR: first", "ERROR: last", "notice"]) == "ERROR: last"
+    assert reason_in(["ERROR: Exception:", "Traceback", "OSError: no room"]) == "OSError: no room"
+    assert reason_in(["  × No solution found", "  ╰─▶ because a", "      is not there"]) == (
+        "No solution found because a is not there"
+    )
+    assert reason_in(["some error here", "notice"]) == "some error here"
+    assert reason_in(["one", "two"]) == "two" and reason_in([]) == "it said nothing"
+
+
+def test_usual_troubles_have_a_remedy() -> None:
+    assert "venv" in (known_remedy(["The virtual environment was not created: ensurepip is not available"]) or "")
+    assert "TMPDIR" in (known_remedy(["OSError: [Errno 28] No space left on device"]) or "")
+    assert "whole wheel" in (known_remedy(["error: Failed to read from zip file"]) or "")
+    assert known_remedy(["ERROR: No matching distribution found"]) is None

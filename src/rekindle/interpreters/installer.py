@@ -1,0 +1,231 @@
+"""The program that installs: the target's own pip, ours in its stead, or uv; how it is called, run and understood."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+
+from rekindle.errors import BadInput, MissingTool
+from rekindle.host.pip_settings import read_pip_settings
+from rekindle.host.process import Running, run_long
+from rekindle.host.protocol import Host
+from rekindle.interpreters.pip_errors import (
+    PATIENCE,
+    WAIT_LONGER,
+    gave_up_waiting,
+    known_remedy,
+    reason_in,
+    with_patience,
+)
+
+SLOW_INDEX = f"the index was slow: once more, waiting up to {PATIENCE} s for each answer"
+_QUIETLY = ("--disable-pip-version-check", "--no-input")
+_KEEP_LAST = 200
+# They would change what an interpreter is that is only meant to install, and let packages elsewhere count as its own.
+_NOT_PASSED_ON = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONSAFEPATH", "PYTHONPLATLIBDIR")
+_OF_UV = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_CONFIG_FILE")
+# pip itself never starts a program to install a wheel; it does to build one, and for git. Old syntax: any Python runs
+# this. The loader of musl is asked for its version by pip's own code.
+_NO_PROGRAM = """
+import os, runpy, subprocess, sys
+def refuse(*words, **more):
+    raise OSError("REFUSED")
+def watch(event, words):
+    starts = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty")
+    if event in starts and not (event == starts[0] and str(words[0]).startswith("/lib/ld-musl-")):
+        refuse()
+if hasattr(sys, "addaudithook"):
+    sys.addaudithook(watch)
+else:
+    subprocess.Popen.__init__ = refuse
+    for name in dir(os):
+        if name in ("system", "popen", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn")):
+            setattr(os, name, refuse)
+runner = sys.argv[1]
+sys.argv[:] = ["pip"] + sys.argv[2:]
+if runner:
+    runpy.run_path(runner, run_name="__main__")
+else:
+    runpy.run_module("pip", run_name="__main__", alter_sys=True)
+"""
+REFUSED = "no program is started while wheels of strangers are installed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installer:
+    """``uv`` is its path where uv is to install; ``links`` are pages and folders of files looked through besides;
+    ``offline`` asks no index at all; ``wheels_only`` builds nothing, and pip then cannot start any program."""
+
+    uv: str | None = None
+    links: tuple[str, ...] = ()
+    offline: bool = False
+    wheels_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return "uv" if self.uv else "pip"
+
+    @property
+    def places(self) -> list[str]:
+        """The words about where to look that every call gets."""
+        links = (word for place in self.links for word in ("-f", place))
+        return [*(["--no-index"] if self.offline else []), *links]
+
+    def command(self, host: Host, python: str, words: Sequence[str]) -> list[str]:
+        """The command that installs ``words`` into ``python``."""
+        binary = ["--only-binary", ":all:"] if self.wheels_only else []
+        if self.uv:
+            places = [] if self.offline or "--index-url" in words else _pip_places(host)
+            return [self.uv, "pip", "install", "--no-progress", "--python", python, *binary, *places, *words]
+        pip = pip_without_programs(host, python) if self.wheels_only else pip_of(host, python)
+        return [*pip, "install", *_QUIETLY, *binary, *words]
+
+
+def choose_installer(asked: str | None, *, links: Sequence[str] = (), offline: bool = False) -> Installer:
+    """``pip`` unless uv was asked for."""
+    if asked not in (None, "pip", "uv"):
+        raise BadInput(f"--installer {asked}: there is no such installer here", remedy="pip or uv")
+    uv = None
+    if asked == "uv" and (uv := shutil.which("uv")) is None:
+        raise MissingTool("uv is not on PATH", remedy="pip install uv, or leave --installer uv out")
+    return Installer(uv=uv, links=tuple(links), offline=offline)
+
+
+def quickest_installer(host: Host, *, links: Sequence[str] = (), wheels_only: bool = False) -> Installer:
+    """uv where there is one: for an environment that is thrown away."""
+    whole = (str(Path(place).absolute()) if Path(place).exists() else place for place in links)
+    return Installer(uv=host.which("uv"), links=tuple(whole), wheels_only=wheels_only)
+
+
+def pip_of(host: Host, python: str) -> list[str]:
+    """The pip that serves an interpreter. An environment of uv's has none of its own: then ours does it."""
+    own = [python, "-m", "pip"]
+    ours = [sys.executable, "-m", "pip", "--python", python]
+    return ours if not _answers(host, own) and _answers(host, ours) else own
+
+
+def pip_without_programs(host: Host, python: str) -> list[str]:
+    """The same pip, run in the interpreter itself so that it starts no program: nothing can be built, whatever a
+    package or the requirement of a requirement asks for."""
+    runner = "" if _answers(host, [python, "-m", "pip"]) else our_pip_runner()
+    return [python, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), runner]
+
+
+def our_pip_without_programs() -> list[str]:
+    """The pip beside us, for files that go into a folder."""
+    return [sys.executable, "-I", "-c", _NO_PROGRAM.replace("REFUSED", REFUSED), ""]
+
+
+def our_pip_serves(release: tuple[int, int]) -> bool:
+    """Can the pip beside us run in a Python of that release?"""
+    if not our_pip_runner():
+        return False
+    wanted = importlib.metadata.metadata("pip").json.get("requires_python")
+    return SpecifierSet(str(wanted or "")).contains(f"{release[0]}.{release[1]}.99")
+
+
+@functools.cache
+def our_pip_runner() -> str:
+    """The file by which pip (from 22.2 on) runs in another Python; empty where we have no such pip."""
+    spec = importlib.util.find_spec("pip")
+    file = Path(spec.origin).with_name("__pip-runner__.py") if spec is not None and spec.origin else None
+    return str(file) if file is not None and file.is_file() else ""
+
+
+def _answers(host: Host, pip: Sequence[str]) -> bool:
+    return host.run([*pip, "--version"], timeout=60.0).ok
+
+
+def _pip_places(host: Host) -> list[str]:
+    """Where pip was told to look: uv reads none of pip's settings. What uv was told itself counts more."""
+    if any(host.env.get(name) for name in _OF_UV):
+        return []
+    told = read_pip_settings(host)
+    if told.no_index:
+        return ["--no-index", *(word for place in told.links for word in ("--find-links", place))]
+    index = told.index if told.index_was_told else None
+    return [
+        *(("--default-index", index) if index else ()),
+        *(word for place in told.extra for word in ("--index", place)),
+        # As pip takes them: the best of all, not the first that has the name.
+        *(("--index-strategy", "unsafe-best-match") if told.extra else ()),
+        *(word for place in told.links for word in ("--find-links", place)),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallerRun:
+    """How a call of an installer ended; ``lines`` are the last it printed. ``code`` is None where it took too long."""
+
+    argv: tuple[str, ...]
+    code: int | None
+    lines: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Did it do what it was to do?"""
+        return self.code == 0
+
+    @property
+    def reason(self) -> str:
+        """One line that says why not."""
+        return reason_in(self.lines)
+
+    @property
+    def remedy(self) -> str | None:
+        """What is known to help; None where it is not one of the usual troubles."""
+        return WAIT_LONGER if gave_up_waiting(self.lines) else known_remedy(self.lines)
+
+
+class _TooLong(Exception):
+    """It did not end in the time it had."""
+
+
+def run_installer(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    on_line: Callable[[str], None] = lambda line: None,
+    on_slow: Callable[[str], None] | None = None,
+    seconds: float | None = None,
+) -> InstallerRun:
+    """Run an installer to its end, and once more with patience where it gave up waiting for an index.
+
+    ``on_slow`` (default: ``on_line``) hears of the second try. Variables that would change its Python are left out.
+    """
+    clean = {name: value for name, value in (env or os.environ).items() if name not in _NOT_PASSED_ON}
+    last: list[str] = []
+    deadline = time.monotonic() + seconds if seconds else None
+
+    def keep(line: str) -> None:
+        if line.strip():
+            last.append(line)
+            del last[:-_KEEP_LAST]
+        on_line(line)
+
+    def look_at_clock(_running: Running) -> float:
+        if deadline is not None and time.monotonic() > deadline:
+            raise _TooLong
+        return 1.0
+
+    try:
+        ended = run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)
+        if not ended.ok and gave_up_waiting(last) and with_patience(clean):
+            (on_slow or on_line)(SLOW_INDEX)
+            last.clear()
+            ended = run_long(argv, cwd=cwd, env=clean, on_line=keep, tick=look_at_clock)
+    except _TooLong:
+        return InstallerRun(argv=tuple(argv), code=None, lines=(*last, f"no end within {seconds:.0f} s"))
+    return InstallerRun(argv=tuple(argv), code=ended.code, lines=tuple(last))
