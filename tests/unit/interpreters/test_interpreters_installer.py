@@ -32,9 +32,7 @@ from tiny_wheels import make_wheel
 class _Host(BareHost):
     """Which commands end well: those that begin with one of these."""
 
-    def __init__(
-        self, good: Sequence[Sequence[str]] = (), env: Mapping[str, str] | None = None, said: str = ""
-    ) -> None:
+    def __init__(self, good: Sequence[Sequence[str]] = (), *, said: str = "", **env: str) -> None:
         super().__init__("linux", env)
         self.good = [list(words) for words in good]
         self.said = said
