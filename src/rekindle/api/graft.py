@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ def graft(
     platform: str | None = None,
     jobs: int | None = None,
     memory: str | None = None,
+    sources: str | None = None,
+    headers: Sequence[Path] = (),
     leave_out: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
@@ -32,11 +35,16 @@ def graft(
     """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card that it lacks.
 
     ``only_file``: make the small graft file alone. ``out`` is a folder: default beside a wheel that is a file, else the
-    workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``.
+    workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is
+    compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
+    ``headers`` are folders searched before headers are fetched.
     """
+    from rekindle.api.graft_source import source_way
     from rekindle.build.bare_ninja import run_ninja
     from rekindle.errors import BadInput
+    from rekindle.facts import load_facts
     from rekindle.graft.engine import SUFFIX, Order, carry_out
+    from rekindle.graft.ptx import PtxWay
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
     from rekindle.model.build_options import BuildOptions
@@ -55,6 +63,10 @@ def graft(
         folder = out or (source.parent if given else place.wheels)
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
+        ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=load_facts())
+        from_source = source_way(
+            source, card, arch, tools, host, place, source=sources, headers=headers, progress=listener
+        )
         order = Order(
             wheel=source,
             card=card,
@@ -62,6 +74,7 @@ def graft(
             arch=arch,
             work=place.root / "work" / source.name.removesuffix(".whl"),
             tools=tools,
+            ways=(ptx,) if from_source is None else (ptx, from_source),
             run_jobs=lambda where, _: run_ninja(where, place, options, listener, host),
             out=None if only_file else folder,
             graft=folder / f"{source.name.removesuffix('.whl')}.{arch}{SUFFIX}" if only_file else None,
@@ -140,7 +153,8 @@ def _toolkit(host: Host, place: Path) -> Tools | None:
         return None
     fatbinary = _program(host, place, "fatbinary")
     versions = {"ptxas": match[2]} | ({"fatbinary": match[2]} if fatbinary else {})
-    return Tools(release=match[1], ptxas=ptxas, fatbinary=fatbinary, versions=versions)
+    nvcc = _program(host, place, "nvcc")
+    return Tools(release=match[1], ptxas=ptxas, nvcc=nvcc, fatbinary=fatbinary, versions=versions)
 
 
 def _program(host: Host, place: Path, name: str) -> str | None:

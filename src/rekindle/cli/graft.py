@@ -1,8 +1,9 @@
 """An official wheel with native code for a card it lacks: no build, and everything else stays the official one.
 
-The wheel's own PTX is compiled for the card (ptxas, no sources), held against the code the wheel has, and put into its
-libraries. 'make' writes only the new code, a small file; 'apply' puts such a file into the wheel it belongs to, on any
-machine, without compiler or GPU.
+The wheel's own PTX is compiled for the card (ptxas, no sources). A torch without PTX gets the device code of its own
+kernel files: compiled by nvcc, nothing configured, no host code, no link. The new code is held against the code the
+wheel has and put into its libraries. 'make' writes only the new code, a small file; 'apply' puts such a file into the
+wheel it belongs to, on any machine, without compiler or GPU.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from rekindle.errors import BadInput, Exit
 EXAMPLES = """examples:
   rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
   rekindle graft xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl --gpu sm_120 --dry-run
+  rekindle graft torch==2.12.1 --gpu "GTX 1080" --toolkit /usr/local/cuda-12.9 --source ./pytorch
   rekindle graft make xformers-0.0.35-….whl --gpu sm_120       only the new code, as a small file
   rekindle graft apply xformers-0.0.35-….whl xformers-0.0.35-….sm_120.graft
 """
@@ -38,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux_2_28_x86_64")
     parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
     parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
+    parser.add_argument(
+        "--source", metavar="DIR|git|debian", help="sources of the same release (default: fetched; torch without PTX)"
+    )
+    parser.add_argument(
+        "--headers", metavar="DIR", action="append", default=[], help="look for headers here before fetching them"
+    )
     parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled")
     add_workspace(parser)
@@ -71,6 +79,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         platform=args.platform,
         jobs=args.jobs,
         memory=args.memory,
+        sources=args.source,
+        headers=tuple(Path(folder).absolute() for folder in args.headers),
         leave_out=args.leave_out,
         dry_run=args.dry_run,
         progress=session.progress,

@@ -24,6 +24,7 @@ from rekindle.facts.tables import (
     CudnnFile,
     DistrosFile,
     FactsFile,
+    GraftRecipesFile,
     HazardsFile,
     ImagesFile,
     MachinesFile,
@@ -151,6 +152,7 @@ class Facts:
     machines = FactsTable(MachinesFile)
     supply = FactsTable(SupplyFile)
     images = FactsTable(ImagesFile)
+    graft = FactsTable(GraftRecipesFile)
 
     def __init__(self, overlay: Path | None = None) -> None:
         self.overlay = overlay

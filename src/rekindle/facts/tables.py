@@ -39,6 +39,7 @@ from rekindle.model.facts import (
     SourceEra,
     Superchip,
 )
+from rekindle.model.graft import GraftRecipe, HeaderPackage
 from rekindle.model.supply import (
     BuildCost,
     CompanionDownload,
@@ -157,6 +158,11 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     part: tuple[ThirdParty, ...]
 
 
+class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
+    recipe: tuple[GraftRecipe, ...]
+    package: tuple[HeaderPackage, ...] = ()
+
+
 class ImagesFile(FactsFile, frozen=True, kw_only=True):
     image: dict[str, ContainerImage]
     digest: dict[str, ImageDigest]
@@ -183,4 +189,5 @@ FILES: dict[str, type[FactsFile]] = {
     "machines": MachinesFile,
     "supply": SupplyFile,
     "images": ImagesFile,
+    "graft": GraftRecipesFile,
 }

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.host.files import write_atomically
+from rekindle.model.arch import Sm
 
 _STAMP = "tools.txt"
 
@@ -49,6 +50,14 @@ def write_jobs(folder: Path, jobs: Sequence[Job], tools: Mapping[str, str]) -> N
         ]
         (folder / job.output).parent.mkdir(parents=True, exist_ok=True)
     write_if_changed(folder / "build.ninja", ("\n".join(lines) + "\n").encode())
+
+
+def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str) -> Job:
+    """A cubin into a fat binary of one entry by NVIDIA's own tool, beside it."""
+    output = cubin.removesuffix(".cubin") + ".fatbin"
+    how = {"zstd": ("--compress-all",), "lz4": ("--compress-all", "--compress-mode=speed"), "none": ()}[compression]
+    image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
+    return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))
 
 
 def write_if_changed(path: Path, content: bytes) -> None:

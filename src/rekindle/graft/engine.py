@@ -12,21 +12,21 @@ import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from rekindle.errors import BadInput, StageFailed
-from rekindle.facts import load_facts
+from rekindle.formats.fatbin import Entry
 from rekindle.formats.rewrite import extract
 from rekindle.formats.statement import write_statement
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
-from rekindle.graft.compile import Job, forget_empty, write_jobs
+from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.hold import differences
-from rekindle.graft.library import Library, nearest
+from rekindle.graft.library import Library, Unit, unit_compression
 from rekindle.graft.pack import complete, read_graft, write_graft
-from rekindle.graft.ptx import PtxUnit, survey, unit_compression, write_ptx_jobs
 from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.arch import Sm
@@ -43,17 +43,63 @@ SUFFIX = ".graft"
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """The toolkit that compiles: its ``release``, ptxas, fatbinary where there is one, all versions."""
+    """The toolkit that compiles: its ``release``, ptxas, nvcc and fatbinary where they are there, all versions."""
 
     release: str
     ptxas: str
+    nvcc: str | None = None
     fatbinary: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
 
+class Candidate(Protocol):
+    """A container that lacks code for the card, and what could be made of it."""
+
+    @property
+    def library(self) -> str: ...
+    @property
+    def unit(self) -> Unit: ...
+    @property
+    def arch(self) -> Sm: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def plan(self) -> str: ...
+    def official(self) -> Entry | None: ...
+
+
+class Way(Protocol):
+    """Where new code comes from: what of a library can be made, and the jobs that make it."""
+
+    @property
+    def kind(self) -> Literal["ptx", "source"]: ...
+    @property
+    def sources(self) -> tuple[str, ...]: ...
+    @property
+    def flags(self) -> tuple[str, ...]: ...
+    def survey(self, library: Library) -> tuple[Sequence[Candidate], list[UnitOutcome]]: ...
+    # Each way gets the units it found itself.
+    def jobs(self, folder: Path, number: int, library: Library, units: Any) -> list[Job]: ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """A library of the wheel as a file, and what can be made of it by which way."""
+
+    path: Path
+    name: str
+    made: tuple[tuple[Way, tuple[Candidate, ...]], ...]
+
+    @property
+    def units(self) -> tuple[Candidate, ...]:
+        """All of it."""
+        return tuple(unit for _, units in self.made for unit in units)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """``arch`` is what the toolkit makes for ``card``. ``out`` is None where only the graft file is wanted, which then
+    """``ways`` are tried in order, each for what the one before could not. ``arch`` is what the toolkit makes for
+    ``card``. ``out`` is None where only the graft file is wanted, which then
     goes to ``graft``. ``run_jobs`` runs Ninja in a folder and says which outputs failed, and why. ``leave_out``: go on
     without units that are refused."""
 
@@ -63,6 +109,7 @@ class Order:
     arch: Sm
     work: Path
     tools: Tools
+    ways: tuple[Way, ...]
     run_jobs: Callable[[Path, Sequence[Job]], Mapping[str, str]]
     out: Path | None = None
     graft: Path | None = None
@@ -85,14 +132,14 @@ def carry_out(order: Order, progress: Progress) -> GraftReport:
         bytes_before=order.wheel.stat().st_size,
         card=order.card_name,
         arch=str(order.arch),
-        way="ptx",
+        way=order.ways[-1].kind,
         version=grafted_version(checked, order.wheel.name, [str(order.arch)]),
         tools=order.tools.versions,
         dry_run=order.dry_run,
     )
     libraries, told, notes = _look(order, checked, report.wheel_sha256, progress)
-    units = [unit for _, found in libraries for unit in found]
-    planned = [_told(unit, "planned", f"its {unit.entry.name} PTX") for unit in units]
+    units = [unit for library in libraries for unit in library.units]
+    planned = [_told(unit, "planned", unit.plan) for unit in units]
     report = msgspec.structs.replace(report, units=_sorted([*told, *planned]), notes=tuple(notes))
     if order.dry_run or not units:
         return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
@@ -107,13 +154,12 @@ def carry_out(order: Order, progress: Progress) -> GraftReport:
 
 def _look(
     order: Order, checked: WheelZip, digest: str, progress: Progress
-) -> tuple[list[tuple[Path, list[PtxUnit]]], list[UnitOutcome], list[str]]:
+) -> tuple[list[Found], list[UnitOutcome], list[str]]:
     """The libraries with device code, what can be compiled of each, the state of the rest, and notes."""
-    facts = load_facts()
     names = sorted(
         name for name, member in checked.members.items() if _LIBRARY.search(name) and member.size >= _LEAST_BYTES
     )
-    found: list[tuple[Path, list[PtxUnit]]] = []
+    found: list[Found] = []
     told: list[UnitOutcome] = []
     notes: list[str] = []
     progress.stage("read", f"{len(names)} libraries")
@@ -130,14 +176,31 @@ def _look(
                         path.unlink()
                         continue
                     library.check_pointers()
-                    units, others = survey(library, order.card, order.arch, facts)
+                    made, others = _survey(library, order.ways)
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
                 path.unlink(missing_ok=True)
                 continue
             told += others
-            found.append((path, units))
+            found.append(Found(path, name, made))
     return found, told, notes
+
+
+def _survey(
+    library: Library, ways: Sequence[Way]
+) -> tuple[tuple[tuple[Way, tuple[Candidate, ...]], ...], list[UnitOutcome]]:
+    """What each way can make that none before it could, and the state of all other units."""
+    settled: set[int] = set()
+    made: list[tuple[Way, tuple[Candidate, ...]]] = []
+    state: dict[int, UnitOutcome] = {}
+    for way in ways:
+        units, others = way.survey(library)
+        mine = tuple(unit for unit in units if unit.unit.number not in settled)
+        made.append((way, mine))
+        state |= {other.container: other for other in others}
+        settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
+    planned = {unit.unit.number for _, units in made for unit in units}
+    return tuple(made), [row for number, row in state.items() if number not in planned]
 
 
 def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, number: int) -> Path:
@@ -152,57 +215,65 @@ def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, num
 
 
 def _compile(
-    order: Order, libraries: Sequence[tuple[Path, list[PtxUnit]]], progress: Progress
+    order: Order, libraries: Sequence[Found], progress: Progress
 ) -> tuple[dict[tuple[str, int], dict[Sm, bytes]], list[UnitOutcome], int]:
     """What was made and stands beside the wheel's own, the state of every unit, and how many were compiled now."""
     folder = order.work / f"{order.arch}"
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[Job] = []
-    numbered = [(path, units, path.stem) for path, units in libraries if units]
-    for path, units, stem in numbered:
-        with Library(path, units[0].library) as library:
-            jobs += write_ptx_jobs(folder, int(stem), library, units, order.tools.ptxas, order.tools.fatbinary)
+    for each in libraries:
+        with Library(each.path, each.name) as library:
+            for way, units in each.made:
+                jobs += way.jobs(folder, int(each.path.stem), library, units)
+    made = [job.output for job in jobs]
+    if order.tools.fatbinary:
+        jobs += [
+            pack_job(order.tools.fatbinary, _cubin(each, unit), unit.arch, compression=unit_compression(unit.unit))
+            for each in libraries
+            for unit in each.units
+        ]
     write_jobs(folder, jobs, order.tools.versions)
     forget_empty(folder, jobs)
-    before = {job.output: _stamp(folder / job.output) for job in jobs}
-    progress.stage("compile", f"{sum(len(units) for _, units, _ in numbered)} units for {order.arch}")
+    before = {output: _stamp(folder / output) for output in made}
+    progress.stage("compile", f"{len(made)} units for {order.arch}")
     failed = order.run_jobs(folder, jobs)
-    made = [job.output for job in jobs if job.output.endswith(".cubin")]
     compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
     code: dict[tuple[str, int], dict[Sm, bytes]] = {}
     outcomes: list[UnitOutcome] = []
-    for path, units, stem in numbered:
-        with Library(path, units[0].library) as library:
-            for unit in units:
-                output = f"cubin/{stem}-{unit.unit.number}.{order.arch}"
-                why = failed.get(f"{output}.cubin") or failed.get(f"{output}.fatbin")
+    for each in libraries:
+        with Library(each.path, each.name) as library:
+            for unit in each.units:
+                cubin = _cubin(each, unit)
+                fatbin = cubin.removesuffix(".cubin") + ".fatbin"
+                why = failed.get(cubin) or failed.get(fatbin)
                 if why is None:
-                    image = (folder / f"{output}.cubin").read_bytes()
+                    image = (folder / cubin).read_bytes()
                     why = _held(library, unit, image)
                 if why is None:
-                    new = (folder / f"{output}.fatbin").read_bytes() if order.tools.fatbinary else image
-                    code[unit.library, unit.unit.number] = {order.arch: new}
+                    new = (folder / fatbin).read_bytes() if order.tools.fatbinary else image
+                    code.setdefault((unit.library, unit.unit.number), {})[unit.arch] = new
                 outcomes.append(_told(unit, "refused" if why else "added", why))
     return code, outcomes, compiled
 
 
-def _held(library: Library, unit: PtxUnit, image: bytes) -> str | None:
-    """Held against machine code made from the very same PTX where the wheel has some, else against the nearest."""
-    official = next((entry for entry in unit.unit.sass if entry.arch == unit.entry.arch), None)
-    official = official or nearest(unit.unit.sass, unit.arch)
-    if official is None:
-        return None  # PTX alone: the driver would take what it gives, whatever it is
-    return differences(image, unit.arch, library.face(official))
+def _cubin(library: Found, unit: Candidate) -> str:
+    return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
+
+
+def _held(library: Library, unit: Candidate, image: bytes) -> str | None:
+    """Why a new image cannot stand beside the wheel's own, in words."""
+    official = unit.official()
+    return differences(image, unit.arch, library.face(official)) if official else None
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
-def _storage(libraries: Iterable[tuple[Path, list[PtxUnit]]]) -> str:
+def _storage(libraries: Iterable[Found]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
-    ways = {unit_compression(unit.unit) for _, units in libraries for unit in units}
+    ways = {unit_compression(unit.unit) for library in libraries for unit in library.units}
     return "zstd" if ways == {"zstd"} else "none"
 
 
@@ -214,7 +285,14 @@ def _write(
     compression: str,
 ) -> GraftReport:
     version = report.version or ""
-    made = Making(way="ptx", archs=(str(order.arch),), tools=order.tools.versions, flags=(f"ptxas -arch={order.arch}",))
+    archs = sorted({arch for images in code.values() for arch in images})
+    made = Making(
+        way=order.ways[-1].kind,
+        archs=tuple(map(str, archs)),
+        tools=order.tools.versions,
+        flags=tuple(flag for way in order.ways for flag in way.flags),
+        sources=tuple(source for way in order.ways for source in way.sources),
+    )
     name = grafted_name(order.wheel.name, version)
     draft = order.work / (name.removesuffix(".whl") + SUFFIX)
     progress.stage("pack", draft.name)
@@ -238,7 +316,6 @@ def _write(
     return msgspec.structs.replace(
         report, out=str(applied.path), sha256=applied.sha256, bytes_after=applied.path.stat().st_size,
         graft=str(draft), graft_bytes=draft.stat().st_size, provenance=str(statement),
-        notes=(*report.notes, *applied.notes),
     )  # fmt: skip
 
 
@@ -297,14 +374,13 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         graft=str(graft_file),
         graft_bytes=graft_file.stat().st_size,
         tools=graft.made.tools,
-        notes=applied.notes,
         same_bytes=applied.sha256 == graft.grafted_sha256 if graft.grafted_sha256 else None,
     )
     statement = write_beside(applied.path, applied.sha256, report, graft.made)
     return msgspec.structs.replace(report, provenance=str(statement), seconds=time.monotonic() - begun)
 
 
-def _told(unit: PtxUnit, state: str, why: str | None) -> UnitOutcome:
+def _told(unit: Candidate, state: str, why: str | None) -> UnitOutcome:
     return UnitOutcome(
         library=unit.library, container=unit.unit.number, unit=unit.name, state=state, arch=str(unit.arch), why=why  # type: ignore[arg-type]
     )  # fmt: skip

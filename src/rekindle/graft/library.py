@@ -135,3 +135,9 @@ def nearest(entries: Sequence[Entry], card: Sm) -> Entry | None:
     plain = [entry for entry in entries if not entry.suffix] or list(entries)
     older = [entry for entry in plain if entry.arch <= card]
     return max(older, key=lambda entry: entry.arch, default=None) or min(plain, key=lambda e: e.arch, default=None)
+
+
+def unit_compression(unit: Unit) -> str:
+    """How the entries of a container are stored: new ones are stored the same way, since its driver can read that."""
+    ways = {entry.compression for entry in unit.sass or unit.container.entries}
+    return next((way for way in ("zstd", "lz4") if way in ways), "none")

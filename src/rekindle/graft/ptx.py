@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
-from rekindle.graft.library import Library, Unit
+from rekindle.graft.library import Library, Unit, nearest
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome
 
@@ -37,6 +38,42 @@ class PtxUnit:
     name: str | None
     entry: Entry
     arch: Sm
+
+    @property
+    def plan(self) -> str:
+        """What it is made from, in words."""
+        return f"its {self.entry.name} PTX"
+
+    def official(self) -> Entry | None:
+        """The wheel's own machine code to hold it against: from the very same PTX where there is some, else the
+        nearest. None: PTX alone, of which the driver would take whatever it gives."""
+        same = next((entry for entry in self.unit.sass if entry.arch == self.entry.arch), None)
+        return same or nearest(self.unit.sass, self.arch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PtxWay:
+    """Code from the wheel's own PTX for ``card``, as ``arch``."""
+
+    card: Sm
+    arch: Sm
+    ptxas: str
+    facts: Facts
+    kind: Literal["ptx", "source"] = "ptx"
+    sources: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the compiler is told of every unit."""
+        return (f"ptxas -arch={self.arch}",)
+
+    def survey(self, library: Library) -> tuple[list[PtxUnit], list[UnitOutcome]]:
+        """What can be compiled of a library, and the state of its other units."""
+        return survey(library, self.card, self.arch, self.facts)
+
+    def jobs(self, folder: Path, number: int, library: Library, units: Sequence[PtxUnit]) -> list[Job]:
+        """The jobs that make the cubins of ``units``."""
+        return write_ptx_jobs(folder, number, library, units, self.ptxas)
 
 
 def survey(
@@ -81,11 +118,9 @@ def ptxas_options(told: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-def write_ptx_jobs(
-    folder: Path, number: int, library: Library, units: Sequence[PtxUnit], ptxas: str, fatbinary: str | None
-) -> list[Job]:
-    """The PTX of ``units`` as files in ``folder``, and the jobs that make fat binaries (or bare cubins) of them;
-    ``number`` tells libraries apart."""
+def write_ptx_jobs(folder: Path, number: int, library: Library, units: Sequence[PtxUnit], ptxas: str) -> list[Job]:
+    """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells libraries
+    apart."""
     jobs: list[Job] = []
     for each in units:
         stem = f"{number}-{each.unit.number}"
@@ -95,20 +130,4 @@ def write_ptx_jobs(
         first = (ptxas, f"-arch={each.arch}", "-m64", *options, f"ptx/{stem}.ptx", "-o", cubin)
         title = f"object {cubin} ({each.name or 'unnamed unit'})"
         jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
-        if fatbinary:
-            jobs.append(pack_job(fatbinary, cubin, each.arch, compression=unit_compression(each.unit)))
     return jobs
-
-
-def unit_compression(unit: Unit) -> str:
-    """How the entries of a container are stored: new ones are stored the same way, since its driver can read that."""
-    ways = {entry.compression for entry in unit.sass or unit.container.entries}
-    return next((way for way in ("zstd", "lz4") if way in ways), "none")
-
-
-def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str) -> Job:
-    """A cubin into a fat binary of one entry by NVIDIA's own tool, beside it."""
-    output = cubin.removesuffix(".cubin") + ".fatbin"
-    how = {"zstd": ("--compress-all",), "lz4": ("--compress-all", "--compress-mode=speed"), "none": ()}[compression]
-    image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
-    return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))

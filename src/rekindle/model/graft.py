@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from rekindle.model.document import Document, Part
+from rekindle.model.facts import Row
 
 State = Literal["has", "added", "planned", "left-out", "refused"]
 
@@ -89,3 +90,44 @@ class GraftReport(Document, frozen=True, kw_only=True):
     def count(self, state: State) -> int:
         """How many units are in that state."""
         return sum(1 for unit in self.units if unit.state == state)
+
+
+class RecipePart(Part, frozen=True, kw_only=True):
+    """What the units below a ``folder`` of the tree need beyond the recipe: ``include`` and ``defines``."""
+
+    folder: str
+    include: tuple[str, ...] = ()
+    defines: tuple[str, ...] = ()
+
+
+class HeaderPackage(Row, frozen=True, kw_only=True):
+    """Headers that releases (``torch``) need from a package of the index: its ``name`` and ``version``, the digest of
+    its ``record`` (of the wheel for x86-64 Linux: only headers are taken, and their digests stand there), the folders
+    ``within`` it that are searched, and a ``header`` by which a toolkit shows that it has them itself."""
+
+    name: str
+    version: str
+    torch: str
+    record: str
+    within: tuple[str, ...]
+    header: str
+
+
+class GraftRecipe(Row, frozen=True, kw_only=True):
+    """How a release compiles its device code, as far as neither wheel nor tree says it themselves.
+
+    ``torch`` is a specifier of releases. ``include`` are folders of the tree, ``parts`` what single folders need more.
+    ``extra_archs``: units that are also compiled
+    for one more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that
+    the release's generator writes.
+    """
+
+    torch: str
+    standard: str
+    defines: tuple[str, ...]
+    options: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    parts: tuple[RecipePart, ...] = ()
+    extra_archs: dict[str, dict[str, str]] = {}
+    generated: tuple[str, ...] = ()
+    generator: tuple[str, ...] = ()

@@ -15,11 +15,13 @@ import pytest
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, ptx_entry
 from rekindle.errors import BadInput, StageFailed
+from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.compile import Job
 from rekindle.graft.engine import Order, Tools, apply_file, carry_out
 from rekindle.graft.library import Library
 from rekindle.graft.pack import read_graft
+from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
 from rekindle.model.graft import GraftReport
 from rekindle.model.progress import Silent
@@ -75,6 +77,7 @@ def _order(wheel: Path, folder: Path, **more: Any) -> Order:
         "arch": SM_120,
         "work": folder / "work",
         "tools": Tools(release="13.0", ptxas="ptxas", versions={"ptxas": "13.0.88"}),
+        "ways": (PtxWay(card=SM_120, arch=SM_120, ptxas="ptxas", facts=load_facts()),),
         "run_jobs": _compiler(_good),
         "out": folder / "out",
     }

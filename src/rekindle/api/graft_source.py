@@ -1,0 +1,162 @@
+"""What a graft from sources needs, joined: the release's tree, headers, flags, generated files and a wrapped nvcc."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.formats.wheel import WheelZip
+    from rekindle.graft.engine import Tools
+    from rekindle.graft.source import SourceWay
+    from rekindle.host.protocol import Host
+    from rekindle.host.workspace import Workspace
+    from rekindle.model.arch import Sm
+    from rekindle.model.graft import GraftRecipe, HeaderPackage
+    from rekindle.model.progress import Progress
+
+# The generator reads YAML; torch itself needs nothing else for it.
+_GENERATOR_NEEDS = ("pyyaml", "typing-extensions")
+
+
+def source_way(
+    wheel: Path,
+    card: Sm,
+    arch: Sm,
+    tools: Tools,
+    host: Host,
+    place: Workspace,
+    *,
+    source: str | None,
+    headers: Sequence[Path],
+    progress: Progress,
+) -> SourceWay | None:
+    """The source way for a torch wheel; None where the wheel is of another package, or no nvcc is here."""
+    from packaging.utils import parse_wheel_filename
+
+    from rekindle.facts import load_facts
+    from rekindle.formats.wheel import check_wheel
+    from rekindle.graft.headers import take_include
+    from rekindle.graft.nvcc import wrap_nvcc
+    from rekindle.graft.source import FlagSearch, Sources, SourceWay, find_packages, find_recipe
+
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    if name != "torch" or tools.nvcc is None:
+        return None
+    facts = load_facts()
+    recipe = find_recipe(str(version), facts)
+    work = place.root / "work" / wheel.name.removesuffix(".whl")
+    tree = _tree(str(version), source, place, progress)
+    checked = check_wheel(wheel)
+    include = take_include(checked, work, progress)
+    search = FlagSearch()
+    if (library := "torch/lib/libtorch_cpu.so") in checked.members:
+        progress.stage("flags", "as the wheel itself tells them")
+        checked.inflate(library, search)
+    toolkit = Path(tools.nvcc).parent.parent
+    own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
+    return SourceWay(
+        card=card,
+        arch=arch,
+        facts=facts,
+        files=Sources(
+            tree=tree,
+            include=include,
+            recipe=recipe,
+            nvcc=wrap_nvcc(Path(tools.nvcc), work / f"nvcc-{tools.release}"),
+            headers=(*headers, *_headers(find_packages(str(version), facts), own, place, progress)),
+            generated=_generated(recipe, tree, work / "generated", host, place, progress),
+            flags=search.flags,
+        ),
+        sources=(f"torch {version} source tree",),
+    )
+
+
+def _tree(version: str, source: str | None, place: Workspace, progress: Progress) -> Path:
+    """The release's tree: a folder, or fetched from where ``source`` says; without submodules, which are not needed."""
+    from rekindle.source.prepare import check_wanted, tree_version
+
+    release = version.split("+")[0]
+    if source is not None and Path(source).is_dir():
+        root = Path(source).absolute()
+        check_wanted(root, tree_version(root)[1], release)
+        return root
+    from rekindle.api.source import source_fetch
+
+    target = place.source / f"torch-{release}"
+    return Path(
+        source_fetch(
+            target, release=release, place=source, submodules=False, workspace=place.root, progress=progress
+        ).root
+    )
+
+
+def _headers(
+    packages: Sequence[HeaderPackage], have: tuple[Path, ...], place: Workspace, progress: Progress
+) -> tuple[Path, ...]:
+    """Include folders of the packages whose headers are nowhere here: only their headers are fetched."""
+    from rekindle.graft.headers import has_header, take_headers
+
+    found: list[Path] = []
+    for package in packages:
+        if has_header(have, package.header):
+            continue
+        progress.stage("headers", f"{package.name} {package.version}")
+        opened = functools.partial(_open, f"{package.name}=={package.version}")
+        found += take_headers(package, opened, place.cache / "headers")
+    return tuple(dict.fromkeys(found))
+
+
+def _open(name: str) -> WheelZip:
+    """A package of the index, read by ranges. Headers are the same on every platform; one of them is pinned."""
+    from rekindle.formats.ranges import RangeFile, tls_context
+    from rekindle.formats.wheel import WheelZip
+    from rekindle.inspect.published import find_wheels, pip_places
+
+    places = pip_places()
+    file = find_wheels(name, places, python="3.12", platform="linux_x86_64")[0].file
+    return WheelZip(RangeFile(file.url, context=tls_context(places.certificates)).stream, file.name)
+
+
+def _generated(
+    recipe: GraftRecipe, tree: Path, folder: Path, host: Host, place: Workspace, progress: Progress
+) -> Path | None:
+    """The kernel files that the release's own generator writes, once."""
+    from rekindle.errors import StageFailed
+    from rekindle.graft.source import unit_name
+    from rekindle.host.process import run_long
+
+    if not recipe.generated:
+        return None
+    made = {unit_name(path) for path in folder.rglob("*.cu")}
+    if set(recipe.generated) <= made:
+        return folder
+    progress.stage("generate", "kernel files that the release writes itself")
+    folder.mkdir(parents=True, exist_ok=True)
+    argv = [
+        _generator_python(host, place), "-m", "torchgen.gen", "--source-path", str(tree / "aten/src/ATen"),
+        "--install_dir", str(folder), "--per-operator-headers", "--generate", "sources", "--backend_whitelist", "CUDA",
+        *(str(folder / word) if not word.startswith("-") else word for word in recipe.generator),
+    ]  # fmt: skip
+    said: list[str] = []
+    done = run_long(argv, cwd=tree, env={**host.env, "PYTHONPATH": str(tree)}, on_line=said.append)
+    if not done.ok or not set(recipe.generated) <= {unit_name(path) for path in folder.rglob("*.cu")}:
+        last = [line for line in said if line.strip()][-1:] or ["it said nothing"]
+        raise StageFailed(f"the generator of the tree failed: {last[0]}", remedy=f"is {tree} a whole source tree?")
+    return folder
+
+
+def _generator_python(host: Host, place: Workspace) -> str:
+    """A Python with what the generator needs: ours where it has it, else an environment of its own."""
+    import sys
+
+    from rekindle.build.target import prepare_target
+    from rekindle.interpreters.search import ask_interpreter
+
+    if host.run([sys.executable, "-c", "import yaml, typing_extensions"], timeout=30.0).ok:
+        return sys.executable
+    interpreter = ask_interpreter(host, sys.executable)
+    folder = place.root / "python" / "torchgen"
+    return prepare_target(host, interpreter, folder, _GENERATOR_NEEDS, dict(host.env), lambda _: None).python

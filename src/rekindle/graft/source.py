@@ -1,0 +1,292 @@
+"""The source way: the device code of a release's own kernel files, compiled for a card its wheel left out.
+
+Which file a container comes from stands in its symbols (the module id), and so do the architectures that the release
+was compiled for, where a template carries them in its name. Headers come from the wheel itself, then from the tree,
+then from packages of the index; flags from the wheel, then from the release's recipe (``facts/graft.toml``). Nothing is
+configured, no host code is compiled and nothing is linked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from rekindle.compat.toolkit import sass_runs
+from rekindle.errors import BadInput
+from rekindle.facts import Facts
+from rekindle.formats.cubin import ModuleId, machine_code
+from rekindle.formats.fatbin import Entry
+from rekindle.graft.compile import Job, write_if_changed
+from rekindle.graft.library import Library, Unit, nearest
+from rekindle.graft.nvcc import MODULE_ID
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome
+
+# Folders of a tree that hold kernel files of the library itself, not of tests or other programs.
+_KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
+_NOT_KERNELS = ("test", "tests", "benchmark", "benchmarks", "examples")
+_GLOBAL = re.compile(r"__global__[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{()]*?)?\b(\w+)\s*\(")
+# The namespace in which thrust and cub keep what depends on the list of architectures.
+_ARCH_LIST = re.compile(r"_SM_((?:\d{3,4}_)+)NS")
+_TAKEN_FLAGS = re.compile(r"-D\w+(?:=[\w.]*)?|--expt-(?:relaxed-constexpr|extended-lambda)")
+_FLAGS_MARK = b"--expt-relaxed-constexpr"
+_MOST_FLAGS = 1 << 14
+
+
+@dataclass(frozen=True)
+class SourceUnit:
+    """A container that lacks code for the card, and the ``file`` it is compiled from for ``arch``."""
+
+    library: str
+    unit: Unit
+    module: ModuleId
+    file: Path
+    arch: Sm
+    arch_list: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The unit as the compiler names it."""
+        return self.module.source
+
+    @property
+    def plan(self) -> str:
+        """What it is made from, in words."""
+        return self.file.name
+
+    def official(self) -> Entry | None:
+        """The wheel's own machine code to hold it against: of that very architecture, or the nearest."""
+        same = next((entry for entry in self.unit.sass if entry.arch == self.arch), None)
+        return same or nearest(self.unit.sass, self.arch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where everything lies: the release's ``tree``, the wheel's ``include`` folder, ``headers`` from packages, files
+    that the release's generator wrote, the wrapped ``nvcc``, and the compiler that preprocesses for it."""
+
+    tree: Path
+    include: Path
+    recipe: GraftRecipe
+    nvcc: Path
+    headers: tuple[Path, ...] = ()
+    generated: Path | None = None
+    flags: tuple[str, ...] = ()
+    host_compiler: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceWay:
+    """Code from the release's own kernel files for ``card``, as ``arch``."""
+
+    card: Sm
+    arch: Sm
+    facts: Facts
+    files: Sources
+    kind: Literal["ptx", "source"] = "source"
+    sources: tuple[str, ...] = ()
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What the compiler is told of every unit, without the places of this machine."""
+        return tuple(flag for flag in common_flags(self.files) if not flag.startswith("-I"))
+
+    def survey(self, library: Library) -> tuple[list[SourceUnit], list[UnitOutcome]]:
+        """What can be compiled of a library, and the state of its other units."""
+        return survey_source(library, self.card, self.arch, self.files, self.facts)
+
+    def jobs(self, folder: Path, number: int, library: Library, units: Sequence[SourceUnit]) -> list[Job]:
+        """The jobs that make the cubins of ``units``."""
+        return source_jobs(folder, number, units, self.files)
+
+
+def find_recipe(torch: str, facts: Facts) -> GraftRecipe:
+    """The recipe of a release; a release without one is refused."""
+    release = Version(torch.split("+")[0])
+    for recipe in facts.graft.recipe:
+        if release in SpecifierSet(recipe.torch):
+            return recipe
+    known = ", ".join(recipe.torch for recipe in facts.graft.recipe)
+    raise BadInput(
+        f"how torch {release} compiles its kernels is in no recipe; there are recipes for {known}",
+        remedy="rekindle plan --build plans a whole build instead",
+    )
+
+
+def find_packages(torch: str, facts: Facts) -> tuple[HeaderPackage, ...]:
+    """The packages whose headers a release needs where the toolkit does not have them."""
+    release = Version(torch.split("+")[0])
+    return tuple(package for package in facts.graft.package if release in SpecifierSet(package.torch))
+
+
+class FlagSearch:
+    """Finds the flags a release compiled its kernels with while libtorch_cpu.so passes by, piece by piece."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self.flags: tuple[str, ...] = ()
+
+    def __call__(self, piece: bytes) -> None:
+        if self.flags:
+            return
+        data = self._rest + piece
+        at = data.find(_FLAGS_MARK)
+        end = data.find(b"\0", at) if at >= 0 else -1
+        if at >= 0 and (end >= 0 or len(data) - at > _MOST_FLAGS):
+            text = data[data.rfind(b"\0", 0, at) + 1 : end].decode("ascii", "replace")
+            self.flags = tuple(dict.fromkeys(word for word in text.split() if _TAKEN_FLAGS.fullmatch(word)))
+        self._rest = data[-2 * _MOST_FLAGS :]
+
+
+def unit_name(path: Path) -> str:
+    """A file as the compiler names it in its module id."""
+    return re.sub(r"\W", "_", path.name)
+
+
+def kernel_files(tree: Path, generated: Path | None = None) -> dict[str, list[Path]]:
+    """Every kernel file of a tree by the compiler's name for it."""
+    found: dict[str, list[Path]] = {}
+    roots = [tree / folder for folder in _KERNEL_FOLDERS] + ([generated] if generated else [])
+    for root in roots:
+        for path in sorted(root.rglob("*.cu")) if root.is_dir() else ():
+            if not set(path.relative_to(root).parts[:-1]) & set(_NOT_KERNELS):
+                found.setdefault(unit_name(path), []).append(path)
+    return found
+
+
+def survey_source(
+    library: Library, card: Sm, arch: Sm, sources: Sources, facts: Facts, *, had: Sm | None = None
+) -> tuple[list[SourceUnit], list[UnitOutcome]]:
+    """What can be compiled for ``card``, and the state of every other unit.
+
+    ``had``: compile for an architecture the wheel has (to compare), whatever runs on the card.
+    """
+    files = kernel_files(sources.tree, sources.generated)
+    extra = sources.recipe.extra_archs
+    units: list[SourceUnit] = []
+    others: list[UnitOutcome] = []
+    for unit in library.units:
+        runs = [entry for entry in unit.sass if sass_runs(entry.arch, card, None, facts) is not False]
+        smallest = min(unit.sass, key=lambda entry: entry.size, default=None)
+        names = library.face(smallest).names if smallest else ()
+        module = library.module(unit)
+        if runs and had is None:
+            others.append(_outcome(library, unit, module, "has", f"{runs[-1].name} runs there"))
+            continue
+        file = _choose(files.get(module.source, []), names) if module else None
+        if module is None or file is None:
+            others.append(_outcome(library, unit, module, "left-out", _why_without(module, files)))
+            continue
+        archs = _arch_list(names, unit.sass)
+        more = extra.get(module.source, {}).get(str(arch).removeprefix("sm_")) if had is None else None
+        for each in (arch, *([parse_sm(f"sm_{more}")] if more else [])):
+            units.append(SourceUnit(library.name, unit, module, file, each, archs))
+    return units, others
+
+
+def _why_without(module: ModuleId | None, files: dict[str, list[Path]]) -> str:
+    if module is None:
+        return "no name in its code tells which file it was compiled from"
+    if module.source not in files:
+        return f"the source tree has no {module.source.removesuffix('_cu')}.cu (a submodule that is not there?)"
+    return f"several files are called {module.source.removesuffix('_cu')}.cu, and its kernels do not tell which it is"
+
+
+def _choose(candidates: Sequence[Path], names: Sequence[str]) -> Path | None:
+    """The file whose kernels are in the container; several files of one name are told apart by them."""
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
+    text = "\n".join(names)
+    scores = []
+    for path in candidates:
+        kernels = set(_GLOBAL.findall(path.read_text(encoding="utf-8", errors="replace")))
+        scores.append((sum(1 for kernel in kernels if f"{len(kernel)}{kernel}" in text), path))
+    scores.sort(key=lambda row: row[0], reverse=True)
+    return scores[0][1] if scores[0][0] > scores[1][0] else None
+
+
+def _arch_list(names: Iterable[str], entries: Sequence[Entry]) -> tuple[int, ...]:
+    """The architectures the unit was compiled for at its release: as a name in it tells, else what it holds."""
+    for name in names:
+        if match := _ARCH_LIST.search(name):
+            return tuple(int(number) for number in match[1].rstrip("_").split("_"))
+    return tuple(sorted({entry.number * 10 for entry in entries}))
+
+
+def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources: Sources) -> list[Job]:
+    """The jobs that compile ``units``; ``number`` tells libraries apart."""
+    jobs: list[Job] = []
+    common = common_flags(sources)
+    for each in units:
+        stem = f"{number}-{each.unit.number}"
+        cubin = f"cubin/{stem}.{each.arch}.cubin"
+        first = f"first/{stem}.h"
+        # A compiler cache sees what is preprocessed: the id must stand in it, or two wheels' units are one.
+        numbers = ",".join(map(str, each.arch_list))
+        header = (
+            f"#undef __CUDA_ARCH_LIST__\n#define __CUDA_ARCH_LIST__ {numbers}\n"
+            f'static_assert(true, "{each.module.text}");\n'
+        )
+        write_if_changed(folder / first, header.encode())
+        short = str(each.arch).removeprefix("sm_")
+        command = (
+            "env", f"{MODULE_ID}={each.module.text}", str(sources.nvcc), "-gencode",
+            f"arch=compute_{short},code=sm_{short}", "--cubin", str(each.file), "-o", cubin,
+            *common, *part_flags(each.file, sources), "-include", first,
+        )  # fmt: skip
+        title = f"object {cubin} ({each.name})"
+        jobs.append(Job(output=cubin, command=(command,), inputs=(str(each.file), first), title=title))
+    return jobs
+
+
+def common_flags(sources: Sources) -> tuple[str, ...]:
+    """What every unit of the release is compiled with."""
+    recipe = sources.recipe
+    include = [sources.tree / folder for folder in recipe.include]
+    include += [sources.include, sources.include / "torch/csrc/api/include", *sources.headers]
+    # The wheel's own flags come last: they win over the recipe's.
+    told = dict.fromkeys((*(f"-D{define}" for define in recipe.defines), *recipe.options, *sources.flags))
+    compiler = ("-ccbin", sources.host_compiler) if sources.host_compiler else ()
+    return (*compiler, *(f"-I{path}" for path in include), *told, f"-std={recipe.standard}", "-w")
+
+
+def part_flags(file: Path, sources: Sources) -> tuple[str, ...]:
+    """What the units of one folder need more."""
+    found: list[str] = []
+    for part in sources.recipe.parts:
+        if file.is_relative_to(sources.tree / part.folder):
+            found += [f"-I{sources.tree / folder}" for folder in part.include]
+            found += [f"-D{define}" for define in part.defines]
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Sameness:
+    """A unit compiled for an architecture the wheel has: how many of its kernels have the wheel's very machine code."""
+
+    unit: str
+    kernels: int
+    same: int
+    why: str | None = None
+
+
+def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> Sameness:
+    """Hold new machine code against the wheel's own, function by function."""
+    ours, theirs = machine_code(image), machine_code(official)
+    same = sum(1 for name, code in theirs.items() if ours.get(name) == code)
+    missing = len(theirs.keys() - ours.keys())
+    why = f"{missing} functions have another name" if missing else None
+    if why is None and same < len(theirs):
+        why = f"{len(theirs) - same} functions were compiled to other instructions"
+    return Sameness(unit.name, len(theirs), same, why)
+
+
+def _outcome(library: Library, unit: Unit, module: ModuleId | None, state: str, why: str) -> UnitOutcome:
+    name = module.source if module else None
+    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]

@@ -1,0 +1,225 @@
+"""The source way: which file a container comes from, what it is compiled with, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from binaries import make_entry
+from gpu_libraries import make_cubin, make_gpu_library, write_library
+from rekindle.errors import BadInput, MissingTool
+from rekindle.facts import load_facts
+from rekindle.formats.wheel import check_wheel
+from rekindle.graft.headers import has_header, take_headers, take_include
+from rekindle.graft.library import Library
+from rekindle.graft.nvcc import wrap_nvcc
+from rekindle.graft.source import (
+    FlagSearch,
+    Sources,
+    compare_code,
+    find_packages,
+    find_recipe,
+    kernel_files,
+    source_jobs,
+    survey_source,
+)
+from rekindle.model.arch import Sm
+from rekindle.model.graft import HeaderPackage, RecipePart
+from rekindle.model.progress import Silent
+from tiny_wheels import make_wheel
+
+SM_80, SM_90, SM_120 = Sm(8, 0), Sm(9, 0), Sm(12, 0)
+RECIPE = find_recipe("2.12.1+cu130", load_facts())
+
+
+def _tree(folder: Path) -> Path:
+    for name, text in {
+        "aten/src/ATen/native/cuda/Fill-Kernel.cu": "__global__ void fill(int* p) {}",
+        "aten/src/ATen/native/cuda/SoftMax.cu": "template <int N> __global__ void __launch_bounds__(64) soft(int*) {}",
+        "aten/src/ATen/native/sparse/cuda/SoftMax.cu": "__global__ void sparse_soft(int* p) {}",
+        "aten/src/ATen/test/Fill-Kernel.cu": "",
+        "third_party/mslk/GroupMM.cu": "",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def _sources(folder: Path, **more: object) -> Sources:
+    made = Sources(tree=_tree(folder / "tree"), include=folder / "include", recipe=RECIPE, nvcc=folder / "nvcc")
+    return dataclasses.replace(made, **more)  # type: ignore[arg-type]
+
+
+def _library(folder: Path, *cubins: bytes) -> Library:
+    data = make_gpu_library([[make_entry(2, 80, payload=cubin)] for cubin in cubins])
+    return Library(write_library(folder / "lib.so", data), "torch/lib/libtorch_cuda.so")
+
+
+FILL = "91c5f4d9_14_Fill_Kernel_cu_54a8c5b0_77"
+SOFT = "91c5f4d9_10_SoftMax_cu_54a8c5b0"
+
+
+def test_a_unit_is_found_by_its_module_id(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
+        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+    assert [(unit.file.name, str(unit.arch), unit.module.text) for unit in units] == [
+        ("Fill-Kernel.cu", "sm_120", f"_{FILL}")
+    ]
+    assert others == []
+
+
+def test_files_of_tests_are_no_kernel_files(tmp_path: Path) -> None:
+    assert [path.parent.name for path in kernel_files(_tree(tmp_path))["Fill_Kernel_cu"]] == ["cuda"]
+
+
+@pytest.mark.parametrize(("kernel", "folder"), [("_Z4softPi", "native/cuda"), ("_Z11sparse_softPi", "sparse/cuda")])
+def test_two_files_of_one_name_are_told_apart_by_their_kernels(tmp_path: Path, kernel: str, folder: str) -> None:
+    with _library(tmp_path, make_cubin(80, {kernel: (8,)}, unit=SOFT)) as library:
+        units, _ = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+    assert [unit.file.parent.as_posix().endswith(folder) for unit in units] == [True]
+
+
+def test_two_files_that_cannot_be_told_apart_are_left_out(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, {"_Z5otherPi": (8,)}, unit=SOFT)) as library:
+        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+    assert not units and others[0].state == "left-out" and "several files" in (others[0].why or "")
+
+
+def test_what_has_no_file_or_no_name_is_left_out_with_the_reason(tmp_path: Path) -> None:
+    cubins = (make_cubin(80, unit="91c5f4d9_8_Flash_cu_54a8c5b0"), make_cubin(80))
+    with _library(tmp_path, *cubins) as library:
+        units, others = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+    assert not units
+    assert [other.state for other in others] == ["left-out", "left-out"]
+    assert "has no Flash.cu" in (others[0].why or "") and "no name" in (others[1].why or "")
+
+
+def test_a_card_that_is_served_needs_nothing(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
+        units, others = survey_source(library, Sm(8, 6), Sm(8, 6), _sources(tmp_path), load_facts())
+    assert not units and others[0].state == "has"
+
+
+def test_units_with_a_variant_of_their_own_get_both(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, unit="91c5f4d9_10_GroupMM_cu_54a8c5b0")) as library:
+        units, _ = survey_source(library, SM_90, SM_90, _sources(tmp_path), load_facts())
+    assert [str(unit.arch) for unit in units] == ["sm_90", "sm_90a"]
+
+
+def test_the_list_of_architectures_is_the_releases(tmp_path: Path) -> None:
+    named = make_cubin(80, {"_ZN6thrust24THRUST_300001_SM_750_800_1200_NS3fooEv": (8,)}, unit=FILL)
+    with _library(tmp_path, named, make_cubin(80, unit=FILL)) as library:
+        units, _ = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
+    assert [unit.arch_list for unit in units] == [(750, 800, 1200), (800,)]
+
+
+def test_a_job_names_the_module_the_card_and_the_flags(tmp_path: Path) -> None:
+    recipe = msgspec.structs.replace(RECIPE, parts=(RecipePart(folder="aten", include=("more",), defines=("PART=1",)),))
+    sources = _sources(tmp_path, recipe=recipe, headers=(tmp_path / "nv",), flags=("-DFROM_WHEEL",))
+    with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
+        units, _ = survey_source(library, SM_120, SM_120, sources, load_facts())
+    (job,) = source_jobs(tmp_path / "work", 3, units, sources)
+    (words,) = job.command
+    assert words[:3] == ("env", f"REKINDLE_MODULE_ID=_{FILL}", str(tmp_path / "nvcc"))
+    assert "arch=compute_120,code=sm_120" in words and "--cubin" in words and "-std=c++20" in words
+    for flag in ("-DFROM_WHEEL", "-DPART=1", "-DUSE_CUDA", f"-I{sources.tree / 'more'}", f"-I{tmp_path / 'nv'}"):
+        assert flag in words
+    first = (tmp_path / "work" / "first" / "3-0.h").read_text()
+    assert "#define __CUDA_ARCH_LIST__ 800" in first and FILL in first
+    assert job.output == "cubin/3-0.sm_120.cubin"
+
+
+def test_the_wheels_own_flags_are_read_across_pieces() -> None:
+    text = b"\0-DCUB_X=at -Xfatbin -compress-all -gencode arch=compute_75,code=sm_75 --expt-relaxed-constexpr -DB;rm\0"
+    for cut in (1, 20, len(text) - 20):
+        search = FlagSearch()
+        for piece in (b"x" * 100, text[:cut], text[cut:], b"--expt-relaxed-constexpr -DLATER\0"):
+            search(piece)
+        assert search.flags == ("-DCUB_X=at", "--expt-relaxed-constexpr")
+
+
+def test_a_release_without_a_recipe_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"1\.0\.0 compiles its kernels is in no recipe"):
+        find_recipe("1.0.0", load_facts())
+    assert find_packages("1.0.0", load_facts()) == ()
+    assert "nvidia-cutlass" in [package.name for package in find_packages("2.12.1", load_facts())]
+
+
+def test_same_code_is_counted_by_function(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
+        (unit,), _ = survey_source(library, SM_80, SM_80, _sources(tmp_path), load_facts(), had=SM_80)
+    official = make_cubin(80, {"a": (8,), "b": (8,)})
+    assert compare_code(unit, official, official).why is None
+    other = compare_code(unit, make_cubin(80, {"a": (8,), "b": (8,)}, code=b"\x22" * 32), official)
+    assert (other.kernels, other.same) == (2, 0) and "other instructions" in (other.why or "")
+    assert "another name" in (compare_code(unit, make_cubin(80, {"a": (8,)}), official).why or "")
+
+
+def _package(folder: Path, header: bytes = b"#define A 1\n") -> tuple[Path, HeaderPackage]:
+    wheel = make_wheel(
+        folder, "nvidia-demo", "1.0", files={"nvidia/demo/include/a.h": header, "nvidia/demo/lib/x.so": b"x"}
+    )
+    zipped = check_wheel(wheel)
+    record = hashlib.sha256(zipped.read(f"{zipped.dist_info}/RECORD")).hexdigest()
+    return wheel, HeaderPackage(
+        name="nvidia-demo", version="1.0", torch=">=2", record=record, within=("nvidia/demo/include",), header="a.h",
+        source=("test",), date="2026-11-17", how="measured",
+    )  # fmt: skip
+
+
+def test_only_headers_are_taken_from_a_package_and_once(tmp_path: Path) -> None:
+    wheel, package = _package(tmp_path)
+    (folder,) = take_headers(package, lambda: check_wheel(wheel), tmp_path / "cache")
+    assert has_header((folder,), "a.h") and not list((tmp_path / "cache").rglob("x.so"))
+    wheel.unlink()
+    assert take_headers(package, lambda: pytest.fail("asked again"), tmp_path / "cache") == (folder,)
+
+
+def test_another_package_of_that_name_is_refused(tmp_path: Path) -> None:
+    _, package = _package(tmp_path)
+    other, _ = _package(tmp_path / "other", b"#define A 2\n")
+    with pytest.raises(BadInput, match="not the package whose headers were pinned"):
+        take_headers(package, lambda: check_wheel(other), tmp_path / "cache")
+    assert not list((tmp_path / "cache").rglob("a.h"))
+
+
+def test_a_wheel_without_headers_is_refused(tmp_path: Path) -> None:
+    wheel, _ = _package(tmp_path)
+    with pytest.raises(BadInput, match="has no torch/include/"):
+        take_include(check_wheel(wheel), tmp_path, Silent())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a POSIX shell stands before cicc")
+def test_the_wrapped_nvcc_hands_on_the_given_module_id(tmp_path: Path) -> None:
+    toolkit = tmp_path / "a toolkit"
+    for place in ("bin", "nvvm/bin"):
+        (toolkit / place).mkdir(parents=True)
+    (toolkit / "bin/nvcc.profile").write_text(
+        "TOP = $(_HERE_)/..\nCICC_PATH = $(TOP)/nvvm/bin\nPATH += $(CICC_PATH):\n"
+    )
+    (toolkit / "bin/nvcc").write_text("#!/bin/sh\n")
+    (toolkit / "nvvm/bin/cicc").write_text('#!/bin/sh\necho "$@"\n')
+    (toolkit / "nvvm/bin/cicc").chmod(0o755)
+    ours = wrap_nvcc(toolkit / "bin/nvcc", tmp_path / "ours")
+    assert ours.readlink() == toolkit / "bin/nvcc"
+    profile = (tmp_path / "ours/nvcc.profile").read_text()
+    assert f"CICC_PATH = {tmp_path}/ours/device" in profile and "$(_HERE_)" not in profile
+    words = ["--a b", "--gen_module_id_file", "--module_id_file_name", str(tmp_path / "id"), "x.ii"]
+    cicc = [str(tmp_path / "ours/device/cicc"), *words]
+    said = subprocess.run(cicc, env={"REKINDLE_MODULE_ID": "_id"}, capture_output=True, text=True, check=True).stdout
+    assert said == f"--a b --module_id_file_name {tmp_path / 'id'} x.ii\n" and (tmp_path / "id").read_text() == "_id"
+    assert "--gen_module_id_file" in subprocess.run(cicc, env={}, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_toolkit_without_profile_or_device_compiler_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingTool, match=r"no nvcc\.profile"):
+        wrap_nvcc(tmp_path / "nvcc", tmp_path / "ours")
+    (tmp_path / "nvcc.profile").write_text("")
+    with pytest.raises(MissingTool, match="has no cicc"):
+        wrap_nvcc(tmp_path / "nvcc", tmp_path / "ours")
