@@ -58,12 +58,28 @@ KINDS = [
     ("mail a.person@corp.example now", "a.person"),
     ("Serial Number : 1652826071547", "16528260"),
     ("board serial: PF2ABCDE", "PF2ABCDE"),
+    ("curl -u bob:hunter2 https://host/x", "hunter2"),
+    ("curl --user 'bob:hunter2' https://host/x", "hunter2"),
+    ("curl -ubob:hunter2 https://host/x", "hunter2"),
+    ('{"auths": {"ghcr.io": {"auth": "Ym9iOmh1bnRlcjI="}}}', "Ym9iOmh1"),
+    (r"{\"identitytoken\": \"abcdefgh1234\"}", "abcdefgh1234"),
+    ("https://conda.anaconda.org/t/ab-12345678-90ab-cdef/channel/linux-64", "ab-12345678"),
+    ("https://discord.com/api/webhooks/123456789012345678/abcDEF-ghi_JKL", "abcDEF"),
+    ("MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs", "ZnCjm1"),
+    ("vault token hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZDrabYTobQ4Ymnlq1qY", "CAESIJl"),
+    ("using s.iyNUhq8Ov4hIAx6snw5mB2nL", "iyNUhq8"),
+    ("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", "TwL2iG"),
+    ("dapi0123456789abcdef0123456789abcdef", "dapi0123"),
+    ("sshpass -p hunter2 ssh bob", "hunter2"),
+    ("sshpass -v -phunter2 ssh bob", "hunter2"),
     ("GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184", "73ab278d"),
 ]
 KEPT = [
     "cuDNN 8.9.7.29 found", "libcudnn.so.8.9.7.29", "driver 535.183.01", "torch 2.3.1.post100", "c10::cuda::foo",
     "0000:01:00.0 VGA", "at::native::abs", "error: expected ';' before token", "127.0.0.1:8080", "12:34:56 build",
-    "nvcc --version", "sm_86", "Ninja>=1.13", "-DCMAKE_CXX_FLAGS=-O2", "unexpected token at line 3",
+    "nvcc --version", "sm_86",
+    "docker run -u 1000:1000 -v x", "src/t/tests/a.cpp", "python -u setup.py bdist_wheel",
+    "Ninja>=1.13", "-DCMAKE_CXX_FLAGS=-O2", "unexpected token at line 3",
 ]  # fmt: skip
 
 

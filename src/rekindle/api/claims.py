@@ -102,7 +102,7 @@ def _signature(
         return ClaimCheck(id="signature", status="failed", claimed=claimed, found=ids, detail=text), None, None
     try:
         said = json.loads(envelope.payload)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path.name} holds no readable statement: {error}") from error
     check = ClaimCheck(id="signature", status="passed", claimed=claimed, found=f"signed by {name}")
     return check, name, said if isinstance(said, dict) else None
@@ -113,7 +113,7 @@ def _statement(raw: bytes) -> dict[str, Any] | None:
 
     try:
         read = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return read if isinstance(read, dict) else None
 

@@ -30,6 +30,7 @@ def index_add(
     ['added']
     """
     from rekindle.errors import BadInput
+    from rekindle.host.keys import checker, trusted_keys
     from rekindle.index.evidence import (
         broken_claims,
         check_about,
@@ -55,12 +56,13 @@ def index_add(
             if given is not None:
                 check_report(given, incoming.read.name, incoming.bytes)
             seen = given or (_inspected(incoming.path, wheel.name, progress) if look_inside else None)
+            statement, why_not = find_provenance(wheel, incoming.sha256, checker(trusted_keys()))
             evidence = Evidence(
                 report=seen,
                 proofs=proven,
                 origin=find_origin(wheel, incoming.sha256),
-                provenance=find_provenance(wheel, incoming.sha256),
-                warnings=broken_claims(seen),
+                provenance=statement,
+                warnings=(*broken_claims(seen), *([why_not] if why_not else [])),
             )
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")

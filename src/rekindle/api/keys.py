@@ -34,8 +34,17 @@ def key_list(*, folder: Path | None = None) -> SigningKeys:
 
 
 def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
-    """Put an in-toto statement into a signed envelope beside it."""
-    signed = sign_statement(path, key, folder=folder)
+    """Put an in-toto statement into a signed envelope beside it; of a wheel, the statement that lies beside it."""
+    from rekindle.errors import BadInput
+
+    statement = path
+    if path.suffix == ".whl":
+        statement = path.with_name(f"{path.name}.intoto.json")
+        if not statement.is_file():
+            raise BadInput(
+                f"there is no statement beside {path} ({statement.name})", remedy="rekindle build writes one"
+            )
+    signed = sign_statement(statement, key, folder=folder)
     return _answer(folder, signed=str(signed))
 
 
@@ -55,7 +64,7 @@ def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
             raise ValueError("it names no subject")
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}", remedy="the .intoto.json beside a wheel") from error
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise BadInput(f"{path} is no in-toto statement: {error}", remedy="the .intoto.json beside a wheel") from error
     private = read_private(key, folder)
     target = path.with_name(path.name.removesuffix(".json") + ".dsse.json")

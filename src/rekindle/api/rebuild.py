@@ -146,7 +146,7 @@ def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:
     try:
         first = said["subject"][0]
         name, sha256 = str(first["name"]), str(first["digest"]["sha256"])
-    except (KeyError, IndexError, TypeError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
         raise BadInput(f"{origin.name} names no wheel") from error
     if name != Path(name).name:
         raise BadInput(f"{origin.name} names a path, not a file: {name!r}")

@@ -21,7 +21,9 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("new", "list", "trust", "sign"), help="what to do")
-    parser.add_argument("file", nargs="?", metavar="FILE", help="trust: a .pub file; sign: a .intoto.json file")
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE", help="trust: a .pub file; sign: a wheel, or the .intoto.json beside it"
+    )
     parser.add_argument("--name", metavar="NAME", help="the key's name (default: rekindle)")
 
 

@@ -24,6 +24,18 @@ SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@'\"]{1,400}@"), r"\1redacted@"),
     (re.compile(rf"(?i)([?&](?:{_QUERY})=)[^&\s'\"]+"), r"\1redacted"),
     (re.compile(r"(?i)\b(hooks\.slack\.com/(?:services|workflows)/)\S+"), r"\1redacted"),
+    (re.compile(r"(?i)\b(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)\S+"), r"\1redacted"),
+    (re.compile(r"(/t/)[A-Za-z0-9][\w-]{7,200}(?=/)"), r"\1redacted"),  # a conda channel's token
+    (
+        re.compile(r"(?<![\w-])((?:-u|--user|--proxy-user)[ =]?['\"]?(?!\d+:\d+\b)[^\s:'\"/]{1,100}:)[^\s'\"]+"),
+        r"\1redacted",
+    ),
+    (re.compile(r"(\bsshpass\s+(?:-\S+\s+){0,5}-p\s*)\S+"), r"\1redacted"),
+    (re.compile(r"(?i)(\\?\"(?:auth|identitytoken|registrytoken)\\?\"\s{0,8}:\s{0,8}\\?\")[^\"\\]{4,}"), r"\1redacted"),
+    (re.compile(r"(?<![\w.])(?:hv[sbr]|s|b|r)\.[A-Za-z0-9_-]{24,}(?![\w.])"), _TOKEN),  # Vault
+    (re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}"), _TOKEN),  # SendGrid
+    (re.compile(r"\bdapi[0-9a-f]{32}(?:-\d+)?\b"), _TOKEN),  # Databricks
+    (re.compile(r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"), _TOKEN),  # Discord
     (re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), _TOKEN),
     (
         re.compile(r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*['\"]?)(?:(?:basic|bearer|token|digest)\s+)?[^\s'\"]+"),

@@ -8,9 +8,9 @@ from pathlib import Path
 from packaging.utils import canonicalize_name
 
 from rekindle.errors import BadInput
-from rekindle.formats.dsse import MAX_ENVELOPE_BYTES, read_envelope
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, signed_by
 from rekindle.host.files import read_head
-from rekindle.index.listing import provenance_object
+from rekindle.index.listing import Check, provenance_object
 from rekindle.index.names import WheelName
 from rekindle.model.build import BuildResult
 from rekindle.model.document import load
@@ -45,23 +45,28 @@ def find_origin(wheel: Path, sha256: str) -> Origin | None:
     )
 
 
-def find_provenance(wheel: Path, sha256: str) -> bytes | None:
-    """The signed statement beside the wheel in the shape of PEP 740, if it speaks about exactly this file."""
+def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | None, str | None]:
+    """The signed statement beside the wheel in the shape of PEP 740, if it speaks about exactly this file and a
+    believed key signed it; or why it is not taken: the house would vouch for it."""
     path = wheel.with_name(f"{wheel.name}.intoto.dsse.json")
     if not path.is_file():
-        return None
+        return None, None
     raw = read_head(path, MAX_ENVELOPE_BYTES + 1)
+    envelope = read_envelope(raw, path.name)
     try:
-        subjects = json.loads(read_envelope(raw, path.name).payload)["subject"]
-        digests = [one["digest"]["sha256"] for one in subjects]
-    except (ValueError, KeyError, TypeError) as error:
+        subjects = json.loads(envelope.payload)["subject"]
+        digests = [subject["digest"]["sha256"] for subject in subjects]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise BadInput(f"{path.name} holds no statement about a file: {error}") from error
     if sha256 not in digests:
         raise BadInput(
             f"{path.name} is about another file than {wheel.name} (sha256 {sha256[:12]}…)",
             remedy="it was changed after the build: build and sign it again",
         )
-    return provenance_object(raw, path.name)
+    if envelope.payload_type != IN_TOTO or signed_by(envelope, check) is None:
+        words = "no key that is believed here signed its statement, so it is not served with it (rekindle key trust)"
+        return None, words
+    return provenance_object(raw, path.name), None
 
 
 def load_report(path: Path | None) -> WheelReport | None:

@@ -10,12 +10,16 @@ import base64
 import csv
 import hashlib
 import io
+import json
+import re
+import unicodedata
 import zipfile
 import zlib
 from dataclasses import dataclass
 from email.parser import BytesHeaderParser
 from pathlib import Path, PurePosixPath
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -62,14 +66,16 @@ def _check(archive: zipfile.ZipFile, name: WheelName, progress: Progress) -> Rea
     if sum(info.file_size for info in members) > MAX_UNPACKED:
         raise BadInput(f"{name.file} unpacks to more than {MAX_UNPACKED >> 30} GiB, which no wheel here does")
     seen: set[str] = set()
+    _check_whole(archive, name.file)
     for info in members:
-        _safe_member(info.filename, name.file)
+        _safe_member(info.filename, name)
         if info.filename in seen:
             raise BadInput(f"{name.file} holds {info.filename!a} twice; installers would disagree about it")
         seen.add(info.filename)
     folder = _dist_info(seen, name)
     metadata = _small(archive, f"{folder}/METADATA", MAX_METADATA, name.file)
     requires_python = _check_metadata(metadata, name)
+    _check_bills(archive, folder, seen, name.file)
     wheel = BytesHeaderParser().parsebytes(_small(archive, f"{folder}/WHEEL", MAX_METADATA, name.file))
     warnings = []
     # Published torch wheels up to 2.6.0 were retagged by renaming, so this cannot be an error.
@@ -80,10 +86,39 @@ def _check(archive: zipfile.ZipFile, name: WheelName, progress: Progress) -> Rea
     return ReadWheel(name=name, metadata=metadata, requires_python=requires_python, warnings=tuple(warnings))
 
 
-def _safe_member(member: str, file: str) -> None:
+# Names that Windows keeps for devices, whatever their ending.
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
+_GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
+
+
+def _safe_member(member: str, name: WheelName) -> None:
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member or "\0" in member or ":" in path.parts[0]:
-        raise BadInput(f"{file} holds a member that would leave its directory: {ascii(member)[:120]}")
+        raise BadInput(f"{name.file} holds a member that would leave its directory: {ascii(member)[:120]}")
+    # Control characters, marks that turn text round, letters that are not seen: shown otherwise than they are.
+    if any(unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") for letter in member):
+        raise BadInput(f"{name.file} holds a name that cannot be shown as it is: {ascii(member)[:120]}")
+    if any(_GIT.fullmatch(part) for part in path.parts):
+        raise BadInput(f"{name.file} holds git's own files: {ascii(member)[:120]}")
+    for_windows = any(system in ("windows", "any") for system in name.systems)
+    if for_windows and any(_RESERVED.fullmatch(part) or part[-1] in " ." for part in path.parts):
+        raise BadInput(f"{name.file} holds a name that Windows keeps for itself: {ascii(member)[:120]}")
+
+
+def _check_whole(archive: zipfile.ZipFile, file: str) -> None:
+    """An archive begins with its first member: before it another file, or another wheel, could hide."""
+    first = min((info.header_offset for info in archive.infolist()), default=0)
+    if first:
+        raise BadInput(f"{file} has {first} bytes before its first member; a wheel begins with it")
+
+
+def _check_bills(archive: zipfile.ZipFile, folder: str, members: set[str], file: str) -> None:
+    """A bill of materials that cannot be read says nothing, and looks as if it did."""
+    for member in sorted(name for name in members if name.startswith(f"{folder}/sboms/") and name.endswith(".json")):
+        try:
+            json.loads(_small(archive, member, MAX_METADATA * 4, file))
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{file}: the bill of materials {ascii(member)[:120]} is not readable: {error}") from error
 
 
 def _dist_info(members: set[str], name: WheelName) -> str:
@@ -126,6 +161,12 @@ def _check_metadata(raw: bytes, name: WheelName) -> str | None:
             f"{name.file} says inside that it is {ascii(project)[:80]} {ascii(version)[:40]}",
             remedy="rename the file to what it contains",
         )
+    for requirement in fields.get_all("Requires-Dist", []):
+        try:
+            Requirement(str(requirement))
+        except InvalidRequirement as error:
+            text = f"{name.file}: Requires-Dist {ascii(str(requirement))[:120]} is not readable"
+            raise BadInput(text, remedy="installers would refuse the wheel; build it again") from error
     requires = fields.get("Requires-Python")
     if requires is None:
         return None

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.facts import load_facts
 from rekindle.model.claims import ClaimCheck
@@ -22,8 +22,12 @@ from rekindle.model.verify import Verdict
 from rekindle.model.wheel import WheelReport
 
 _ASSIGNED = re.compile(r"^(__version__|cuda|hip)\s*(?::[^=\n]+)?=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
-_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_")
+_MANYLINUX = re.compile(r"manylinux_(\d{1,4})_(\d{1,4})_")
 _OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+
+# What a statement must be to say how a wheel was made; others may be signed as well (test results, summaries).
+STATEMENT_TYPES = ("https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v0.1")
+PROVENANCE_TYPES = ("https://slsa.dev/provenance/v1", "https://slsa.dev/provenance/v0.2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +101,7 @@ def _version(material: Material) -> ClaimCheck:
 def _parsed(value: str, *, local: bool = True) -> str:
     try:
         version = Version(value)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of thousands of digits, which Python does not read
         return value
     return str(version) if local else version.public
 
@@ -110,13 +114,14 @@ def _toolkit(material: Material) -> ClaimCheck:
     kernels = material.report.gpu.torch_kernels
     code = "CUDA code" if kernels.sass or kernels.ptx else "ROCm code" if kernels.gfx else "no GPU code"
     found = f"{f'CUDA {cuda}' if cuda else f'ROCm {hip}' if hip else 'no GPU'} in version.py, {code} in its libraries"
-    if match := re.match(r"cu(\d{2,3})(?!\d)", name):
+    # A label of one's own may stand before it: rekindle.cu130.sm75.
+    if match := re.search(r"(?:^|\.)cu(\d{2,3})(?!\d)", name):
         wanted = f"{match[1][:-1]}.{match[1][-1]}"
         good = (cuda or "").startswith(wanted) and (code == "CUDA code" or material.report.quick)
         return _answer("toolkit", good, f"CUDA {wanted}", found)
-    if match := re.match(r"rocm(\d+\.\d+)", name):
+    if match := re.search(r"(?:^|\.)rocm(\d+\.\d+)", name):
         return _answer("toolkit", (hip or "").startswith(match[1]) and code == "ROCm code", f"ROCm {match[1]}", found)
-    if name.split(".")[0] == "cpu":
+    if "cpu" in name.split("."):
         return _answer("toolkit", not cuda and not hip and code == "no GPU code", "no GPU", found)
     if cuda and code != "CUDA code":
         return _answer("toolkit", False, f"CUDA {cuda}", found)
@@ -179,17 +184,32 @@ def _glibc(material: Material) -> ClaimCheck:
 
 
 def _statement(material: Material) -> ClaimCheck:
-    if material.statement is None:
+    """The statement is one of in-toto's, about this very file, tells how it was made, and tells of no failure."""
+    said = material.statement
+    if said is None:
         return _unclaimed("statement", "no provenance lies beside the wheel")
-    subjects = material.statement.get("subject")
-    named = {
-        str(one.get("name")): str((one.get("digest") or {}).get("sha256"))
-        for one in (subjects if isinstance(subjects, list) else [])
-        if isinstance(one, dict)
-    }
+    subjects = said.get("subject")
+    named: dict[str, str] = {}
+    for subject in subjects if isinstance(subjects, list) else []:
+        if isinstance(subject, dict):
+            digests = subject.get("digest")
+            named[str(subject.get("name"))[:200]] = str(digests.get("sha256")) if isinstance(digests, dict) else "None"
     claimed = named.get(material.file)
-    words = claimed or f"other files ({', '.join(named) or 'none'})"
-    return _answer("statement", claimed == material.sha256, words, material.sha256)
+    words = claimed or f"other files ({', '.join(list(named)[:10]) or 'none'})"
+    if claimed != material.sha256:
+        return _answer("statement", False, words, material.sha256)
+    predicate = said.get("predicate")
+    results = [said.get("result"), *([predicate.get("result")] if isinstance(predicate, dict) else [])]
+    if bad := [str(result)[:80] for result in results if result not in (None, "PASSED")]:
+        return _answer("statement", False, words, material.sha256, f"it tells of a failure: result {bad[0]}")
+    if said.get("_type") not in STATEMENT_TYPES:
+        kind = str(said.get("_type"))[:80]
+        return _answer("statement", False, words, material.sha256, f"it is no in-toto statement (_type {kind})")
+    if said.get("predicateType") not in PROVENANCE_TYPES:
+        kind = str(said.get("predicateType"))[:80]
+        text = f"it is signed, but tells something else than how the wheel was made (predicateType {kind})"
+        return ClaimCheck(id="statement", status="skipped", skip="untried", claimed=words, detail=text)
+    return _answer("statement", True, words, material.sha256)
 
 
 def _settings(material: Material) -> Mapping[str, Any]:
@@ -209,7 +229,7 @@ def _bill(material: Material) -> ClaimCheck:
         try:
             component = json.loads(raw)["metadata"]["component"]
             said, version = str(canonicalize_name(component["name"])), component.get("version")
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             wrong.append(f"{PurePosixPath(name).name} cannot be read")
             continue
         names.append(f"{said} {version or ''}".strip())
@@ -232,7 +252,7 @@ def _libraries(material: Material) -> ClaimCheck:
                 for one in component.get("properties", []):
                     if one.get("name") == "rekindle:in-wheel":
                         listed.add(PurePosixPath(str(one.get("value"))).name)
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             continue
     if not listed and not bundled:
         return _unclaimed("libraries", "none were put in")

@@ -108,3 +108,58 @@ def test_no_zip_at_all(tmp_path: Path) -> None:
     path.write_bytes(b"hello")
     with pytest.raises(BadInput, match="not a zip file"):
         read_wheel(path)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        "tiny/a\x1b[2Jb.py", "tiny/gpj\u202eyp.exe", "tiny/a\u200b.py", "tiny/line\nbreak.py", ".git/config",
+        "tiny/.GIT./hooks/x", "git~1/config", "tiny/NUL", "tiny/con.py", "tiny/aux.h", "tiny/dot./x", "tiny/blank /x",
+    ],
+)  # fmt: skip
+def test_names_that_lie_or_mean_something_else_elsewhere_are_refused(tmp_path: Path, member: str) -> None:
+    with pytest.raises(BadInput):
+        read_wheel(make_wheel(tmp_path, files={member: b""}))
+
+
+def test_names_that_only_windows_keeps_are_fine_in_a_wheel_for_linux(tmp_path: Path) -> None:
+    read_wheel(make_wheel(tmp_path, files={"tiny/aux.h": b""}, tag="cp311-cp311-linux_x86_64"))
+    read_wheel(make_wheel(tmp_path, files={"tiny/größe.py": b"", "tiny/.gitignore": b"", "tiny/console.py": b""}))
+
+
+@pytest.mark.parametrize("before", [b"MZ", b"#!/bin/sh\n", None])
+def test_an_archive_behind_something_else_is_refused(tmp_path: Path, before: bytes | None) -> None:
+    """A program, a script, or another wheel (None) in front: zip readers take what comes last."""
+    path = make_wheel(tmp_path)
+    raw = path.read_bytes()
+    path.write_bytes((raw if before is None else before) + raw)
+    with pytest.raises(BadInput):
+        read_wheel(path)
+
+
+@pytest.mark.parametrize("line", ["evil @@ x", "a b c", "evil>=1 and more"])
+def test_requirements_and_bills_can_be_read(tmp_path: Path, line: str) -> None:
+    with pytest.raises(BadInput, match="Requires-Dist"):
+        read_wheel(make_wheel(tmp_path, metadata=f"Requires-Dist: {line}\n"))
+    good = "Requires-Dist: numpy (>=1.2) ; python_version < '3.13'\nRequires-Dist: x[y]>=1\n"
+    read_wheel(make_wheel(tmp_path, metadata=good))
+    with pytest.raises(BadInput, match="bill of materials"):
+        read_wheel(make_wheel(tmp_path, files={"tiny-1.0.dist-info/sboms/a.cdx.json": b"{"}))
+
+
+def test_a_statement_that_nobody_believed_signed_is_not_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import json
+
+    from rekindle import api
+    from rekindle.host.files import sha256_of
+
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "stranger"))
+    api.key_new("stranger")
+    wheel = make_wheel(tmp_path)
+    statement = {"_type": "s", "subject": [{"name": wheel.name, "digest": {"sha256": sha256_of(wheel)}}]}
+    wheel.with_name(f"{wheel.name}.intoto.json").write_text(json.dumps(statement))
+    api.key_sign(wheel, "stranger")
+    monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "ours"))
+    (added,) = api.index_add(str(tmp_path / "house"), [str(wheel)], look_inside=False).wheels
+    assert any("no key that is believed here" in text for text in added.warnings)
+    assert not list((tmp_path / "house").rglob("*.provenance"))

@@ -12,7 +12,9 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
+from rekindle.formats.dsse import IN_TOTO, seal
 from rekindle.host.files import sha256_of
+from rekindle.host.keys import read_private
 from rekindle.model.claims import ClaimCheck
 from rekindle.model.wheel import Finding, Kernels, LibraryLinks, Links, WheelCpu, WheelGpu, WheelReport
 from rekindle.verify.claims import Material, compare, judge_claims
@@ -33,6 +35,8 @@ BILL = {
     "components": [{"properties": [{"name": "rekindle:in-wheel", "value": "torch.libs/libgomp.so.1"}]}],
 }
 STATEMENT: dict[str, Any] = {
+    "_type": "https://in-toto.io/Statement/v1",
+    "predicateType": "https://slsa.dev/provenance/v1",
     "subject": [{"name": FILE, "digest": {"sha256": "ab" * 32}}],
     "predicate": {"buildDefinition": {"internalParameters": {"environment": {"CXXFLAGS": "-O2 -march=ivybridge"}}}},
 }
@@ -212,7 +216,8 @@ def signed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("REKINDLE_KEYS", str(tmp_path / "keys"))
     api.key_new("maker")
     wheel = make_wheel(tmp_path / "with spaces ü", "tiny", "1.0")
-    statement = {"subject": [{"name": wheel.name, "digest": {"sha256": sha256_of(wheel)}}]}
+    kinds = {name: STATEMENT[name] for name in ("_type", "predicateType")}
+    statement = {**kinds, "subject": [{"name": wheel.name, "digest": {"sha256": sha256_of(wheel)}}]}
     path = wheel.with_name(f"{wheel.name}.intoto.json")
     path.write_text(json.dumps(statement))
     api.key_sign(path, "maker")
@@ -334,3 +339,83 @@ def test_versions_that_are_none_are_compared_as_they_stand() -> None:
     odd = replace(GOOD, file=FILE.replace("2.6.0+cu124", "local"), version_py="")
     assert status(replace(odd, metadata_version="local"))["version"] == "passed"
     assert status(replace(odd, metadata_version="other"))["version"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "words"),
+    [
+        ({"_type": None}, "failed", "no in-toto statement"),
+        ({"_type": "https://in-toto.io/Statement/v2"}, "failed", "no in-toto statement"),
+        ({"predicateType": "https://in-toto.io/attestation/test-result/v0.1"}, "skipped", "something else"),
+        ({"predicateType": None}, "skipped", "something else"),
+        ({"predicate": {"result": "FAILED"}}, "failed", "result FAILED"),
+        ({"result": "FAILED"}, "failed", "result FAILED"),
+        ({"predicate": {"result": ["PASSED"]}}, "failed", "result ['PASSED']"),
+        ({"predicate": {"result": "PASSED"}}, "passed", ""),
+        ({"_type": "https://in-toto.io/Statement/v0.1"}, "passed", ""),
+        ({"predicateType": "https://slsa.dev/provenance/v0.2"}, "passed", ""),
+    ],
+)  # fmt: skip
+def test_a_statement_is_of_its_kind_and_tells_of_no_failure(changes: dict[str, Any], status: str, words: str) -> None:
+    material = replace(GOOD, statement={**STATEMENT, **changes})
+    found = one("statement", material)
+    assert found.status == status and words in found.detail
+    signature = ClaimCheck(id="signature", status="passed")
+    assert (judge_claims([signature, *compare(material)]) == "proven") is (status == "passed")
+
+
+DEEP = "[" * 60_000 + "]" * 60_000
+BOUNDLESS = "1" * 6000
+
+
+@pytest.mark.parametrize(
+    "material",
+    [
+        replace(GOOD, statement={**STATEMENT, "subject": [{"name": FILE, "digest": ["sha256"]}]}),
+        replace(GOOD, statement={**STATEMENT, "subject": [{"name": 7, "digest": 8}, 9, None, [FILE]]}),
+        replace(GOOD, statement={**STATEMENT, "predicate": [1]}),
+        replace(GOOD, bills={"a.cdx.json": DEEP.encode()}),
+        replace(GOOD, bills={"a.cdx.json": b'{"metadata": {"component": {"name": 7, "version": [1]}}}'}),
+        replace(GOOD, bills={"a.cdx.json": b'{"metadata": {"component": []}, "components": [{"properties": 3}]}'}),
+        replace(GOOD, bills={"a.cdx.json": b'{"components": [{"properties": [{"name": "rekindle:in-wheel"}]}]}'}),
+        replace(GOOD, metadata_version=BOUNDLESS, version_py=f"__version__ = '{BOUNDLESS}'"),
+        replace(GOOD, file=FILE.replace("2.6.0+cu124", BOUNDLESS)),
+        with_report(tags=(f"cp311-cp311-manylinux_{BOUNDLESS}_1_x86_64",)),
+    ],
+)
+def test_odd_shapes_are_answers_and_no_crash(material: Material) -> None:
+    assert {check.id for check in compare(material)} >= {"statement", "bill", "version"}
+
+
+def test_a_statement_nested_without_end_is_one_line(signed: Path) -> None:
+    key = read_private("maker")
+    envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
+    envelope.write_bytes(seal(IN_TOTO, DEEP.encode(), key.id, key.sign))
+    with pytest.raises(BadInput, match="no readable statement"):
+        api.verify_claims(signed)
+    envelope.unlink()
+    signed.with_name(f"{signed.name}.intoto.json").write_text(DEEP)
+    assert api.verify_claims(signed).verdict == "not-proven"
+
+
+@pytest.mark.parametrize("label", ["rekindle.cu124.sm50", "cu124.sm50", "cu124"])
+def test_a_label_of_ones_own_before_the_toolkit(label: str) -> None:
+    local = f"2.6.0+{label}"
+    material = replace(
+        GOOD,
+        file=FILE.replace("2.6.0+cu124", local),
+        metadata_version=local,
+        version_py=VERSION.replace("cu124", label),
+    )
+    assert (one("toolkit", material).status, one("toolkit", material).claimed) == ("passed", "CUDA 12.4")
+
+
+def test_the_statement_beside_a_wheel_is_signed_by_the_wheels_name(signed: Path) -> None:
+    envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
+    before = envelope.read_bytes()
+    envelope.unlink()
+    assert api.key_sign(signed, "maker").signed == str(envelope)
+    assert envelope.read_bytes() == before
+    signed.with_name(f"{signed.name}.intoto.json").unlink()
+    with pytest.raises(BadInput, match="no statement beside"):
+        api.key_sign(signed, "maker")
