@@ -8,6 +8,8 @@ import tomllib
 from dataclasses import dataclass
 from importlib import resources
 
+from rekindle.formats.functions import Functions
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -60,6 +62,30 @@ class Guards:
         lower = (name + file).lower()
         found = next((guard for guard in self.rows if guard.covers(name, file, lower)), None)
         return found or next((guard for guard in self.rows if guard.library and guard.library.search(library)), None)
+
+
+class NamedGuards:
+    """The guards of one library's functions, each looked up once."""
+
+    def __init__(self, table: Guards, functions: Functions, library: str) -> None:
+        self.table, self._functions, self._library = table, functions, library
+        self._of: dict[int, Guard | None] = {}
+
+    def of(self, number: int) -> Guard | None:
+        """The guard that a function carries, by its name or that of its file or library."""
+        if number not in self._of:
+            name, file = self._functions.name(number), self._functions.file(number)
+            self._of[number] = self.table.find(name, file, self._library)
+        return self._of[number]
+
+    def is_copy(self, number: int) -> bool:
+        """Is this function a copy for some CPU, by any of its names?"""
+        return self.of(number) is not None
+
+    def covers_copy(self, number: int) -> bool:
+        """The same by its own name or its file's alone, where a whole library's says nothing of who asks."""
+        name, file = self._functions.name(number), self._functions.file(number)
+        return any(guard.id != "fbgemm" and guard.covers(name, file) for guard in self.table.rows)
 
 
 def has_one(text: str, words: tuple[str, ...]) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from rekindle.inspect import judge as rules
+from rekindle.inspect import routes_by_calls as rules
 from rekindle.inspect.askers import SMALL
 from rekindle.inspect.baseline import FEWEST_WINDOWS, LEAST_BYTES, PER_WINDOW, Spread
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Check
-from rekindle.inspect.judge import MOST_RATIO, Answer, Judge
+from rekindle.inspect.reach import Judgement
+from rekindle.inspect.routes_by_calls import MOST_RATIO, RoutesByCalls
 from small_code import DATA, Made
 
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
@@ -27,17 +28,17 @@ OPEN = "exported, and asks nothing of the CPU"
 FAR = "used all over the library"
 
 
-def judge(made: Made, copies: Sequence[str] = (), **uses: str) -> Judge:
+def judge(made: Made, copies: Sequence[str] = (), **uses: str) -> RoutesByCalls:
     """``uses``: function -> what it uses beyond the baseline; ``fast`` uses AVX2 where nothing is said."""
     library = made.scan()
     graph = CodeGraph(library, CHECK)
     rows = {made.number(name): dict.fromkeys(isa.split(), 1) for name, isa in (uses or {"fast": "avx2"}).items()}
     names = list(made.code)
-    return Judge(library, graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
+    return RoutesByCalls(library, graph, rows, lambda number: names[number] in copies, lambda name: name in copies)
 
 
-def answer(made: Made, copies: Sequence[str] = (), **uses: str) -> Answer:
-    return judge(made, copies, **uses).answer(made.number("fast"), AVX)
+def answer(made: Made, copies: Sequence[str] = (), **uses: str) -> Judgement:
+    return judge(made, copies, **uses).judge(made.number("fast"), AVX)
 
 
 def test_nothing_asks() -> None:
@@ -72,9 +73,9 @@ def test_an_exported_function() -> None:
     assert (found.sure, found.untold, found.why, found.entries) == (AVX, (), OPEN, frozenset({"fast"}))
     weak = answer(Made(ASKER | {"fast": [RET]}, weak=["fast"]))
     assert (weak.sure, weak.untold) == ((), ())
-    assert answer(Made(ASKER | {"fast": [RET]}, exported=["fast"]), ["fast"]) == Answer()
+    assert answer(Made(ASKER | {"fast": [RET]}, exported=["fast"]), ["fast"]) == Judgement()
     asks = answer(Made({"fast": [CPUID, RET]}, exported=["fast"]))
-    assert asks == Answer()
+    assert asks == Judgement()
 
 
 def test_what_the_loader_calls() -> None:
@@ -104,7 +105,7 @@ def test_a_call_on_one_road() -> None:
 
 def test_a_caller_that_asks() -> None:
     itself = {"door": [CPUID, "call fast", RET], "fast": [RET]}
-    assert answer(Made(itself, exported=["door"])) == Answer(why=FAR)
+    assert answer(Made(itself, exported=["door"])) == Judgement(why=FAR)
     through = {"door": ["call ask", "call fast", RET], "fast": [RET]}
     assert answer(Made(ASKER | through, exported=["door"])).sure == ()
     known = {"door": ["call cpuinfo_initialize", "call fast", RET], "fast": [RET], "cpuinfo_initialize": [RET]}
@@ -133,13 +134,13 @@ def test_only_a_pointer_leads_there() -> None:
     assert answer(table).untold == AVX
     before = Made(ASKER | rest, exported=["door"], pointers={DATA: "fast"}, touches=[("door", DATA + 8, False)])
     assert answer(before).why == FAR
-    assert answer(Made(ASKER | rest, exported=["door"])) == Answer(why=FAR)
+    assert answer(Made(ASKER | rest, exported=["door"])) == Judgement(why=FAR)
     nobody = Made(ASKER | rest, takes=[("door", "fast")])
-    assert answer(nobody) == Answer(why=FAR)
+    assert answer(nobody) == Judgement(why=FAR)
 
 
 def test_one_of_two_copies() -> None:
-    def door(size: int, other: int, **uses: str) -> Answer:
+    def door(size: int, other: int, **uses: str) -> Judgement:
         code = {
             "door": ["je slow", "jmp fast"],
             "fast": ["90" * (size - 1), RET],
@@ -164,7 +165,7 @@ def test_a_python_extension_is_entered_at_one_place() -> None:
     one = judge(made)
     assert one.extension
     assert one.roots == {made.number("PyInit_x")}
-    assert one.answer(made.number("fast"), AVX).sure == ()
+    assert one.judge(made.number("fast"), AVX).sure == ()
     plain = Made(ASKER | {"init": [RET], "fast": [RET]}, exported=["init", "fast"])
     assert not judge(plain).extension
     called = Made(ASKER | {"PyInit_x": ["call fast", RET], "fast": [RET]}, exported=["PyInit_x"])
@@ -184,7 +185,7 @@ def test_too_much_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Made(ASKER | {"door": ["call mid", RET], "mid": ["call fast", RET], "fast": [RET]}, exported=["door"])
     monkeypatch.setattr(rules, "MOST_ASKED", 2)
     one = judge(made)
-    assert [one.answer(made.number("fast"), AVX).entries for _ in range(3)] == [{"door"}, {"door"}, None]
+    assert [one.judge(made.number("fast"), AVX).entries for _ in range(3)] == [{"door"}, {"door"}, None]
     monkeypatch.setattr(rules, "MOST_BACK", 3)
     assert answer(made).entries == frozenset({"door"})
     monkeypatch.setattr(rules, "MOST_BACK", 2)
@@ -210,11 +211,11 @@ def test_a_level_in_a_template_tells_copies_apart() -> None:
     fast, slow = "_Z4workILNS_5LevelE2EEvv", "_Z4workILNS_5LevelE1EEvv"
     made = Made(ASKER | {fast: [RET], slow: [RET]}, exported=[fast, slow])
     number = made.number(fast)
-    assert judge(made, (), **{fast: "avx2"}).answer(number, AVX) == Answer(why=FAR)
-    assert judge(made, (), **{fast: "avx2", slow: "avx2"}).answer(number, AVX).sure == AVX
-    assert judge(made, (), **{fast: "avx2", slow: "fma"}).answer(number, AVX).sure == ()
+    assert judge(made, (), **{fast: "avx2"}).judge(number, AVX) == Judgement(why=FAR)
+    assert judge(made, (), **{fast: "avx2", slow: "avx2"}).judge(number, AVX).sure == AVX
+    assert judge(made, (), **{fast: "avx2", slow: "fma"}).judge(number, AVX).sure == ()
     plain = Made(ASKER | {"work2": [RET], "work1": [RET]}, exported=["work2"])
-    assert judge(plain, (), work2="avx2").answer(plain.number("work2"), AVX).sure == AVX
+    assert judge(plain, (), work2="avx2").judge(plain.number("work2"), AVX).sure == AVX
 
 
 @pytest.mark.parametrize(("offered", "everywhere"), [(rules.MANY_OFFERED, True), (rules.MANY_OFFERED - 1, False)])
@@ -236,9 +237,9 @@ def test_what_is_everywhere_is_needed_by_everybody() -> None:
     code = {"way": [OVER, "call fast", RET], "fast": [RET]}
     made = Made(ASKER | doors | code, exported=[*doors, "way"])
     one = judge(made, (), **dict.fromkeys(doors, "sse4.1"), fast="sse4.1 avx2")
-    both = one.answer(made.number("fast"), ("sse4.1", "avx2"))
+    both = one.judge(made.number("fast"), ("sse4.1", "avx2"))
     assert (both.sure, both.untold, both.entries) == (("sse4.1",), ("avx2",), None)
-    alone = one.answer(made.number("fast"), ("sse4.1",))
+    alone = one.judge(made.number("fast"), ("sse4.1",))
     assert (alone.sure, alone.untold, alone.why, alone.chain) == (("sse4.1",), (), FAR, ("way",))
 
 
@@ -260,11 +261,11 @@ def test_what_fills_the_tables_at_loading_is_no_guard() -> None:
     assert answer(Made(code, started=["init"])).sure == AVX
     # The pointers it hands out lead nowhere by themselves: it asks before it does.
     chooses = {"init": [CPUID, RET], "fast": [RET]}
-    assert answer(Made(chooses, started=["init"], takes=[("init", "fast")])) == Answer(why=FAR)
+    assert answer(Made(chooses, started=["init"], takes=[("init", "fast")])) == Judgement(why=FAR)
     plain = ASKER | {"init": [RET], "fast": [RET]}
     assert answer(Made(plain, started=["init"], takes=[("init", "fast")])).untold == AVX
     # One that others call does guard.
-    assert answer(Made(chooses, exported=["init"], takes=[("init", "fast")])) == Answer(why=FAR)
+    assert answer(Made(chooses, exported=["init"], takes=[("init", "fast")])) == Judgement(why=FAR)
 
 
 def test_copies_by_name_let_nobody_through() -> None:
@@ -276,14 +277,14 @@ def test_copies_by_name_let_nobody_through() -> None:
     far = {"door": ["call mid", RET], "mid": ["call low", RET], "low": ["call fast", RET], "fast": [RET]}
     library = Made(ASKER | far, exported=["door"]).scan()
     names = list(ASKER | far)
-    one = Judge(
+    one = RoutesByCalls(
         library,
         CodeGraph(library, CHECK),
         {names.index("fast"): {"avx2": 1}},
         lambda number: names[number] == "mid",
         lambda name: False,
     )
-    assert one.answer(names.index("fast"), AVX).sure == AVX
+    assert one.judge(names.index("fast"), AVX).sure == AVX
 
 
 def test_a_corner_to_which_only_pointers_lead_is_chosen_at_run_time() -> None:
@@ -291,7 +292,7 @@ def test_a_corner_to_which_only_pointers_lead_is_chosen_at_run_time() -> None:
     for few, untold in ((frozenset({"avx2"}), ()), (frozenset({"fma"}), AVX)):
         one = judge(made)
         one.__dict__["spread"] = Spread(frozenset(), few)
-        assert one.answer(made.number("fast"), AVX).untold == untold
+        assert one.judge(made.number("fast"), AVX).untold == untold
 
 
 def test_what_is_not_named_is_exported_for_all_that() -> None:
@@ -302,7 +303,7 @@ def test_what_is_not_named_is_exported_for_all_that() -> None:
 
 
 def test_a_long_chain() -> None:
-    def long(steps: int) -> Answer:
+    def long(steps: int) -> Judgement:
         code = {f"s{n}": [f"call s{n + 1}", RET] for n in range(steps - 1)}
         code |= {f"s{steps - 1}": ["call fast", RET], "fast": [RET]}
         return answer(Made(ASKER | code, exported=["s0"]))
@@ -352,7 +353,7 @@ def test_only_a_choice_that_outside_code_gets_to_is_one() -> None:
         "fast": [NOP, RET],
         "slow": [NOP, RET],
     }
-    assert answer(Made(code, exported=["door"])) == Answer(why=FAR)
+    assert answer(Made(code, exported=["door"])) == Judgement(why=FAR)
 
 
 def test_what_loading_leads_to_and_no_further(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,8 +375,10 @@ def test_arm_code_is_followed_too() -> None:
         library = made.scan()
         library.scan.calls = np.array([[0, made.at("fast")]], np.int64)
         library.scan.asks = np.array([2], np.int64)
-        one = Judge(library, CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False)
-        found = one.answer(1, AVX)
+        one = RoutesByCalls(
+            library, CodeGraph(library, CHECK), {1: {"avx2": 1}}, lambda number: False, lambda name: False
+        )
+        found = one.judge(1, AVX)
         assert (found.sure, found.untold) == (sure, untold)
 
 
@@ -405,5 +408,5 @@ def test_a_library_compiled_for_it_as_a_whole(size: int, legacy: bool, machine: 
     if legacy:
         library.scan.legacy = np.arange(1, count, 2, dtype=np.int64)
     uses = {number: {"avx2": 1} for number in range(0, count, PER_WINDOW)}
-    one = Judge(library, CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
+    one = RoutesByCalls(library, CodeGraph(library, CHECK), uses, lambda number: False, lambda name: False)
     assert ("avx2" in one.spread.everywhere) is everywhere

@@ -1,4 +1,4 @@
-"""Three answers for code that needs more than the baseline: *dispatched*, *unconditional*, or *cannot be told*.
+"""Routes into a library by its calls and pointers, with three answers for code that needs more than the baseline.
 
 *dispatched*     outside code gets there only through functions that ask the CPU, or through a test between two copies
 *unconditional*  nothing in the library asks; or the instruction set is used all over it; or a function that others can
@@ -12,7 +12,6 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from rekindle.inspect.baseline import SECOND, Spread, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import UNREACHED, Edges, Flags, chain_to, pointer_edges
+from rekindle.inspect.reach import UNREACHED, Edges, Flags, Judgement, Route, chain_to, pointer_edges
 
 # Copies of one function have about the same size.
 MOST_RATIO = 8
@@ -39,19 +38,7 @@ _LEVEL = "ILNS"
 _MARK = re.compile(r"(?i)avx\w{0,4}|sse\d?|fma|neon|sve|default|generic|scalar|\d+")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """``sure`` is needed by everybody, ``untold`` perhaps; what is in neither is dispatched. ``entries`` are
-    the exported functions that lead there, where no other way does."""
-
-    sure: tuple[str, ...] = ()
-    untold: tuple[str, ...] = ()
-    chain: tuple[str, ...] = ()
-    why: str = ""
-    entries: frozenset[str] | None = None
-
-
-class Judge:
+class RoutesByCalls:
     """One library. ``uses`` are the functions with more than the baseline, ``copy`` says who is a copy by its name,
     ``telling`` of a name whether it is worth asking that."""
 
@@ -74,43 +61,61 @@ class Judge:
         self.by_caller = Edges(self._caller, self._callee)
         self.by_callee = Edges(self._callee, self._caller)
 
-    def answer(self, number: int, isa: tuple[str, ...]) -> Answer:
+    def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
+        """By what calls what and where pointers lie, whatever the names say."""
         if not self.asks:
-            return Answer(isa, why="nothing in this library asks the CPU")
+            return Judgement(isa, why="nothing in this library asks the CPU")
         if bool(self.blocked[number]) and number not in self.first:
-            return Answer()
+            return Judgement()
         sure = tuple(name for name in isa if name in self.spread.everywhere)
         rest = tuple(name for name in isa if name not in sure)
         if not rest:
-            return Answer(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
+            return Judgement(sure, chain=self._names(chain_to(number, self.called)), why="used all over the library")
         if self._twin_by_name(number, frozenset(rest)):
-            return Answer(sure, why="used all over the library")
+            return Judgement(sure, why="used all over the library")
         if number in self.roots:
             why = (
                 "runs when the library is loaded"
                 if number in self.graph.started
                 else "exported, and asks nothing of the CPU"
             )
-            return Answer(isa, why=why, entries=self._entries(number))
+            return Judgement(isa, why=why, entries=self._entries(number))
         chain = self._certain_way(number)
         if chain:
             names = self._names(chain)
             why = f"called by {names[0]}, which asks nothing of the CPU"
-            return Answer(isa, chain=names, why=why, entries=self._entries(number))
+            return Judgement(isa, chain=names, why=why, entries=self._entries(number))
         if self.called[number] != UNREACHED:
             names = self._names(chain_to(number, self.called))
             why = f"called by {names[0]}, but not on every road through it"
-            return Answer(sure, rest, names, why, None if sure else self._entries(number))
+            return Judgement(sure, rest, names, why, None if sure else self._entries(number))
         if self.pointed[number] != UNREACHED:
             names = self._names([node for node in chain_to(number, self.pointed) if node < self.count])
             # A corner of a library that asks, to which only pointers lead, is what choosing at run time looks like.
             untold = tuple(name for name in rest if name not in self.spread.few)
-            return Answer(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
-        return Answer(sure, why="used all over the library")
+            return Judgement(sure, untold, names, "a pointer to it lies where code gets that asks nothing of the CPU")
+        return Judgement(sure, why="used all over the library")
+
+    def is_closed(self, number: int) -> bool:
+        return bool(self.blocked[number])
+
+    def callers(self, number: int) -> list[int]:
+        return self.by_callee.of(number)
+
+    def route_to_caller(self, number: int) -> Route | None:
+        if self.called[number] == UNREACHED:
+            return None
+        chain = chain_to(number, self.called)
+        if not chain or not self.graph.calls(chain[0], number):
+            return None
+        return Route(chain[0], self._names(chain))
+
+    def route_to(self, number: int) -> tuple[str, ...] | None:
+        return None if self.called[number] == UNREACHED else self._names([number, *chain_to(number, self.called)])
 
     def runs_at_load(self, number: int, places: list[int]) -> bool:
-        """Is one of the instructions there executed whenever the library is loaded? So it is where every road through a
-        function leads to it that the loader calls, or that such a function calls on every road."""
+        """So it is where every road through a function leads to it that the loader calls, or that such a function calls
+        on every road."""
         roads = self._roads(number) if number in self._at_load else None
         return roads is not None and any(map(roads.passes, places))
 
@@ -154,6 +159,11 @@ class Judge:
 
     def _names(self, chain: list[int]) -> tuple[str, ...]:
         return tuple(map(self.functions.name, chain[:MOST_CHAIN]))
+
+    @property
+    def offers(self) -> bool:
+        """The interpreter takes nothing of a Python extension but its PyInit function, and nobody else anything."""
+        return not self.extension
 
     @functools.cached_property
     def extension(self) -> bool:
