@@ -96,7 +96,7 @@ def read_record(data: bytes) -> None:
 
     from rekindle.inspect.declared import read_declared
     from rekindle.inspect.reader import WheelSource
-    from rekindle.inspect.record import check_record
+    from rekindle.inspect.survey import check_record
 
     parts = [*data.split(b"\0"), b"", b""]
     file = io.BytesIO()

@@ -12,9 +12,8 @@ from elftools.elf.elffile import ELFFile
 
 import needs
 from rekindle.emulate.cpus import X86
-from rekindle.emulate.linkage import missing_libraries, read_linkage
 from rekindle.emulate.root import prepare_root, user_cache
-from rekindle.emulate.stubs import stub_library
+from rekindle.emulate.stubs import missing_libraries, read_linkage, stub_library
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.verify.crash import find_symbol

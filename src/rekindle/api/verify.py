@@ -53,10 +53,8 @@ def verify(
     from rekindle.model.progress import Silent
     from rekindle.verify import output, prove
     from rekindle.verify.gather import read_events
-    from rekindle.verify.promise import promises
-    from rekindle.verify.settings import told_settings
     from rekindle.verify.suspects import keep as keep_trials
-    from rekindle.verify.trial import Trial
+    from rekindle.verify.trial import Trial, promises, told_settings
 
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")

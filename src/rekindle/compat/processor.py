@@ -1,4 +1,5 @@
 """CPU features against code, with three answers: it starts; it starts but named operators crash; it does not start.
+And from instruction sets to CPUs: which levels and which oldest microarchitectures have them.
 
 ``FEATURES`` translates our names of instruction sets into those of /proc/cpuinfo and archspec.
 """
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from rekindle.compat.answer import Answer, answer
 from rekindle.facts import Facts
+from rekindle.facts.cpus import archspec_microarchitectures
 from rekindle.model.facts import CpuRun
 from rekindle.model.machine import Cpu
 from rekindle.model.version import compare, matches
@@ -126,3 +128,57 @@ def _nearest(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
 
 def _order(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
+
+
+_LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
+_VENDORS = ("GenuineIntel", "AuthenticAMD", "ARM", "Cavium", "Fujitsu", "AMPERE")
+
+
+def oldest(isa: Iterable[str], machine: str) -> tuple[str, ...]:
+    """Per vendor, the plainest microarchitecture that has all of these instruction sets.
+
+    Of those that archspec knows: each of them is followed by newer ones that have all it has. The small cores that we
+    add are lines of their own, so "from bonnell on" would say too much.
+    """
+    wanted = list(isa)
+    out = []
+    for vendor in _VENDORS:
+        fitting = [
+            (len(row.features), name)
+            for name, row in archspec_microarchitectures().items()
+            if row.vendor == vendor and row.family == machine and not missing(wanted, row.features)
+        ]
+        out += [min(fitting)[1]] if fitting else []
+    return tuple(out)
+
+
+def runs_from(isa: Iterable[str], machine: str) -> str | None:
+    """The lowest x86-64 level with all of it; a microarchitecture's name where a level would ask too much."""
+    wanted = list(isa)
+    if machine == "aarch64":
+        return "armv8-a" + "".join(f"+{name}" for name in sorted(wanted))
+    if machine != "x86_64":
+        return None
+    table = archspec_microarchitectures()
+    intel = _oldest_intel(wanted)
+    level = next((name for name in _LEVELS if not missing(wanted, table[name].features)), None)
+    if level is not None:
+        have = set(table[level].features)
+        of_level = [name for name, features in FEATURES.items() if have.intersection(features)]
+        if intel is None or level == "x86_64" or intel == _oldest_intel(of_level):
+            return level.replace("_v", "-v").replace("x86_64", "x86-64")
+    return intel
+
+
+def _oldest_intel(isa: Iterable[str]) -> str | None:
+    names = oldest(isa, "x86_64")
+    return next((name for name in names if archspec_microarchitectures()[name].vendor == "GenuineIntel"), None)
+
+
+def beyond(isa: Iterable[str], level: str | None, machine: str) -> frozenset[str]:
+    """What a CPU of this level need not have."""
+    wanted = set(isa)
+    if machine == "aarch64" or level is None:
+        return frozenset(wanted - set((level or "").split("+")))
+    row = archspec_microarchitectures()[level.replace("x86-64", "x86_64").replace("-v", "_v")]
+    return frozenset(missing(wanted, row.features))

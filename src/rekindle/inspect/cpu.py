@@ -6,19 +6,28 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
-from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.names import readable
 from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
     from rekindle.inspect.isa_exposure import Exposed
 
+if TYPE_CHECKING:
+    from rekindle.inspect.isa_exposure import Exposure
+
+if TYPE_CHECKING:
+    from rekindle.inspect.isa_exposure import Offer, Taking
+
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
+_PIECE = re.compile(r"L?(\d+)")
+# ?FindMinMax@fbgemm@@YAX…: innermost name first; ??0 is a constructor; ?$Name@… a template, of which the name is kept.
+_MICROSOFT = re.compile(r"\?(\?0)?(\w+(?:@\w+)*)(?:@@|@\?\$(\w+)@)")
+_SUFFIX = re.compile(r"(?:\.(?:isra|constprop|part|cold|lto_priv|localalias|resolver)(?:\.\d+)?)+$")
 _COPY = re.compile(
     r"(?i)[_-](?:avx(?:2|512\w*?)?|sse[234]\w*?|fma|aes_?ni|p?clmul(?:qdq)?|sha_?ni|bmi2|haswell|skylake\w*?|x86_64_v[234])(?=[._-])"
 )
@@ -28,6 +37,18 @@ _NAMELESS = (
 )
 _UNTOLD = "whether an old CPU meets some of this code cannot be told from the file: 'rekindle verify --cpu' proves it"
 _TZCNT = "tzcnt is not counted: compilers write it for any CPU, as rep bsf, where the operand is not zero"
+
+
+@dataclass
+class CpuSurvey:
+    """One library's audit, without the bytes it came from; ``taken`` are the names it takes from other libraries."""
+
+    file: str
+    machine: str
+    exposure: Exposure
+    soname: str | None = None
+    needed: tuple[str, ...] = ()
+    taken: frozenset[str] = frozenset()
 
 
 def survey_cpu(binary: Elf | Pe, file: str, step: Callable[[int, int], None]) -> CpuSurvey | None:
@@ -53,8 +74,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     machine = machines[0] if len(machines) == 1 else None
     if not surveys:
         return WheelCpu(arch=machine)
-    from rekindle.inspect.cpus import beyond, oldest, runs_from
-    from rekindle.inspect.cross import follow_calls
+    from rekindle.compat.processor import beyond, oldest, runs_from
 
     follow_calls(surveys)
     _set_aside_copies(surveys)
@@ -201,3 +221,73 @@ def _uses(evidence: Sequence[Evidence]) -> tuple[IsaUse, ...]:
         IsaUse(isa=isa, functions=len(names), examples=tuple(dict.fromkeys(names))[:5])
         for isa, names in sorted(by_isa.items(), key=lambda item: -len(item[1]))
     )
+
+
+def follow_calls(surveys: Sequence[CpuSurvey]) -> None:
+    """Move what turns out to be reached from another library from *dispatched* to where it belongs.
+
+    ``fbgemm.dll`` offers ``FindMinMax`` with AVX2 inside and leaves the asking to its callers, which are in
+    ``torch_cpu.dll``. Each library's audit keeps its end of such calls; here they meet.
+    """
+    takings: dict[str, list[tuple[str, Taking]]] = {}
+    for survey in surveys:
+        for taking in survey.exposure.takings:
+            takings.setdefault(taking.symbol, []).append((survey.file, taking))
+    for survey in surveys:
+        best: dict[int, tuple[Offer, str, Taking]] = {}
+        for offer in survey.exposure.offers:
+            for file, taking in takings.get(offer.symbol, ()):
+                # A function in between is where the library would ask; without symbols that is not seen.
+                if offer.exposed.chain and not taking.certain:
+                    continue
+                known = best.get(offer.exposed.number)
+                if file != survey.file and (known is None or (taking.certain and not known[2].certain)):
+                    best[offer.exposed.number] = (offer, file, taking)
+        for offer, file, taking in best.values():
+            _expose(survey, offer, file, taking)
+
+
+def _expose(survey: CpuSurvey, offer: Offer, file: str, taking: Taking) -> None:
+    exposure, exposed = survey.exposure, offer.exposed
+    exposure.dispatched.subtract(exposed.isa)
+    if exposed.guard:
+        exposure.guards[exposed.guard] -= 1
+    where = file.rsplit("/", 1)[-1]
+    if taking.certain:
+        why = f"called by {taking.chain[0]} in {where}, which asks nothing of the CPU"
+    else:
+        why = f"called by {taking.chain[0]} in {where}; whether the CPU is asked on the way there cannot be told"
+    found = replace(exposed, chain=(*exposed.chain, *taking.chain), why=why)
+    certain = taking.certain and not offer.named and not exposed.chain
+    (exposure.unconditional if certain else exposure.suspects).append(found)
+
+
+def readable(symbol: str) -> str:
+    """``_ZN6fbgemm10FindMinMaxEPKfPfS2_l`` → ``fbgemm::FindMinMax``; what is not understood stays as it is."""
+    if microsoft := _MICROSOFT.match(symbol):
+        names = [microsoft[3] + "<…>"] if microsoft[3] else []
+        names += reversed(microsoft[2].split("@"))
+        return "::".join([*names, names[-1]] if microsoft[1] else names)
+    text = _SUFFIX.sub("", symbol)
+    match = re.match(r"_Z(N?)(K?)", text)
+    if match is None:
+        return symbol
+    rest, pieces = text[match.end() :], []
+    if rest.startswith("St"):
+        pieces.append("std")
+        rest = rest[2:]
+    while found := _PIECE.match(rest):
+        size = int(found[1])
+        name, rest = rest[found.end() : found.end() + size], rest[found.end() + size :]
+        if len(name) < size:
+            return symbol
+        pieces.append("(anonymous)" if name.startswith("_GLOBAL__N") else name)
+        if not match[1]:
+            break
+    if not pieces:
+        return symbol
+    if rest[:2] in ("C1", "C2"):
+        pieces.append(pieces[-1])
+    elif rest[:2] in ("D0", "D1", "D2"):
+        pieces.append("~" + pieces[-1])
+    return "::".join(pieces) + ("<…>" if rest.startswith("I") else "")

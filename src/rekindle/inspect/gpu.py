@@ -1,21 +1,43 @@
-"""The GPU code of one library: containers, their targets, and the sums a person wants to see."""
+"""The GPU code of one library: containers, their targets, and the sums a person wants to see. And what lies in a wheel
+as files of its own: images (``.cubin``, ``.ptx``) for others to load, and ROCm's kernel files."""
 
 from __future__ import annotations
 
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rekindle.formats import fatbin, offload
+from rekindle.formats.cubin import cubin_arch
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.formats.view import release
 from rekindle.inspect.cubin_names import owners_of
-from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code
+from rekindle.inspect.reader import Source
+from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
+from rekindle.model.wheel import DataFiles
 
 # How many containers of each set of architectures are looked into for names.
 SAMPLES = 4
 RELEASE_EVERY = 32 << 20
+# Of an image in a file of its own the first bytes tell the target.
+_IMAGE = re.compile(r"\.(cubin|ptx)$", re.IGNORECASE)
+_PTX_TARGET = re.compile(rb"^\s*\.target\s+(sm_\d{2,3}[af]?)\b", re.MULTILINE)
+IMAGE_HEAD = 4096
+_ROCM_PLACES = (
+    # Debian puts the version between: rocblas/2.47.0/library/.
+    ("rocBLAS", re.compile(r"rocblas/(?:[0-9.]+/)?library/")),
+    ("hipBLASLt", re.compile(r"hipblaslt/(?:[0-9.]+/)?library/")),
+    ("MIOpen", re.compile(r"miopen/db/|miopen.*\.(?:kdb|db\.txt|fdb\.txt)")),
+    ("rocFFT", re.compile(r"rocfft/")),
+    ("hipSPARSELt", re.compile(r"hipsparselt/(?:[0-9.]+/)?library/")),
+)
+# gfx90a-xnack+ is a chip and a switch; MIOpen adds the number of compute units: gfx906_60, and gfx90878 or
+# gfx942130 in hexadecimal above 64. Chips up to gfx9 have three characters, later ones four, so both are told apart.
+_CHIP = r"1[0-9][0-9a-f]{2}|[6-9][0-9a-f]{2}|1?[0-9](?:-[0-9])?-generic"
+_GFX = re.compile(rf"(?<![0-9a-z])(gfx(?:{_CHIP}))(?:[0-9a-f]{{2,3}})?[-_.]")
+_ROCM_FILE = re.compile(r"\.(?:co|hsaco|dat|kdb|txt|db|bin)(?:\.[a-z]+)?$|\.dat\.gz$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +170,62 @@ def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -
         survey.compression[bundle.form] += 1
         if targets:
             survey.sets[frozenset(targets)] += 1
+
+
+def survey_images(source: Source) -> list[GpuSurvey]:
+    """One survey per folder and kind of file; each file counts as a container with one target."""
+    named = {name: match[1].lower() for name in source.files if (match := _IMAGE.search(name))}
+    if not named:
+        return []
+    targets: dict[str, Counter[Target]] = defaultdict(Counter)
+    sizes: dict[str, Counter[Target]] = defaultdict(Counter)
+    odd: dict[str, int] = Counter()
+    for name, head in source.heads(sorted(named), IMAGE_HEAD):
+        place = f"{name.split('/', 1)[0]}/*.{named[name]}"
+        target = _image_target(named[name], head)
+        if target is None:
+            odd[place] += 1
+            continue
+        targets[place][target] += 1
+        sizes[place][target] += source.files[name]
+    out = []
+    for place, found in sorted(targets.items()):
+        survey = GpuSurvey(place, entries=found, bytes=sizes[place])
+        survey.sets.update({frozenset({target}): count for target, count in found.items()})
+        if odd.get(place):
+            survey.odd["not understood"] = odd[place]
+        out.append(survey)
+    return out
+
+
+def _image_target(kind: str, head: bytes) -> Target | None:
+    if kind == "cubin":
+        arch = cubin_arch(head)
+        return None if arch is None else Target("sass", arch)
+    match = _PTX_TARGET.search(head)
+    return Target("ptx", parse_sm(match[1].decode())) if match else None
+
+
+def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:
+    """For which AMD targets rocBLAS, hipBLASLt and MIOpen bring kernel files of their own.
+
+    A wheel may carry gfx906 code in its own libraries and still fail at the first matrix product, because the kernel
+    files of rocBLAS for it are missing.
+    """
+    targets: dict[str, set[str]] = defaultdict(set)
+    count: dict[str, int] = defaultdict(int)
+    for name in names:
+        lower = name.lower()
+        for library, place in _ROCM_PLACES:
+            if place.search(lower) and _ROCM_FILE.search(lower):
+                count[library] += 1
+                targets[library].update(_GFX.findall(lower.rsplit("/", 1)[-1]))
+    return tuple(
+        DataFiles(
+            library=library,
+            gfx=tuple(sorted(targets[library], key=lambda name: parse_gfx_code(name).order)),
+            files=count[library],
+        )
+        for library in sorted(count)
+        if targets[library]
+    )

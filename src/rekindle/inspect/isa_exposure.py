@@ -64,7 +64,7 @@ class Taking:
 @dataclass
 class Exposure:
     """``dispatched`` counts functions per instruction set, ``guards`` per kind of guard. ``offers`` and ``takings``
-    are the two ends of calls between libraries, see :mod:`rekindle.inspect.cross`."""
+    are the two ends of calls between libraries, see :mod:`rekindle.inspect.cpu`."""
 
     functions: int = 0
     unconditional: list[Exposed] = field(default_factory=list)

@@ -9,8 +9,7 @@ from typing import Any
 
 from rekindle.formats.elf import Elf, is_elf
 from rekindle.formats.pe import Pe, is_pe
-from rekindle.inspect.cpu import survey_cpu
-from rekindle.inspect.cpu_survey import CpuSurvey
+from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
 
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)$")

@@ -11,21 +11,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from rekindle.errors import BadInput
-from rekindle.inspect.bare_images import survey_images
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
-from rekindle.inspect.gpu import GpuSurvey
+from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
 from rekindle.inspect.libraries import Library, read_library
 from rekindle.inspect.links import join_links, link_findings
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
 from rekindle.inspect.outside import is_native
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
-from rekindle.inspect.record import check_record
-from rekindle.inspect.rocm_files import find_data_files
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding, WheelGpu, WheelReport
 
 WORKERS = 2
+MOST_NAMED = 5
 # Where torch keeps the answer of torch.cuda.get_arch_list().
 _ARCH_LIST_HOLDER = re.compile(r"(?:^|/)(?:lib)?torch_python\.(?:so|dll)$")
 
@@ -176,3 +174,42 @@ def _kind(source: Source) -> Literal["wheel", "library", "directory", "installed
     if isinstance(source, DirectorySource):
         return "installed" if source.installed else "directory"
     return "wheel"
+
+
+def check_record(source: WheelSource) -> list[Finding]:
+    """RECORD against fact: every file listed, every digest right.
+
+    Inflates what was not inflated yet; names the first few files of each kind of fault.
+    """
+    import hmac
+
+    record = source.zip.record
+    if record is None:
+        return [Finding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")]
+    source.add_digests(name for name in source.files if name not in source.digests)
+    info = source.zip.dist_info or ""
+    free = {f"{info}/RECORD", f"{info}/RECORD.jws", f"{info}/RECORD.p7s"}
+    wrong, unlisted, unverified = [], [], []
+    for name in source.files:
+        if name in free:
+            continue
+        row = record.get(name)
+        if row is None:
+            unlisted.append(name)
+        elif row.algorithm != "sha256" or row.digest is None:
+            unverified.append(name)
+        elif not hmac.compare_digest(source.digests[name], row.digest.hex()):
+            wrong.append(name)
+    missing = [name for name in record if name not in source.files]
+    faults = (
+        ("record-wrong", "error", "differ from RECORD", wrong),
+        ("record-missing", "error", "are in RECORD but not in the wheel", missing),
+        ("record-unlisted", "warning", "are not in RECORD", unlisted),
+        ("record-unverified", "note", "have no SHA-256 in RECORD", unverified),
+    )
+    out = []
+    for code, severity, text, names in faults:
+        if names:
+            shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
+            out.append(Finding(code=code, text=f"{len(names)} files {text}: {shown}", severity=severity))  # type: ignore[arg-type]
+    return out

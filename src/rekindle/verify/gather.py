@@ -13,9 +13,8 @@ from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 from rekindle.model.verify import Level, VerifyCheck, VerifyReport, VerifyStatus
 from rekindle.model.wheel import OperatorTrial
-from rekindle.verify.advice import next_steps
 from rekindle.verify.crash import describe_crash, remedy_for, sentence
-from rekindle.verify.verdict import Claim, judge
+from rekindle.verify.verdict import Claim, judge, next_steps
 
 MAX_EVENTS_BYTES = 64 << 20
 TRIAL = "operator."

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +20,6 @@ from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.beside import asked_beside
 from rekindle.verify.dialogue import Dialogue, Silence, dialogue
 from rekindle.verify.gather import Gathering
-from rekindle.verify.lent import lend_tools
 from rekindle.verify.suspects import asked_for, outcomes
 from rekindle.verify.target import CHECKS, Target
 
@@ -27,6 +29,8 @@ START = 60.0
 MAX_RESTARTS = 40
 # Variables of our own Python, or of the user's, that would change which torch the target finds.
 _FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "__PYVENV_LAUNCHER__")
+# What ``import setuptools`` needs of its own site-packages folder.
+_SETUPTOOLS = ("setuptools", "pkg_resources", "_distutils_hack")
 
 
 def run_checks(
@@ -142,3 +146,29 @@ def _with(how: str, log: Path) -> str:
         return how
     lines = [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
     return f"{how}: {lines[-1][:300]}" if lines else how
+
+
+def lend_tools(folder: Path) -> dict[str, str]:
+    """A folder that holds our setuptools and nothing else of ours, and where our ninja lies, lent to the check that
+    compiles an extension: nothing is installed into the user's Python."""
+    lent: dict[str, str] = {}
+    spec = importlib.util.find_spec("setuptools")
+    if spec is not None and spec.submodule_search_locations:
+        home = Path(next(iter(spec.submodule_search_locations))).parent
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _SETUPTOOLS:
+            if (home / name).is_dir():
+                _link_folder(home / name, folder / name)
+        lent["setuptools"] = str(folder)
+    ninja = shutil.which("ninja", path=str(Path(sys.executable).parent)) or shutil.which("ninja")
+    if ninja:
+        lent["ninja"] = str(Path(ninja).parent)
+    return lent
+
+
+def _link_folder(source: Path, target: Path) -> None:
+    try:
+        target.symlink_to(source, target_is_directory=True)
+    except OSError:
+        # Windows lets only some users make links.
+        shutil.copytree(source, target)

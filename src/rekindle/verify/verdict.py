@@ -16,6 +16,8 @@ import msgspec
 
 from rekindle.model.verify import Level, Missing, Verdict, VerifyCheck
 
+MAX_STEPS = 4
+
 
 class Minimum(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rows of ``levels.toml`` for one package."""
@@ -88,3 +90,22 @@ def _missing(checks: Iterable[VerifyCheck], required: Iterable[str]) -> tuple[Mi
         elif check.status == "skipped" and check.skip != "absent":
             found.append(Missing(id=id, why=f"could not be tried: {check.detail}"))
     return tuple(found)
+
+
+def next_steps(
+    verdict: Verdict, checks: Sequence[VerifyCheck], missing: Sequence[Missing], claim: Claim, *, only: bool
+) -> tuple[str, ...]:
+    """What to do after a verdict, from what failed or stood in the way; best first, empty where all is proven."""
+    if verdict == "proven":
+        return ()
+    steps = [check.remedy for check in checks if check.status == "failed" and check.remedy]
+    if verdict == "not-proven":
+        lacking = {one.id for one in missing}
+        steps += [check.remedy for check in checks if check.id in lacking and check.remedy]
+        if claim.gpu and claim.gpus == 0 and any(one.id.startswith(("gpu", "cuda")) for one in missing):
+            steps.append("no GPU was seen: rekindle doctor says why; --no-gpu proves the CPU part alone")
+        if only:
+            steps.append("--only leaves out what a proof needs: run it again without --only")
+        if not checks:
+            steps.append("no check ran: does the interpreter start, and does it have the package?")
+    return tuple(dict.fromkeys(steps))[:MAX_STEPS]

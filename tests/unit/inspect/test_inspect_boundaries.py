@@ -10,8 +10,7 @@ import pytest
 from rekindle.formats import x86
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of, spreads
 from rekindle.inspect.branches import NEAR, Roads, arm64_roads, x86_roads
-from rekindle.inspect.cpu import join_cpu
-from rekindle.inspect.cpu_survey import CpuSurvey
+from rekindle.inspect.cpu import CpuSurvey, join_cpu
 from rekindle.inspect.declared import arch_lists_in, find_arch_list, read_declared
 from rekindle.inspect.isa_exposure import Exposed, Exposure
 from rekindle.inspect.reader import DirectorySource

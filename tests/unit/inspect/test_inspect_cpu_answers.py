@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from binaries import make_elf, make_pe
+from rekindle.compat.processor import beyond, runs_from
 from rekindle.formats import x86
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
 from rekindle.inspect.baseline import FEW, FEWEST_WINDOWS, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
-from rekindle.inspect.cpu import join_cpu, survey_cpu
-from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.cpus import beyond, runs_from
+from rekindle.inspect.cpu import CpuSurvey, join_cpu, survey_cpu
 from rekindle.inspect.isa_exposure import Exposed, Exposure
 from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to
 

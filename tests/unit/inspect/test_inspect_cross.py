@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.inspect.cpu_survey import CpuSurvey
-from rekindle.inspect.cross import follow_calls
+from rekindle.inspect.cpu import CpuSurvey, follow_calls, readable
 from rekindle.inspect.isa_exposure import Exposed, Exposure, Offer, Taking
-from rekindle.inspect.names import readable
 
 MIN_MAX = "?FindMinMax@fbgemm@@YAXPEBMPEAM1_J@Z"
 

@@ -10,8 +10,8 @@ import pytest
 from binaries import make_elf, make_entry, make_fatbin, make_pe, make_wheel
 from rekindle import api
 from rekindle.cli.main import main
+from rekindle.inspect.gpu import find_data_files
 from rekindle.inspect.packages import find_provider, promised_glibc
-from rekindle.inspect.rocm_files import find_data_files
 
 
 def write(folder: Path, file: str, files: dict[str, bytes], **more: str) -> str:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from rekindle.inspect.baseline import spread_of, spreads
-from rekindle.inspect.cpu import join_cpu
-from rekindle.inspect.cpu_survey import CpuSurvey
+from rekindle.inspect.cpu import CpuSurvey, join_cpu
 from rekindle.inspect.declared import find_arch_list, read_declared
 from rekindle.inspect.isa_exposure import Exposed, Exposure
 from rekindle.inspect.reader import DirectorySource

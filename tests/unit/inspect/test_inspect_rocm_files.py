@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.inspect.rocm_files import find_data_files
+from rekindle.inspect.gpu import find_data_files
 
 KERNELS = ("gfx803", "gfx900", "gfx906", "gfx908", "gfx90a-xnack+", "gfx90a-xnack-", "gfx1010", "gfx1100")
 ROCBLAS = (

@@ -10,17 +10,15 @@ from pathlib import Path
 import pytest
 
 from binaries import make_entry, make_fatbin, make_wheel
-from rekindle.inspect.bare_images import survey_images
+from rekindle.compat.processor import beyond, oldest, runs_from
 from rekindle.inspect.cover import Cover, cards_of, cover
-from rekindle.inspect.cpus import beyond, oldest, runs_from
+from rekindle.inspect.cpu import readable
 from rekindle.inspect.diff import compare
-from rekindle.inspect.gpu import GpuSurvey, Target
-from rekindle.inspect.names import readable
+from rekindle.inspect.gpu import GpuSurvey, Target, find_data_files, survey_images
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, origin_of, reference_set
 from rekindle.inspect.packages import comes_along, find_provider, is_vendor, promised_glibc
 from rekindle.inspect.reader import DirectorySource, WheelSource
-from rekindle.inspect.record import check_record
-from rekindle.inspect.rocm_files import find_data_files
+from rekindle.inspect.survey import check_record
 from rekindle.model.arch import parse_gfx, parse_gfx_code, parse_sm
 from rekindle.model.wheel import (
     ArchSet,
