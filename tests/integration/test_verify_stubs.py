@@ -11,7 +11,7 @@ import x86_spark
 from elftools.elf.elffile import ELFFile
 
 import needs
-from rekindle.emulate.cpus import X86
+from rekindle.emulate.qemu import X86
 from rekindle.emulate.root import prepare_root, user_cache
 from rekindle.emulate.stubs import missing_libraries, read_linkage, stub_library
 from rekindle.host.live import LiveHost

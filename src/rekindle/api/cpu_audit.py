@@ -24,7 +24,7 @@ def audit_for(
     """Emulated, or ``thorough``: the libraries are read, half a minute for torch. Otherwise the operators that are
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
     from rekindle.compat.operators import suspicions, usual_suspects
-    from rekindle.emulate.cpus import machine_of_cpu
+    from rekindle.emulate.qemu import machine_of_cpu
     from rekindle.emulate.root import user_cache
     from rekindle.errors import RekindleError
     from rekindle.host.live import LiveHost

@@ -9,8 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.emulate.cpus import EmulatedMachine
-from rekindle.emulate.emulator import Emulator
+from rekindle.emulate.qemu import EmulatedMachine, Emulator
 from rekindle.emulate.root import Root, prepare_root
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host

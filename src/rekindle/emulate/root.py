@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.emulate.cpus import X86, EmulatedMachine
+from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from rekindle.emulate.cpus import X86, EmulatedMachine
+from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.formats.elf import Elf, open_elf
 from rekindle.formats.view import Malformed
 

@@ -14,8 +14,7 @@ from rekindle.errors import BadInput
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
-from rekindle.inspect.libraries import Library, read_library
-from rekindle.inspect.links import join_links, link_findings
+from rekindle.inspect.libraries import Library, join_links, link_findings, read_library
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
 from rekindle.inspect.outside import is_native
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource

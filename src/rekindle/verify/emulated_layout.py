@@ -10,9 +10,8 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from rekindle.emulate.cpus import EMULATED, X86, EmulatedCpu, EmulatedMachine
-from rekindle.emulate.emulator import PATIENCE, Emulator
 from rekindle.emulate.python import EmulatedPython
+from rekindle.emulate.qemu import EMULATED, PATIENCE, X86, EmulatedCpu, EmulatedMachine, Emulator
 from rekindle.emulate.root import Root
 from rekindle.errors import BadInput
 from rekindle.host.sandbox import parts_of

@@ -12,8 +12,8 @@ import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from rekindle.emulate.emulator import choose_cpu, find_emulator
 from rekindle.emulate.python import find_emulated_python
+from rekindle.emulate.qemu import choose_cpu, find_emulator
 from rekindle.emulate.root import compile_ahead
 from rekindle.emulate.stubs import write_stubs
 from rekindle.errors import BadInput, RekindleError, StageFailed

@@ -10,7 +10,7 @@ from rekindle.api.cpu_audit import _features
 from rekindle.api.inspect import inspect_machine
 from rekindle.api.plan import machine_from_flags
 from rekindle.doctor.cpu import probe_cpu
-from rekindle.emulate.cpus import emulated_models, find_emulated_cpu, machine_of_cpu
+from rekindle.emulate.qemu import emulated_models, find_emulated_cpu, machine_of_cpu
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rekindle.emulate.cpus import (
+from rekindle.emulate.qemu import (
     ARM,
     PROBED,
     PROBED_ARM,

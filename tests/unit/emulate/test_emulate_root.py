@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.emulate import root as roots
-from rekindle.emulate.cpus import EmulatedMachine
+from rekindle.emulate.qemu import EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent

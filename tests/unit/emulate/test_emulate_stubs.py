@@ -10,7 +10,7 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.emulate.cpus import (
+from rekindle.emulate.qemu import (
     ARM,
     X86,
 )

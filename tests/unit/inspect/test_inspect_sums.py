@@ -10,8 +10,7 @@ from binaries import make_elf
 from rekindle.errors import BadInput
 from rekindle.inspect import reader
 from rekindle.inspect.gpu import GpuSurvey
-from rekindle.inspect.libraries import Library, newest, open_binary
-from rekindle.inspect.links import join_links, link_findings
+from rekindle.inspect.libraries import Library, join_links, link_findings, newest, open_binary
 from rekindle.inspect.outside import is_native
 from rekindle.inspect.reader import DirectorySource, FileSource, open_local
 from rekindle.model.wheel import External, LibraryLinks, Links

@@ -11,7 +11,7 @@ import pytest
 
 from rekindle import api
 from rekindle.cli import main as front
-from rekindle.emulate.emulator import find_emulator
+from rekindle.emulate.qemu import find_emulator
 from rekindle.errors import BadInput, Exit, MissingTool
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
