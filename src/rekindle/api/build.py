@@ -261,8 +261,8 @@ def _with_parts(order: BuildOrder) -> BuildOrder:
 
     import msgspec
 
-    from rekindle.source.prepare import tree_version
     from rekindle.source.supply import with_parts
+    from rekindle.source.tree import tree_version
 
     if order.tree.project not in ("torch", "torchvision", "torchaudio"):
         return order

@@ -23,8 +23,8 @@ def bundle(
     progress: Progress | None = None,
 ) -> BundleReport:
     """A fat wheel beside ``wheel`` (or in ``out``): its CUDA or ROCm run-time libraries inside."""
+    from rekindle.bundle.collect import search_places
     from rekindle.bundle.fat import Order, make_fat
-    from rekindle.bundle.places import search_places
     from rekindle.bundle.rules import load_rules
     from rekindle.errors import BadInput
     from rekindle.host.files import sha256_of

@@ -197,8 +197,8 @@ def _third_parties_of(origin: str) -> Callable[[str], tuple[ThirdParty, ...]]:
             from rekindle.source.origins import debian_package
 
             return parts_for(release) if debian_package("torch", release).stripped else ()
-        from rekindle.source.prepare import check_wanted, tree_version
         from rekindle.source.supply import survey, without_submodules
+        from rekindle.source.tree import check_wanted, tree_version
 
         root = Path(origin)
         _, version = tree_version(root)

@@ -47,7 +47,7 @@ def source_fetch(
         release = release or (torch if project == "torch" else _companion(project, torch))
     if match is not None and project != "torch":
         from rekindle.source.origins import pinned_commit
-        from rekindle.source.prepare import tree_version
+        from rekindle.source.tree import tree_version
 
         revision = revision or pinned_commit(match, project)
         if revision is None:
@@ -116,9 +116,9 @@ def source_hipify(
 
 def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedPatches:
     """The user's commits as patch files with headers."""
-    from rekindle.source import save
+    from rekindle.source.history import save_patches as save
 
-    return save.save_patches(root, folder, base=base)
+    return save(root, folder, base=base)
 
 
 def source_status(
@@ -236,11 +236,12 @@ def _patch_choices(
     from rekindle.host.live import LiveHost
     from rekindle.model.document import load
     from rekindle.model.plan import Plan
-    from rekindle.source import context, prepare
+    from rekindle.source import context
+    from rekindle.source.tree import check_wanted, tree_version
 
     root = root.resolve()
-    project, version = prepare.tree_version(root)
+    project, version = tree_version(root)
     wish = load(plan, Plan) if plan else None
-    prepare.check_wanted(root, version, wish.torch if wish and project in ("torch", wish.project) else None)
+    check_wanted(root, version, wish.torch if wish and project in ("torch", wish.project) else None)
     facts = context.gather(LiveHost(), root, version, plan=wish, python=python, given=given)
-    return prepare.choose_for(root, project, facts, only=only, folder=patches)
+    return context.choose_for(root, project, facts, only=only, folder=patches)

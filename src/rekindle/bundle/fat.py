@@ -29,7 +29,6 @@ from rekindle.bundle.notes import (
     with_build_tag,
     without_vendor_packages,
 )
-from rekindle.bundle.rpath import needs_new_path, new_path
 from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
 from rekindle.compat.resources import Demand, first_shortage
@@ -43,6 +42,35 @@ from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
+
+
+def reaches(member: str, rpath: tuple[str, ...], where: str) -> bool:
+    """Is ``where`` searched for ``member`` before any directory outside the wheel?"""
+    for entry in rpath:
+        if not entry.startswith(("$ORIGIN", "${ORIGIN}")):
+            return False
+        if _inside(member, entry) == where:
+            return True
+    return False
+
+
+def needs_new_path(member: str, native: Native, brought: set[str], where: str) -> bool:
+    """Only a library that asks for something brought along, and would not find it, is changed."""
+    return native.system == "linux" and bool(brought & set(native.needed)) and not reaches(member, native.rpath, where)
+
+
+def new_path(member: str, rpath: tuple[str, ...], where: str) -> str:
+    """The way to ``where`` first, then what was there inside the wheel; directories of the build machine go."""
+    way = posixpath.relpath(where, posixpath.dirname(member) or ".")
+    first = "$ORIGIN" if way == "." else f"$ORIGIN/{way}"
+    kept = [entry for entry in rpath if entry.startswith(("$ORIGIN", "${ORIGIN}")) and _inside(member, entry) != where]
+    return ":".join(dict.fromkeys((first, *kept)))
+
+
+def _inside(member: str, entry: str) -> str:
+    rest = entry.removeprefix("${ORIGIN}").removeprefix("$ORIGIN").lstrip("/")
+    return posixpath.normpath(posixpath.join(posixpath.dirname(member) or ".", rest))
+
 
 _NATIVE = re.compile(r"(\.so(\.\d+)*|\.pyd|\.dll)$", re.IGNORECASE)
 _NAME = re.compile(r"(?P<head>[^-]+-[^-]+)(-(?P<build>\d[^-]*))?(?P<tags>-[^-]+-[^-]+-[^-]+)\.whl")

@@ -330,7 +330,7 @@ def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 
     """
     from rekindle.journey.matrix_work import admit_cells
     from rekindle.matrix.folder import CellFolder
-    from rekindle.matrix.slurm import slurm_script
+    from rekindle.matrix.schedule import slurm_script
 
     lock = load_lock(table)
     cells = _chosen(lock, only)

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.matrix.identity import cell_id, cell_name, tree_id
 from rekindle.matrix.schedule import chain_costs
-from rekindle.matrix.table import combinations, defaults_of, read_table
+from rekindle.matrix.table import cell_id, cell_name, combinations, defaults_of, read_table, tree_id
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
 

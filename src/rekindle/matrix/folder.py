@@ -7,17 +7,25 @@
                   owner.json   who works on it now
                   wheels/      the wheel with its statements, reports and proof
     ROOT/trees/KEY/            a workspace that cells of one compiled tree share
+
+Who works on a cell holds the operating system's lock, which dies with its process.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import platform
 import re
+import threading
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host.files import write_atomically
-from rekindle.model.document import encode, load
+from rekindle.model.document import Document, encode, load
 from rekindle.model.matrix import Cell, CellState
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -89,3 +97,107 @@ class CellFolder:
 def tree_place(root: Path, tree: str) -> Path:
     """The workspace that the cells of one compiled tree share."""
     return root / "trees" / tree
+
+
+HEARTBEAT_SECONDS = 10.0
+DEAD_AFTER_SECONDS = 60.0
+
+
+class Owner(Document, frozen=True, kw_only=True):
+    """A process somewhere. The boot id tells a process of today from one of the same number before a restart."""
+
+    host: str
+    pid: int
+    boot: str
+    since: float
+
+
+def myself() -> Owner:
+    return Owner(host=platform.node(), pid=os.getpid(), boot=boot_id(), since=time.time())
+
+
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@contextlib.contextmanager
+def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> Iterator[Owner | None]:
+    """Hold the cell; yields the dead owner whose work is taken over, or None. Raises WorkspaceBusy where it is held."""
+    import filelock
+
+    folder.place.mkdir(parents=True, exist_ok=True)
+    lock = filelock.FileLock(folder.place / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(read_owner(folder))}") from None
+    try:
+        before = read_owner(folder)
+        if before is not None and _lives_elsewhere(folder, before, clock()):
+            raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(before)}")
+        write_atomically(folder.owner_file, encode(myself()))
+        with _heartbeat(folder.owner_file):
+            yield before
+        folder.owner_file.unlink(missing_ok=True)
+    finally:
+        # A cell that ended by an exception keeps its owner file: the next one knows that work was lost.
+        lock.release()
+
+
+def read_owner(folder: CellFolder) -> Owner | None:
+    try:
+        return load(folder.owner_file, Owner)
+    except BadInput:
+        return None
+
+
+def is_held(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> bool:
+    """Does somebody who lives work on it?"""
+    import filelock
+
+    owner = read_owner(folder)
+    if not (folder.place / ".lock").exists():
+        return False
+    lock = filelock.FileLock(folder.place / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        return True
+    lock.release()
+    return owner is not None and _lives_elsewhere(folder, owner, clock())
+
+
+def _lives_elsewhere(folder: CellFolder, owner: Owner, now: float) -> bool:
+    """On this machine the lock has answered: it was free, so the owner is dead. Elsewhere the heartbeat answers."""
+    if owner.host == platform.node():
+        return False
+    try:
+        beat = folder.owner_file.stat().st_mtime
+    except OSError:
+        return False
+    return now - beat < DEAD_AFTER_SECONDS
+
+
+def describe(owner: Owner | None) -> str:
+    return f"process {owner.pid} on {owner.host}" if owner else "another process"
+
+
+@contextlib.contextmanager
+def _heartbeat(file: Path) -> Iterator[None]:
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(HEARTBEAT_SECONDS):
+            with contextlib.suppress(OSError):
+                os.utime(file)
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

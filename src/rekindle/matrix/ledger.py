@@ -13,8 +13,7 @@ import msgspec
 from rekindle.host.files import sha256_of
 from rekindle.matrix.decide import Decision, decide
 from rekindle.matrix.engine import Ending, Task
-from rekindle.matrix.folder import CellFolder
-from rekindle.matrix.ownership import is_held
+from rekindle.matrix.folder import CellFolder, is_held
 from rekindle.model.matrix import Attempt, Cell, CellState, Defaults, FailureClass
 
 CANCEL_FILE = "cancel"

@@ -2,11 +2,14 @@
 
 Everything wrong with a table is one line that names the place. The number of combinations is counted before any
 is made: a table of a million cells is refused at once.
+
+Two cells are the same where the hash of everything that decides the bytes of their wheels is.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 import itertools
 import math
 import re
@@ -20,6 +23,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.model.document import read_bounded
 from rekindle.model.matrix import AXES, Defaults, Table
+from rekindle.model.plan import Plan
 
 MAX_TABLE_BYTES = 1 << 20
 MAX_CELLS = 5000
@@ -121,3 +125,55 @@ def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
 
 def defaults_of(table: Table) -> Defaults:
     return table.defaults or Defaults()
+
+
+ID_LENGTH = 16
+
+
+def cell_id(
+    plan: Plan, *, identity: str, toolchain: Mapping[str, str], python: str, system: str, target: str | None
+) -> str:
+    """The name of a cell. ``identity`` says which sources: a commit, a digest, a release."""
+    return _digest({**_decisive(plan, identity, toolchain, system), "python": python, "target": target})
+
+
+def tree_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: str) -> str:
+    """The name of the compiled tree: cells that differ only in Python (or target) share it."""
+    return _digest(_decisive(plan, identity, toolchain, system))
+
+
+def _decisive(plan: Plan, identity: str, toolchain: Mapping[str, str], system: str) -> dict[str, object]:
+    recipe = plan.build
+    assert recipe is not None
+    return {
+        "project": plan.project,
+        "torch": plan.torch,
+        "variant": plan.variant,
+        "cuda": plan.cuda,
+        "rocm": plan.rocm,
+        "cudnn": plan.cudnn,
+        "arch_list": plan.arch_list,
+        "env": recipe.env,
+        "cmake": recipe.cmake,
+        "patches": sorted(recipe.patches),
+        "pins": {name: pin for name, pin in recipe.pins.items() if name != "python"},
+        "compiler": recipe.compiler,
+        "identity": identity,
+        "toolchain": dict(toolchain),
+        "system": system,
+    }
+
+
+def _digest(value: object) -> str:
+    raw = msgspec.json.encode(value, order="sorted")
+    return hashlib.sha256(raw).hexdigest()[:ID_LENGTH]
+
+
+def cell_name(axes: Mapping[str, str], project: str) -> str:
+    """How people call the cell: ``torch-2.6.0-py3.11-cu118-3.5;9.0``."""
+    parts = [project if project != "torch" else "torch"]
+    if "torch" in axes:
+        parts[0] = f"{project}-{axes['torch']}" if project == "torch" else f"{project}-for-{axes['torch']}"
+    prefix = {"python": "py"}
+    parts += [f"{prefix.get(axis, '')}{value}" for axis, value in axes.items() if axis != "torch"]
+    return "-".join(parts).replace(" ", "_")

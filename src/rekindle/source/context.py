@@ -1,21 +1,23 @@
-"""What the machine and the plan say about the build a tree is meant for: the facts patches ask about.
+"""What the machine and the plan say about the build a tree is meant for, and the patches it needs for that.
 
 What the caller gives wins, then the plan, then what the tools on PATH answer. What nobody says stays unknown.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rekindle.compat.supply import parts_for
+from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.supply import system_kind, system_version
 from rekindle.interpreters.search import usual_python
 from rekindle.model.machine import cpu_arch
 from rekindle.model.plan import BuildOutline, Plan
-from rekindle.source.patches import load_patches
+from rekindle.source.patches import Choice, Patch, choose, load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
 from rekindle.toolkits.compilers import newest_compiler, read_banner
 from rekindle.toolkits.cuda import nvcc_release
@@ -195,3 +197,39 @@ def _just_below(version: str) -> str:
         if parts[index] > 0:
             return ".".join(map(str, [*parts[:index], parts[index] - 1, 999]))
     return "0"
+
+
+def choose_for(
+    root: Path, project: str, context: Context, *, only: Sequence[str] = (), folder: Path | None = None
+) -> tuple[Choice, ...]:
+    """Every patch with its verdict; ``only`` names those to take, whatever their conditions say."""
+    patches = _patches(project, folder)
+    choices = choose(patches, context)
+    if not only:
+        return choices
+    known = {patch.id for patch in patches}
+    for name in only:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise BadInput(
+                f"there is no patch {name!r} for {project}",
+                remedy=f"did you mean {near[0]}?" if near else "rekindle source status --all lists them",
+            )
+    return tuple(
+        Choice(choice.patch, "needed", "named")
+        if choice.patch.id in only
+        else Choice(choice.patch, "not-needed", "not named")
+        for choice in choices
+    )
+
+
+def _patches(project: str, folder: Path | None) -> tuple[Patch, ...]:
+    if folder is None:
+        return load_patches(project)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a directory of patches", remedy="give it with --patches DIR")
+    own = load_patches(project, folder)
+    if not own:
+        raise BadInput(f"{folder} holds no *.patch file")
+    taken = {patch.id for patch in own}
+    return (*(patch for patch in load_patches(project) if patch.id not in taken), *own)

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
 from rekindle.host.download import download
-from rekindle.host.files import write_atomically
+from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
-from rekindle.source.origins import DebianSource
+from rekindle.source.archive import unpack
+from rekindle.source.origins import DebianSource, supplement_for
 
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<suite>\S+)\s+(?P<components>.+)$")
 
@@ -177,3 +178,31 @@ def _is_main(uri: str, suite: str, components: str) -> bool:
 def _stanza(uri: str, suite: str, signed_by: str | None) -> str:
     lines = ["Types: deb-src", f"URIs: {uri}", f"Suites: {suite}", "Components: main"]
     return "\n".join([*lines, f"Signed-By: {signed_by}"] if signed_by else lines)
+
+
+class Packaging:
+    """Fetched at the first question, kept in the cache; ``archive`` is a packaging tarball that is there already."""
+
+    def __init__(self, release: str, cache: Path, progress: Progress, archive: Path | None = None) -> None:
+        self._release = release
+        self._cache = cache
+        self._progress = progress
+        self._archive = archive
+        self._root: tuple[Path, str] | None = None
+
+    def folder(self, name: str) -> tuple[Path, str]:
+        """Where the headers of ``name`` lie, and where they are from."""
+        row = supplement_for("torch", self._release)
+        if row is None or name not in row.folders:
+            raise BadInput(f"no package is known that holds {name} for torch {self._release}", remedy="fetch with git")
+        if self._root is None:
+            archive = self._archive or fetch_file(row, self._cache / "debian", ".debian.tar.*", progress=self._progress)
+            place = self._cache / "packaging" / sha256_of(archive)[:16]
+            if not place.is_dir():
+                unpack(archive, place, progress=self._progress)
+            self._root = place, archive.name
+        root, origin = self._root
+        found = (root / row.folders[name]).resolve()
+        if not found.is_dir() or not found.is_relative_to(root.resolve()):
+            raise BadInput(f"{origin} has no {row.folders[name]}", remedy="fetch with git")
+        return found, f"Debian {origin}: {row.folders[name]}"

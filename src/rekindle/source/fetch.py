@@ -26,14 +26,12 @@ from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
-from rekindle.source.debian import fetch_tarball
+from rekindle.source.debian import Packaging, fetch_tarball
 from rekindle.source.headers import Headers
 from rekindle.source.origins import debian_package, upstream
-from rekindle.source.packaging import Packaging
 from rekindle.source.patches import status
-from rekindle.source.prepare import check_wanted, tree_version
 from rekindle.source.supply import fill, with_parts
-from rekindle.source.tree import recognise
+from rekindle.source.tree import check_wanted, recognise, tree_version
 
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".zip")
 

@@ -22,8 +22,8 @@ from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import ThirdParty, TreePart
 from rekindle.source import journal
+from rekindle.source.debian import Packaging
 from rekindle.source.headers import Headers
-from rekindle.source.packaging import Packaging
 from rekindle.source.paths import inside
 from rekindle.source.submodules import is_empty, is_ours, listed_by_setup, missing_submodules, read_gitmodules
 

@@ -1,11 +1,20 @@
-"""Recognises a source tree: which project, which version, with git or without."""
+"""Recognises a source tree: which project, which version, with git or without, and a digest of its content.
+
+The digest is cheap enough to be taken every time. With git it stands for the commit and every uncommitted change of
+tracked files; without, for the content itself where the tree is small, else for what is known of where it came from.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.host.git import Git
+from rekindle.model.source import TreeRecord
+from rekindle.source import journal
 
 # project -> files that together no other project has
 MARKS: dict[str, tuple[str, ...]] = {
@@ -60,3 +69,79 @@ def exact_version(version: str, commit_tag: str | None) -> str:
 def _nearest_lack(root: Path) -> str:
     lacks = [[file for file in files if not (root / file).is_file()] for files in MARKS.values()]
     return min(lacks, key=len)[0]
+
+
+def tree_version(root: Path) -> tuple[str, str]:
+    """Project and exact release: what fetch noted, else the git tag, else version.txt."""
+    project, version = recognise(root)
+    git = Git(root)
+    noted = journal.read_record(root).version
+    return project, noted or exact_version(version, git.tag_at_head() if git.present else None)
+
+
+def check_wanted(root: Path, version: str, wanted: str | None) -> None:
+    """A tree of another release than the plan's is the wrong tree. version.txt is sure only to the minor."""
+    if wanted and version.split(".")[:2] != wanted.split("+")[0].split(".")[:2]:
+        raise BadInput(
+            f"{root} is release {version}, and {wanted} is wanted; nothing was changed",
+            remedy="give the tree of that release, or get it with 'rekindle source fetch'",
+        )
+
+
+SMALL_FILES = 2000
+SMALL_BYTES = 32 << 20
+_SKIPPED = frozenset({".git", journal.FOLDER, "__pycache__", "build", "dist"})
+# What a build writes into the tree is no source: counting it would make every continued build look changed.
+_BUILT = (".so", ".dll", ".dylib", ".pyd", ".lib", ".a", ".pyc")
+
+
+def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, version: str) -> str:
+    """SHA-256, in hexadecimal."""
+    total = hashlib.sha256()
+
+    def add(*words: str | None) -> None:
+        for word in words:
+            total.update((word or "").encode("utf-8", "surrogateescape") + b"\0")
+
+    add(project, version, str(record.hipified))
+    if git is not None:
+        add(
+            git.head(),
+            git.ask(
+                "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules"
+            ).out,
+        )
+    elif not _add_content(root, total, made=f"{project}/version.py"):
+        add(record.origin)
+    for part in record.supply:
+        add(part.path, part.way, part.origin)
+    for file in sorted(record.files, key=lambda file: file.path):
+        add(file.path, file.left)
+    return total.hexdigest()
+
+
+def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
+    """Hash names and contents if the tree is small; False, and nothing hashed, if it is not.
+
+    ``made`` is the file that setup.py writes at each run (all of these projects do).
+    """
+    paths: list[str] = []
+    size = 0
+    for folder, names, files in os.walk(root):
+        names[:] = [name for name in names if name not in _SKIPPED and not name.endswith(".egg-info")]
+        for name in files:
+            path = Path(folder) / name
+            inside = path.relative_to(root).as_posix()
+            if name.startswith(".rekindle") or name.endswith(_BUILT) or inside == made:
+                continue
+            if path.is_symlink() or not path.is_file():
+                continue
+            paths.append(inside)
+            size += path.stat().st_size
+            if len(paths) > SMALL_FILES or size > SMALL_BYTES:
+                return False
+    for name in sorted(paths):
+        total.update(
+            name.encode("utf-8", "surrogateescape") + b"\0" + hashlib.sha256((root / name).read_bytes()).digest()
+        )
+    return True

@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from binaries import make_elf, make_entry, make_fatbin
-from rekindle.bundle.fat import Order, make_fat
+from rekindle.bundle.fat import Order, make_fat, new_path, reaches
 from rekindle.bundle.notes import required_packages, without_vendor_packages
-from rekindle.bundle.rpath import new_path, reaches
 from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.rewrite import Rewriter

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.bundle.startup import MARK, with_search
+from rekindle.bundle.dlls import MARK, with_search
 
 WAY = ("..", "pkg.libs")
 

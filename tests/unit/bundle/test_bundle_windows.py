@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from binaries import make_pe
+from rekindle.bundle.dlls import MARK
 from rekindle.bundle.fat import Order, make_fat
 from rekindle.bundle.rules import load_rules
-from rekindle.bundle.startup import MARK
 from rekindle.formats.pe import DELAY_IMPORT, Pe
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import BundleReport

@@ -19,7 +19,7 @@ from rekindle.matrix.decide import Decision
 from rekindle.matrix.engine import Ending, Task
 from rekindle.matrix.local import LocalEngine
 from rekindle.matrix.run import Loop
-from rekindle.matrix.slurm import slurm_script
+from rekindle.matrix.schedule import slurm_script
 from rekindle.model.matrix import BUSY_CODE, Cell, Worker
 
 HERE = Worker(name="here", system="linux-x86_64", slots=2)

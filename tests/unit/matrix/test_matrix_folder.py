@@ -14,9 +14,8 @@ from matrix_mini import cell
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.matrix.engine import Ending
-from rekindle.matrix.folder import CellFolder
+from rekindle.matrix.folder import DEAD_AFTER_SECONDS, CellFolder, Owner, claimed, is_held, read_owner
 from rekindle.matrix.ledger import DirectoryLedger, begun, failed, succeeded, wheel_is_good
-from rekindle.matrix.ownership import DEAD_AFTER_SECONDS, Owner, claimed, is_held, read_owner
 from rekindle.model.document import encode
 from rekindle.model.matrix import CellState, Defaults
 
@@ -71,7 +70,7 @@ def test_one_owner_at_a_time(folder: CellFolder) -> None:
 
 
 HOLD = "import sys,time;from pathlib import Path;from rekindle.matrix.folder import CellFolder as F;\
-from rekindle.matrix.ownership import claimed;\
+from rekindle.matrix.folder import claimed;\
 c=claimed(F(Path(sys.argv[1]),sys.argv[2]));c.__enter__();print('held',flush=True);time.sleep(60)"
 
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from matrix_mini import plan
 
-from rekindle.matrix.identity import cell_id, cell_name, tree_id
+from rekindle.matrix.table import cell_id, cell_name, tree_id
 from rekindle.model.plan import Plan, Reason
 
 BASE = {"identity": "spark 1", "toolchain": {"compiler": "gcc 12"}, "system": "linux-x86_64"}

@@ -12,8 +12,8 @@ from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildOutline, BuildRecipe, Plan
-from rekindle.source.context import find_compiler, forecast, from_plan, gather
-from rekindle.source.prepare import check_wanted, choose_for, tree_version
+from rekindle.source.context import choose_for, find_compiler, forecast, from_plan, gather
+from rekindle.source.tree import check_wanted, tree_version
 
 ANSWERS = {
     ("cmake", "--version"): "cmake version 4.1.2\n\nCMake suite maintained and supported by Kitware\n",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rekindle.errors import BadInput
 from rekindle.source.patches.diff import read_diff
-from rekindle.source.patches.hunks import Mismatch, apply_diff
+from rekindle.source.patches.engine import Mismatch, apply_diff
 
 LINES = st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n", b"\n", b"x y\n", b"\xff\xfe\n"]), max_size=14)
 

@@ -11,9 +11,8 @@ import needs
 import source_mini as mini
 from rekindle.errors import BadInput, StageFailed
 from rekindle.source import hipify
-from rekindle.source.history import open_history
+from rekindle.source.history import open_history, save_patches
 from rekindle.source.patches import Patch, apply, load_patches, parse_patch, read_patch, status, unapply
-from rekindle.source.save import save_patches
 
 # Does what build_amd.py does, small: changes a file, makes new ones (one of them ignored by git).
 TOOL = """

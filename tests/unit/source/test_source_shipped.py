@@ -14,7 +14,7 @@ import rekindle
 import source_mini as mini
 from rekindle.errors import StageFailed
 from rekindle.source.patches import Choice, Context, Patch, apply, choose, load_patches, status, unapply
-from rekindle.source.patches.hunks import apply_diff
+from rekindle.source.patches.engine import apply_diff
 
 TREES = Path(__file__).parents[2] / "trees"
 MARKS = {

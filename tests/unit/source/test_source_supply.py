@@ -17,8 +17,8 @@ from rekindle.host.protocol import Completed
 from rekindle.host.supply import is_root, lacking, manager_here, system_kind, system_version
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
+from rekindle.source.debian import Packaging
 from rekindle.source.fetch import Wanted, fetch
-from rekindle.source.packaging import Packaging
 from rekindle.source.patches import status
 from rekindle.source.supply import fill, survey, with_parts, without_submodules
 

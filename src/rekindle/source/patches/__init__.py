@@ -16,11 +16,10 @@ from rekindle.host.git import Git
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
 from rekindle.scripts.quoting import paste_line
 from rekindle.source import journal
-from rekindle.source.identity import tree_digest
 from rekindle.source.patches import engine
 from rekindle.source.patches.conditions import Context, Verdict, holds
 from rekindle.source.patches.header import Patch, load_patches, parse_patch, read_patch
-from rekindle.source.tree import exact_version, recognise
+from rekindle.source.tree import exact_version, recognise, tree_digest
 
 __all__ = [
     "BASE_TAG",
