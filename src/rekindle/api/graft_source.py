@@ -76,7 +76,7 @@ def source_way(
 
 def _tree(version: str, source: str | None, place: Workspace, progress: Progress) -> Path:
     """The release's tree: a folder, or fetched from where ``source`` says; without submodules, which are not needed."""
-    from rekindle.source.prepare import check_wanted, tree_version
+    from rekindle.source.tree import check_wanted, tree_version
 
     release = version.split("+")[0]
     if source is not None and Path(source).is_dir():
