@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rekindle.compat import flavour_backend
-from rekindle.doctor.fit import driver_misfit
 from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.explain.cards import carries
 from rekindle.explain.events import Reading
@@ -35,6 +34,7 @@ from rekindle.plan import assess  # the rules register themselves
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
+from rekindle.readiness.cuda import driver_misfit
 
 PLATFORMS: dict[Platform, tuple[str, str]] = {
     "linux_x86_64": ("linux", "x86_64"), "linux_aarch64": ("linux", "aarch64"), "windows": ("windows", "x86_64"),

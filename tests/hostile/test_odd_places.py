@@ -13,11 +13,12 @@ import pytest
 from canary import in_process
 
 from rekindle.build.environment import FLAG_FILE, flag_file, prefix_map, render_cache_script
-from rekindle.build.preflight import Asked, preflight
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.register import check_build
 from rekindle.toolkits.compilers import keep_place_out
 from rekindle.toolkits.programs import probe_program
 
@@ -40,7 +41,7 @@ def test_other_names_are_fine(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a b", "it's", "a$b", "a;b", "a:b", 'a"b', "a\\b", "a<b", "a>b"])
 def test_letters_that_build_tools_read_otherwise_are_told_first(name: str, tmp_path: Path) -> None:
     plan = Plan(answer="build", project="spark", variant="cpu", build=BuildRecipe(source="spark"))
-    first = preflight(LiveHost(), Asked(plan=plan, python="no such python", place=tmp_path / name))[0]
+    first = check_build(LiveHost(), PlannedBuild(plan=plan, python="no such python", place=tmp_path / name))[0]
     assert (first.id == "place" and first.status == "fail") == (name not in ("a b", "it's"))
 
 
@@ -50,7 +51,7 @@ def test_what_nvcc_would_read_as_two_folders_is_told_first(
     name: str, cuda: str | None, told: bool, tmp_path: Path
 ) -> None:
     plan = Plan(answer="build", project="spark", variant="cpu", cuda=cuda, build=BuildRecipe(source="spark"))
-    first = preflight(LiveHost(), Asked(plan=plan, python="no such python", place=tmp_path / name))[0]
+    first = check_build(LiveHost(), PlannedBuild(plan=plan, python="no such python", place=tmp_path / name))[0]
     assert (first.id == "place" and "nvcc" in str(first.found)) == told
 
 

@@ -21,7 +21,6 @@ import needs
 import sample_trees
 from failed_builds import failed
 from rekindle.build import build
-from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -29,6 +28,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.pythons import find_build_python
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]
 

@@ -22,7 +22,6 @@ import needs
 import rekindle.spark
 from failed_builds import failed
 from rekindle.build import build
-from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -30,6 +29,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.pythons import find_build_python
 from rekindle.source.patches import status
 
 pytestmark = [pytest.mark.integration, needs.tool("g++"), pytest.mark.skipif(sys.platform != "linux", reason="Linux")]

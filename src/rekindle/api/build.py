@@ -127,17 +127,24 @@ def build_checks(
     ``installs`` asks pip as well: something else takes long before the environment is made. ``places`` are where the
     phases after the build write: ``bundle``, ``verify``.
     """
-    from rekindle.build.preflight import Asked, preflight
+    from rekindle.build.target import requirements
     from rekindle.host.live import LiveHost
+    from rekindle.readiness.case import PlannedBuild
+    from rekindle.readiness.register import check_build
     from rekindle.source.patches import status
     from rekindle.source.supply import with_parts
 
     tree = with_parts(status(source)) if source is not None else None
-    asked = Asked(
-        plan=plan, python=python, place=source or place, tree=tree, installs=installs, workspace=place,
+    planned = PlannedBuild(
+        plan=plan,
+        python=python,
+        place=source or place,
+        tree=tree,
+        packages=requirements(plan.build.pins, (), pep517=False) if installs and plan.build else (),
+        workspace=place,
         places=places or {},
-    )  # fmt: skip
-    return preflight(host or LiveHost(), asked)
+    )
+    return check_build(host or LiveHost(), planned)
 
 
 def companion_checks(
@@ -148,21 +155,22 @@ def companion_checks(
     import msgspec
 
     from rekindle.build.companion import plan_for
-    from rekindle.build.preflight import Asked, preflight
-    from rekindle.build.preflight_companion import check_companion
     from rekindle.host.live import LiveHost
     from rekindle.model.source import SourceTree
+    from rekindle.readiness.case import PlannedBuild
+    from rekindle.readiness.register import check_build
+    from rekindle.readiness.supplies import check_companion
 
     own = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
     here = host or LiveHost()
-    asked = Asked(plan=own, python=python, place=place)
-    found = preflight(here, asked) if whole else tuple(check_companion(here, own))
+    planned = PlannedBuild(plan=own, python=python, place=place)
+    checks = check_build(here, planned) if whole else tuple(check_companion(here, own))
     without = "   # or leave torchvision and torchaudio out: --torch-only"
     return tuple(
-        msgspec.structs.replace(one, found=f"{project}: {one.found}", fix=f"{one.fix or ''}{without}".strip())
-        if one.status == "fail"
-        else one
-        for one in found
+        msgspec.structs.replace(check, found=f"{project}: {check.found}", fix=f"{check.fix or ''}{without}".strip())
+        if check.status == "fail"
+        else check
+        for check in checks
     )
 
 

@@ -46,9 +46,9 @@ def doctor(
     if plan is not None:
         examination = _with_build(examination, plan, host or LiveHost())
     if capture is not None:
-        from rekindle.doctor.keep import keep
+        from rekindle.doctor.examine import write_examination
 
-        keep(examined, capture)
+        write_examination(examined, capture)
     if save is not None:
         write_for_user(save, encode(examination.machine))
     return examination

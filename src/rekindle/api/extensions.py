@@ -132,9 +132,9 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
 
 
 def _against_torch(tree: Path) -> bool:
-    from rekindle.build.companion import compiles_against_torch
     from rekindle.build.request import project_of
     from rekindle.errors import BadInput
+    from rekindle.model.source import compiles_against_torch
 
     try:
         return compiles_against_torch(project_of(tree))
@@ -146,11 +146,11 @@ def own_plan(options: BuildOptions) -> Plan:
     """A plan to build with the torch that was named, or that the given Python has."""
     from rekindle.api.plan import machine_from_flags, plan, this_machine
     from rekindle.build.extension import torch_in, torch_of
-    from rekindle.build.target import find_build_python
     from rekindle.errors import BadInput
     from rekindle.host.live import LiveHost
     from rekindle.model.plan import Wish
     from rekindle.model.version import same_prefix
+    from rekindle.readiness.pythons import find_build_python
 
     host = LiveHost()
     given = next(iter(options.pythons or ()), None)

@@ -27,9 +27,8 @@ from rekindle.model.build import Fact
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.source import SourceTree
+from rekindle.model.source import SourceTree, compiles_against_torch
 
-_NOT_EXTENSIONS = ("torch", "spark")
 # What a plan for torch says that also counts for its companions; the rest are switches of torch's own CMake.
 _KEPT = (
     "CC", "CXX", "CUDAHOSTCXX", "CUDA_HOME", "CUDA_PATH", "CUDACXX", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "PATH",
@@ -62,11 +61,6 @@ _PROBE = (
     "import json,torch;print(json.dumps({'version':torch.__version__,'cuda':torch.version.cuda,"
     "'rocm':getattr(torch.version,'hip',None)}))"
 )
-
-
-def compiles_against_torch(project: str) -> bool:
-    """torchvision, torchaudio and every other extension; not torch itself."""
-    return project not in _NOT_EXTENSIONS
 
 
 def plan_for(plan: Plan, tree: SourceTree) -> Plan:

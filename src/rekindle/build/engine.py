@@ -16,7 +16,6 @@ from rekindle.build import finish, state, steps
 from rekindle.build.clean import clean
 from rekindle.build.companion import (
     check_torch,
-    compiles_against_torch,
     exact_pin,
     plan_for,
     torch_requirement,
@@ -25,23 +24,18 @@ from rekindle.build.companion import (
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
 from rekindle.build.log import BuildLog
-from rekindle.build.naming import wheel_version
-from rekindle.build.preflight import Asked, preflight, refuse_unready
-from rekindle.build.preflight_companion import toolkit_for_cmake
-from rekindle.build.preflight_python import python_tools
-from rekindle.build.preflight_rocm import refuse_cuda_tree
 from rekindle.build.request import check_inputs
-from rekindle.build.resume import has_objects, refuse_full_disk, remove_empty_outputs
+from rekindle.build.resume import refuse_full_disk, remove_empty_outputs
 from rekindle.build.target import (
     TargetPython,
-    find_build_python,
     prepare_target,
     requirements,
     take_as_is,
 )
-from rekindle.build.toolkits import check_toolkit, chosen_cuda, headers_beside_torch, toolkit_places
+from rekindle.build.toolkits import chosen_cuda, headers_beside_torch, toolkit_for_cmake, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
+from rekindle.formats.ninja_log import has_objects
 from rekindle.host.live import LiveHost
 from rekindle.host.process import stop_signals_as_interrupt
 from rekindle.host.protocol import Host
@@ -51,7 +45,13 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.source import SourceTree
+from rekindle.model.source import SourceTree, compiles_against_torch
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.cuda import find_toolkit
+from rekindle.readiness.naming import wheel_version
+from rekindle.readiness.pythons import find_build_python, python_tools
+from rekindle.readiness.register import check_build, refuse_unready
+from rekindle.readiness.rocm import refuse_cuda_tree
 from rekindle.toolkits.compilers import compilers_to_name, find_compilers, keep_place_out
 from rekindle.toolkits.cuda import cuda_home
 from rekindle.toolkits.programs import find_cmake, find_ninja
@@ -122,14 +122,19 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     ninja = find_ninja(work.host, options.ninja)
     cmake = find_cmake(work.host, options.cmake)
     compilers = find_compilers(work.host, settings)
-    work.toolchain.update(check_toolkit(work.host, plan, settings, compilers[1].path))
+    work.toolchain.update(find_toolkit(work.host, plan, settings, compilers[1].path))
     interpreter = find_build_python(work.host, python)
-    asked = Asked(
-        plan=plan, python=python, place=work.front.root, tree=work.tree, cmake=options.cmake, ninja=options.ninja,
+    planned = PlannedBuild(
+        plan=plan,
+        python=python,
+        place=work.front.root,
+        tree=work.tree,
+        cmake=options.cmake,
+        ninja=options.ninja,
         workspace=work.workspace.root,
-    )  # fmt: skip
+    )
     refuse_cuda_tree(plan, work.tree)
-    checks = preflight(work.host, asked)
+    checks = check_build(work.host, planned)
     refuse_unready(checks)
     for check in checks:
         if check.status == "warn" and check.found:

@@ -15,28 +15,18 @@ from pathlib import Path
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja_log import latest, read_ninja_log
 from rekindle.host.files import write_atomically
+from rekindle.readiness.space import START_FREE_BYTES
 
 FUTURE_SECONDS = 120.0
 MIN_FREE_BYTES = 1 << 30
-START_FREE_BYTES = 2 << 30
 # A torch build makes some 30,000 files, a companion's a few hundred.
 MIN_FREE_FILES = 50
 START_FREE_FILES = 300
 _OF_PYTHON = re.compile(
     r"(?:FIND_PACKAGE_MESSAGE_DETAILS_)?_*(?:python|pybind11|numpy)\d?_[^:=]*:[A-Z]+=", re.IGNORECASE
 )
-_OBJECTS = (".o", ".obj")
-_OUTPUTS = (*_OBJECTS, ".so", ".a", ".lib", ".dll", ".gch", ".pch")
+_OUTPUTS = (".o", ".obj", ".so", ".a", ".lib", ".dll", ".gch", ".pch")
 _WATCHED = ("setup.py", "CMakeLists.txt", "version.txt", "build/build.ninja", "build/CMakeCache.txt")
-
-
-def has_objects(build_tree: Path) -> bool:
-    """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
-    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
-    if any(output.endswith(_OBJECTS) for log in logs for output in latest(read_ninja_log(log))):
-        return True
-    # setuptools without Ninja keeps no log; its objects lie in a folder per Python.
-    return any(path.suffix in _OBJECTS for folder in build_tree.glob("temp.*") for path in folder.rglob("*.o*"))
 
 
 def remove_empty_outputs(build_tree: Path) -> list[str]:

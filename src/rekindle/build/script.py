@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.build.companion import compiles_against_torch, plan_for
+from rekindle.build.companion import plan_for
 from rekindle.build.environment import ZIP_EPOCH, make_environment, render_cache_script
 from rekindle.build.frontend import find_front_end
 from rekindle.build.launchers import before_each_compiler
-from rekindle.build.naming import wheel_version
 from rekindle.build.request import BuildOrder
-from rekindle.build.target import find_build_python, requirements
+from rekindle.build.target import requirements
 from rekindle.build.toolkits import chosen_cuda
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.model.build import BuildScript
 from rekindle.model.plan import HERE, Step
+from rekindle.model.source import compiles_against_torch
+from rekindle.readiness.naming import wheel_version
+from rekindle.readiness.pythons import find_build_python
 from rekindle.scripts.spell import shell_script
 
 

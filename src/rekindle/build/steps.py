@@ -10,7 +10,6 @@ import msgspec
 
 from rekindle.build import state
 from rekindle.build.assertwanted import SUMMARY_FILE, summary_lines
-from rekindle.build.companion import compiles_against_torch
 from rekindle.build.configured import ConfigureWatch, check
 from rekindle.build.environment import (
     FLAG_FILE,
@@ -30,6 +29,7 @@ from rekindle.build.toolkits import driver_stub
 from rekindle.build.work import Work
 from rekindle.errors import BadInput, BuildFailed
 from rekindle.host.files import write_atomically
+from rekindle.model.source import compiles_against_torch
 from rekindle.toolkits.programs import Tool
 
 

@@ -13,14 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, manager_here
 from rekindle.interpreters.environment import bin_of, make_environment, python_of
 from rekindle.interpreters.installer import InstallerRun, pip_of, run_installer
-from rekindle.interpreters.search import find_interpreter
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
 
@@ -36,28 +33,6 @@ class TargetPython:
     interpreter: Interpreter
     python: str
     bin: Path
-
-
-def find_build_python(host: Host, python: str) -> Interpreter:
-    """The Python that ``python`` (a path, a name or a version such as 3.10) means, with the headers a build needs."""
-    found = find_interpreter(host, python, with_headers=True)
-    if not found.headers:
-        raise BadInput(
-            f"Python {found.version} at {found.path} has no headers ({found.include}/Python.h is missing)",
-            remedy=_bring_headers(host, found.version),
-        )
-    return found
-
-
-def _bring_headers(host: Host, version: str) -> str:
-    """The line that installs them here."""
-    if host.system == "windows":
-        return "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
-    manager = manager_here(host, managers())
-    if manager is None or manager.python_headers is None:
-        return "install its development package (python3-dev or alike)"
-    package = manager.python_headers.format(version=".".join(version.split(".")[:2]))
-    return install_line([package], manager, root=is_root(host))
 
 
 def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep517: bool) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Is the GPU toolkit the plan wants here, and can it work with the host compiler? Asked before anything starts."""
+"""What configure must be told of the GPU toolkit that was found, since it would look elsewhere or take another."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import json
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from rekindle.compat.toolkit import compiler_span, takes_compiler
-from rekindle.errors import BadInput, MissingTool
+from rekindle.build.extension import finds_torch
+from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.model.facts import CudaToolkit
+from rekindle.model.build import Fact
 from rekindle.model.plan import Plan
-from rekindle.toolkits.compilers import bring_compiler, read_banner
-from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc, is_release, nvcc_release
-from rekindle.toolkits.rocm import find_hip_clang, find_hipcc, rocm_home
+from rekindle.model.version import same_prefix
+from rekindle.readiness.cuda import LIBRARY_FOLDERS
+from rekindle.scripts.quoting import paste_with, pasted
+from rekindle.toolkits.cuda import CUDA_VARIABLES, cuda_home, every_nvcc, find_nvcc
+from rekindle.toolkits.rocm import find_hip_clang, rocm_home
 
-_NEWEST = 40  # no compiler has a number as high yet
+# A toolkit may be the compiler alone.
+_OF_A_WHOLE_TOOLKIT = ("libcudart", "libcublas")
 _DRIVER_SETTINGS = ("CUDA_CUDA_LIB", "CMAKE_LIBRARY_PATH")
 _STUBS_FOUND = ("lib", "lib64", "lib/stubs", "lib64/stubs")
 _STUBS_HIDDEN = ("lib/*-linux-gnu/stubs", "targets/*/lib/stubs")
@@ -29,21 +32,6 @@ _BESIDE_TORCH = (
     "print(json.dumps(sorted({os.path.dirname(f) for r in roots for n in sys.argv[1:]"
     " for f in glob.glob(os.path.join(glob.escape(r),'*','include',n))})))"
 )
-
-
-def check_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    """The toolkit's compiler for the list of tools; empty for a CPU build."""
-    if plan.cuda:
-        return _check_cuda(host, plan.cuda, settings, compiler)
-    if plan.rocm:
-        hipcc = find_hipcc(host, settings)
-        if hipcc is None:
-            raise MissingTool(
-                f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
-                remedy=f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells",
-            )
-        return {"hipcc": hipcc}
-    return {}
 
 
 def chosen_cuda(host: Host, plan: Plan, settings: Mapping[str, str]) -> dict[str, str]:
@@ -107,46 +95,24 @@ def headers_beside_torch(host: Host, python: str, home: str) -> tuple[str, ...]:
     return tuple(str(folder) for folder in found)
 
 
-def _check_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
-    nvcc = find_nvcc(host, settings, wanted)
-    if nvcc is None:
-        raise MissingTool(
-            f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
-            remedy=f"install CUDA {wanted}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
-        )
-    release = nvcc_release(host, nvcc)
-    if release and not is_release(release, wanted):
-        others = [f"{other} is {nvcc_release(host, other) or 'unknown'}" for other in every_nvcc(host) if other != nvcc]
-        raise BadInput(
-            f"the plan wants CUDA {wanted}, but {nvcc} is {release}{''.join(f', {one}' for one in others)}",
-            remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
-            f" toolkit {wanted}",
-        )
-    _check_host_compiler(host, release or wanted, settings.get("CUDAHOSTCXX") or compiler)
-    return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
-
-
-def _check_host_compiler(host: Host, cuda: str, compiler: str) -> None:
-    row = load_facts().toolkit(cuda)
-    said = host.run([compiler, "--version"], timeout=20.0)
-    banner = read_banner(said.out) if said.ok else None
-    if row is None or banner is None or banner.kind not in ("gcc", "clang"):
-        return
-    kind, version = banner
-    short = ".".join(version.split(".")[:2])
-    if takes_compiler(row, kind, version) is False:
-        raise BadInput(
-            f"CUDA {cuda} cannot use {kind} {short} ({compiler}) as its host compiler;"
-            f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
-            remedy=_other_compiler(host, row, kind, cuda),
-        )
-
-
-def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
-    """The line that brings the newest one nvcc takes, and how it is named to the build."""
-    newest = next((number for number in range(_NEWEST, 3, -1) if takes_compiler(row, kind, f"{number}.0")), None)
-    if newest is None:
-        return f"rekindle plan --build --cuda {cuda}"
-    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest}"
-    use = f"the same command with --set CUDAHOSTCXX={name}"
-    return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
+def toolkit_for_cmake(host: Host, plan: Plan, torch: Fact, root: Path) -> str | None:
+    """CMake files of a torch with CUDA want a whole toolkit found, even where nothing is compiled for it: its place, so
+    that it is named; None where none is wanted, or the plan's own is."""
+    if plan.build is None or plan.cuda or plan.rocm or "(CUDA " not in (torch.found or "") or not finds_torch(root):
+        return None
+    home = cuda_home(host, {**plan.build.cmake, **plan.build.env}, plan.cuda)
+    if home and all(
+        any(host.glob(str(PurePosixPath(home, folder, f"{name}*"))) for folder in LIBRARY_FOLDERS)
+        for name in _OF_A_WHOLE_TOOLKIT
+    ):
+        return home
+    release = (plan.torch or "").split("+")[0]
+    rows = load_facts().wheels.flavour
+    index = next((row.index for row in rows if row.name == "cpu" and row.index and same_prefix(release, row.torch)), "")
+    wanted = {"PIP_EXTRA_INDEX_URL": index} if index else {}
+    line = paste_with(wanted, f"rekindle build --source {pasted(str(root))} --against torch=={release}+cpu")
+    raise BadInput(
+        f"{plan.project}'s CMake reads torch's own CMake files, and those of torch {torch.found} stop where there is no"
+        " CUDA toolkit with its libraries, for a CPU build too",
+        remedy=f"install the toolkit, or: {line}",
+    )

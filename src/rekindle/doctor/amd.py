@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rekindle.doctor.chips import chip_of, gpu_by_number
-from rekindle.doctor.nvidia import Cards
-from rekindle.doctor.pci import PciCard
+from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, text_of
 from rekindle.model.arch import Gfx, parse_gfx
 from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
+from rekindle.readiness.case import Cards
 
 _NODES = "/sys/class/kfd/kfd/topology/nodes"
 

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from rekindle.compat.cpu_names import find_cpu, match_microarchitecture
-from rekindle.doctor.cpu_limit import allowed_processors
+from rekindle.doctor.limits import allowed_processors
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.cpus import arm_vendor, read_archspec

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from pathlib import Path
 from typing import get_args
@@ -9,23 +10,25 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from rekindle.doctor.case import Case
-from rekindle.doctor.checks import run_checks
+from rekindle import __version__
 from rekindle.doctor.cpu import probe_cpu
-from rekindle.doctor.disks import probe_disks
-from rekindle.doctor.fixes import probe_managers
-from rekindle.doctor.gpus import Graphics, probe_gpus
-from rekindle.doctor.holders import probe_holders
-from rekindle.doctor.memory import Limits, probe_memory
+from rekindle.doctor.gpus import probe_gpus
+from rekindle.doctor.limits import MemoryLimits, probe_disks, probe_memory
 from rekindle.doctor.probing import Answers, run_probes
 from rekindle.doctor.pythons import Installations, probe_installations
-from rekindle.doctor.system import probe_os
+from rekindle.doctor.system import probe_holders, probe_os
 from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.errors import BadInput
+from rekindle.host.capture import write_capture
 from rekindle.host.protocol import Host
+from rekindle.host.record import join_records
+from rekindle.host.redact import redactor_for
 from rekindle.model.machine import Cpu, Examination, Os, System, Volume
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import gib
+from rekindle.readiness.case import ExaminedMachine, Graphics
+from rekindle.readiness.fixes import find_managers
+from rekindle.readiness.register import check_machine
 from rekindle.toolkits.compilers import list_compilers
 from rekindle.toolkits.libraries import find_toolkits
 from rekindle.toolkits.programs import probe_programs
@@ -67,12 +70,12 @@ def examine(
         "compilers": list_compilers,
         "pythons": probe_installations(try_torch),
         "tools": probe_programs,
-        "package managers": probe_managers,
+        "package managers": find_managers,
         "programs that hold torch": probe_holders,
     }
     answers = run_probes(host, probes, deadline=begin + deadline_s, progress=progress)
     found = answers.found
-    memory: Limits = found.get("memory", Limits())
+    memory: MemoryLimits = found.get("memory", MemoryLimits())
     graphics: Graphics = found.get("graphics", Graphics())
     disks: tuple[Volume, ...] = found.get("disks", ())
     installed: Installations = found.get("pythons", Installations())
@@ -94,7 +97,7 @@ def examine(
         tools=found.get("tools", {}),
     )
     machine = replace(machine, torches=tuple(torch_with_verdict(machine, torch) for torch in machine.torches))
-    case = Case(
+    case = ExaminedMachine(
         machine=machine,
         graphics=graphics,
         managers=found.get("package managers", ()),
@@ -102,7 +105,7 @@ def examine(
         torch_users=found.get("programs that hold torch", ()),
         gaps=tuple(answers.gaps),
     )
-    checks, ready = run_checks(case)
+    checks, ready = check_machine(case)
     examination = replace(
         machine,
         checks=checks,
@@ -112,3 +115,16 @@ def examine(
         seconds=round(time.monotonic() - begin, 2),
     )
     return Examined(examination=examination, answers=answers)
+
+
+def write_examination(examined: Examined, directory: Path, *, host_name: str | None = None) -> Path:
+    """Write all that was asked and answered as a capture, with nobody named in it, to be replayed anywhere."""
+    record = join_records(asking.record for asking in examined.answers.asked)
+    record.about = {
+        "kind": "recorded",
+        "title": f"{examined.examination.os.distro or examined.examination.os.system}, "
+        + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
+        "written_by": f"rekindle {__version__} doctor --capture",
+    }
+    name = platform.node() if host_name is None else host_name
+    return write_capture(redactor_for(record.env, name).record(record), directory)

@@ -10,31 +10,18 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from rekindle.doctor.answers import Nvml, read_answer
-from rekindle.doctor.chips import chip_of, gpu_by_number
-from rekindle.doctor.pci import PciCard
+from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.host.asking import Asking
 from rekindle.host.text import text_of
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
+from rekindle.readiness.case import Cards
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
-
-
-class Cards(msgspec.Struct, frozen=True, kw_only=True):
-    """One vendor's cards, its driver, and what is wrong with it in one sentence."""
-
-    gpus: tuple[Gpu, ...] = ()
-    driver: str | None = None
-    driver_cuda: str | None = None
-    l4t: str | None = None
-    trouble: str | None = None
-    fix: str | None = None
-    notes: tuple[str, ...] = ()
 
 
 def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
@@ -98,7 +85,7 @@ def _from_nvml(answer: Nvml) -> Cards:
                 pci_slot=device.pci_slot,
             )
         )
-    return Cards(gpus=tuple(gpus), driver=answer.driver, driver_cuda=answer.cuda)
+    return Cards(gpus=tuple(gpus), driver=answer.driver)
 
 
 def capability(text: str | None) -> Sm | None:

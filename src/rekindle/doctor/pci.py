@@ -1,4 +1,5 @@
-"""Graphics cards on the PCI bus, with no driver at all: vendor and device numbers by sysfs or the registry."""
+"""Graphics cards on the PCI bus, with no driver at all: their numbers by sysfs or the registry, and by the facts tables
+which chip a number or a product name stands for."""
 
 from __future__ import annotations
 
@@ -6,9 +7,14 @@ import re
 
 import msgspec
 
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.gpus import by_pci_id, find_gpu
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, text_of
-from rekindle.model.machine import Vendor
+from rekindle.model.arch import GpuArch
+from rekindle.model.machine import Gpu, Vendor
+from rekindle.model.spoken import gib
 
 _VENDORS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 # PCI class 0x03: display controllers (VGA, XGA, 3D). AMD Instinct cards also call themselves 0x12, accelerator.
@@ -18,6 +24,8 @@ _DISPLAY = r"HKLM\SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc
 
 
 class PciCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What the bus says of a card."""
+
     vendor: Vendor
     pci_id: str
     slot: str | None = None
@@ -30,6 +38,7 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_cards(host: Asking) -> tuple[PciCard, ...]:
+    """Every graphics card of a vendor we know."""
     return _registry(host) if host.system == "windows" else _sysfs(host)
 
 
@@ -96,3 +105,43 @@ def _enumerated(host: Asking) -> tuple[PciCard, ...]:
             if key is not None and re.search(r"cc_(03|12)", str(key.values.get("CompatibleIDs", "")).lower()):
                 found.append(PciCard(vendor=_VENDORS[match[1]], pci_id=f"{match[1]}:{match[2]}"))
     return tuple(found)
+
+
+class Chip(msgspec.Struct, frozen=True, kw_only=True):
+    """A product and its architecture, as far as the tables tell."""
+
+    name: str | None
+    arch: GpuArch | None
+
+
+def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None = None) -> Chip | None:
+    """None where the tables know neither the number nor, failing that, the product name."""
+    try:
+        if pci_id is not None:
+            vendor, _, device = pci_id.partition(":")
+            row = by_pci_id(vendor, device, load_facts(), revision=revision)
+            return Chip(name=row.name, arch=row.archs[0])
+    except BadInput:
+        pass
+    try:
+        if name:
+            row = find_gpu(name, load_facts())
+            # One name, several chips: only the number could tell, so the architecture stays unknown.
+            return Chip(name=row.name, arch=row.archs[0] if len(row.archs) == 1 else None)
+    except BadInput:
+        pass
+    return None
+
+
+def gpu_by_number(card: PciCard) -> Gpu:
+    """A card of which nothing but its PCI number is known: no driver answers for it."""
+    chip = chip_of(card.pci_id, revision=card.revision)
+    return Gpu(
+        vendor=card.vendor,
+        name=(chip.name if chip else None) or card.name,
+        arch=chip.arch if chip else None,
+        memory_gib=gib(card.memory),
+        how="pci",
+        pci_id=card.pci_id,
+        pci_slot=card.slot,
+    )

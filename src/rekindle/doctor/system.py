@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from typing import Literal
 
@@ -12,6 +13,7 @@ from rekindle.model.machine import Os
 _WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 # The first build that calls itself Windows 11; the registry's ProductName still says 10 there.
 _WINDOWS_11_BUILD = 22000
+_MAX_HOLDERS = 5
 
 # What a virtual machine's firmware calls itself (DMI), as systemd-detect-virt knows them.
 _VENDORS = {
@@ -157,3 +159,13 @@ def _windows_vm(host: Asking) -> str | None:
 def _long_paths(host: Asking) -> bool | None:
     key = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
     return bool(key.values.get("LongPathsEnabled", 0)) if key else None
+
+
+def probe_holders(host: Asking) -> tuple[str, ...]:
+    """Programs that have torch's DLLs loaded (Windows), by ``tasklist /m``."""
+    if host.system != "windows":
+        return ()
+    done = host.run(["tasklist", "/m", "torch_cpu.dll", "/fo", "csv", "/nh"], timeout=host.left(5))
+    # Where nobody holds it, tasklist says so in a sentence, in the language of the system.
+    rows = [row for row in csv.reader(done.out.splitlines()) if len(row) == 3 and row[1].isdigit()]
+    return tuple(f"{name} (process {number})" for name, number, _ in rows[:_MAX_HOLDERS])

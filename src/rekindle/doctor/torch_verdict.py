@@ -7,11 +7,11 @@ from msgspec.structs import replace
 from rekindle.compat.images import Code, covers, flavour_code
 from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.toolkit import cudnn_covers
-from rekindle.doctor.fit import driver_misfit
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_sm
 from rekindle.model.facts import Flavour
 from rekindle.model.machine import Gpu, InstalledTorch, Machine
+from rekindle.readiness.cuda import driver_misfit
 
 
 def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:

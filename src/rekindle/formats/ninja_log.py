@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MAX_BYTES = 256 << 20
+_OBJECTS = (".o", ".obj")
 _TIME = re.compile(r"[0-9]{1,18}")
 
 
@@ -77,3 +78,12 @@ def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
         for output in edge.outputs:
             found[output] = edge
     return found
+
+
+def has_objects(build_tree: Path) -> bool:
+    """Has anything been compiled here? What configure itself compiles to try the compilers does not count."""
+    logs = [build_tree / ".ninja_log", *build_tree.glob("temp.*/.ninja_log")]
+    if any(output.endswith(_OBJECTS) for log in logs for output in latest(read_ninja_log(log))):
+        return True
+    # setuptools without Ninja keeps no log; its objects lie in a folder per Python.
+    return any(path.suffix in _OBJECTS for folder in build_tree.glob("temp.*") for path in folder.rglob("*.o*"))

@@ -21,7 +21,6 @@ from rekindle.api.doctor import doctor
 from rekindle.api.plan import plan as make_plan
 from rekindle.api.plan import with_hardware
 from rekindle.api.verify import verify
-from rekindle.build.preflight import refuse_unready
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.live import LiveHost
@@ -51,6 +50,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.supply import DiskPhase
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
+from rekindle.readiness.register import refuse_unready
 from rekindle.render.summary import (
     summarise_checks,
     summarise_installation,

@@ -12,6 +12,15 @@ from rekindle.model.supply import TreePart
 PatchState = Literal["clean", "applied", "already", "conflict", "not-needed", "unknown"]
 
 
+# Projects that are no extension of torch: itself, and the miniature.
+_NOT_EXTENSIONS = ("torch", "spark")
+
+
+def compiles_against_torch(project: str) -> bool:
+    """torchvision, torchaudio and every other extension; not torch itself."""
+    return project not in _NOT_EXTENSIONS
+
+
 class AppliedPatch(Part, frozen=True, kw_only=True):
     """A patch and how it stands to a tree; see :data:`PatchState`."""
 

@@ -10,8 +10,9 @@ import pytest
 
 import needs
 from rekindle.build.clean import TRASH, clean
-from rekindle.build.resume import has_objects, refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.build.resume import refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
 from rekindle.errors import BadInput, Interrupted
+from rekindle.formats.ninja_log import has_objects
 
 
 @pytest.fixture

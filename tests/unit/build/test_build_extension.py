@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.build.companion import compiles_against_torch, plan_for
+from rekindle.build.companion import plan_for
 from rekindle.build.extension import Torch, find_extension, own_settings, torch_in
-from rekindle.build.naming import wheel_name
 from rekindle.build.request import project_of, version_of
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.source import SourceTree
+from rekindle.model.source import SourceTree, compiles_against_torch
+from rekindle.readiness.naming import wheel_name
 
 SETUP = """
 from setuptools import setup

@@ -13,7 +13,6 @@ import needs
 from bare_host import BareHost
 from rekindle.build.request import check_inputs, make_order, project_of, same_release
 from rekindle.build.state import TreeState, differences, sources_changed
-from rekindle.build.target import find_build_python
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
@@ -21,6 +20,7 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.pythons import find_build_python
 from rekindle.toolkits.compilers import find_compilers
 from rekindle.toolkits.programs import find_ninja
 

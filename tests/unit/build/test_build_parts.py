@@ -13,7 +13,6 @@ from rekindle.build.estimate import Estimate
 from rekindle.build.frontend import find_front_end
 from rekindle.build.history import History, Learnt, kind_of, load_history, save_history
 from rekindle.build.jobs import fixed_jobs
-from rekindle.build.naming import wheel_version
 from rekindle.build.resume import forget_python
 from rekindle.build.target import requirements
 from rekindle.errors import BadInput
@@ -21,6 +20,7 @@ from rekindle.formats.build_ninja import BuildEdge
 from rekindle.model.build_options import memory_budget
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.naming import wheel_version
 from rekindle.scripts.cmake import is_forwarded
 
 GIB = 1 << 30

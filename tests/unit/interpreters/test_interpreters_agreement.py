@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rekindle.build.target import find_build_python
 from rekindle.doctor.pythons import probe_pythons
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking
@@ -18,6 +17,7 @@ from rekindle.interpreters.search import find_interpreter
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.up_options import UpOptions
+from rekindle.readiness.pythons import find_build_python
 from rekindle.verify.prove import installed_python, python_for
 from rekindle.verify.subject import read_subject
 from tiny_wheels import make_wheel

@@ -11,12 +11,12 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.preflight_rocm import check_rocm, demanded, refuse_cuda_tree
 from rekindle.build.toolkits import toolkit_places
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.rocm import check_rocm, demanded, refuse_cuda_tree
 
 LOAD = """
 find_package_and_print_version(HIP 1.0 MODULE REQUIRED)

@@ -9,15 +9,16 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build import preflight
 from rekindle.build.companion import plan_for, with_settings
-from rekindle.build.preflight import Asked, refuse_unready
-from rekindle.build.preflight_companion import check_companion, toolkit_for_cmake
+from rekindle.build.toolkits import toolkit_for_cmake
 from rekindle.errors import BadInput, NotReady
 from rekindle.model.build import Fact
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.register import check_build, refuse_unready
+from rekindle.readiness.supplies import check_companion
 
 FILES = (
     "/usr/include/png.h", "/usr/lib/libpng.so", "/usr/include/jpeglib.h", "/usr/lib/x86_64-linux-gnu/libjpeg.so",
@@ -61,7 +62,7 @@ def test_all_there() -> None:
 
 def test_what_the_toolkit_alone_has_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wheel with it opened no pictures on a machine without a toolkit, and nobody had said that it would."""
-    monkeypatch.setattr("rekindle.build.preflight_companion.cuda_home", lambda host, settings, wanted: "/usr")
+    monkeypatch.setattr("rekindle.readiness.supplies.cuda_home", lambda host, settings, wanted: "/usr")
     torch = Plan(answer="build", torch="2.6.0", cuda="12.4", arch_list=("5.0",), build=BuildRecipe(source="x"))
     plan = plan_for(torch, SourceTree(project="torchvision", version="0.21.0", root="/t"))
     there = Machine((*FILES, "/usr/include/nvjpeg.h"))
@@ -128,15 +129,15 @@ def test_what_would_be_downloaded_is_told() -> None:
 
 def test_it_is_one_of_the_questions_of_every_build(tmp_path: Path) -> None:
     tree = SourceTree(project="torchvision", version="0.21.0", root=str(tmp_path))
-    asked = Asked(plan=vision(), python="3.99", place=tmp_path, tree=tree)
-    checks = preflight.preflight(Machine(()), asked)
+    asked = PlannedBuild(plan=vision(), python="3.99", place=tmp_path, tree=tree)
+    checks = check_build(Machine(()), asked)
     with pytest.raises(NotReady, match="libpng") as refused:
         refuse_unready(checks)
     assert "apt-get install -y --no-install-recommends libpng-dev libjpeg-dev" in (refused.value.remedy or "")
-    other = Asked(
+    other = PlannedBuild(
         plan=Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x")), python="3.99", place=tmp_path
     )
-    assert not [check for check in preflight.preflight(Machine(()), other) if check.id.startswith("libraries")]
+    assert not [check for check in check_build(Machine(()), other) if check.id.startswith("libraries")]
 
 
 @needs.posix()

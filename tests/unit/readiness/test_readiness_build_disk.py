@@ -10,7 +10,6 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.preflight_disk import check_disk, demands_of
 from rekindle.compat.resources import Demand, Shortage, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
@@ -20,6 +19,7 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.spoken import GIB
 from rekindle.model.supply import DiskPhase
+from rekindle.readiness.space import check_disk, demands_of
 from small_disks import small_disk_at
 
 ROOM = {"/a": (1, 10), "/b": (2, 5), "/a/too": (1, 10), "/untold": (None, 4), "/untold too": (None, 4)}

@@ -1,4 +1,4 @@
-"""A ROCm build before it starts: is the tree hipified, and is every library there that its configure demands?
+"""ROCm: one that knows the card; and before a build, a hipified tree and every library that its configure demands.
 
 The CMake packages it demands stand in the tree itself (``cmake/public/LoadHIP.cmake``), so a release needs no list of
 ours. What it links without demanding it (roctx) is a row of the supply table.
@@ -7,16 +7,21 @@ ours. What it links without demanding it (roctx) is a row of the supply table.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from rekindle.compat.supply import install_line, managers, needs_for, rocm_packages
 from rekindle.errors import BadInput
+from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
-from rekindle.model.machine import Check
+from rekindle.host.text import version_key
+from rekindle.model.arch import Gfx
+from rekindle.model.machine import Machine, Toolkit
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
+from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.readiness.cuda import Misfit, name_misfits
 from rekindle.toolkits.rocm import rocm_home
 
 _LOAD = "cmake/public/LoadHIP.cmake"
@@ -30,7 +35,46 @@ _FOLDERS = (
 )
 
 
-def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Check]:
+def toolkit_of_machine(case: ExaminedMachine) -> Checks:
+    """Any ROCm; what AMD lists is what AMD supports, not all that works, so a card that is not listed is a warning."""
+    if not case.graphics.amd.gpus:
+        return
+    here = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "rocm"]
+    # Libraries alone compile nothing.
+    good = [toolkit for toolkit in here if not (toolkit.note or "").startswith("no hipcc")]
+    yield build_check(
+        "rocm",
+        "ok" if good else "fail",
+        ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good or here)) or None,
+        want=None if good else "a ROCm with its compiler (hipcc)" if here else "a ROCm that knows the card",
+        fix=None if good else case.fix("rocm"),
+    )
+    for toolkit in here:
+        if why := rocm_misfit(case.machine, toolkit):
+            yield name_misfits("rocm", [Misfit(toolkit=toolkit, why=why)])
+
+
+def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
+    """A ROCm whose published list has none of the machine's cards; a version the tables lack is no misfit."""
+    ours = version_key(toolkit.version)[:2]
+    row = next((row for name, row in load_facts().rocm.release.items() if version_key(name)[:2] == ours), None)
+    cards = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and isinstance(gpu.arch, Gfx)]
+    if row is None or not cards:
+        return None
+    known = {target.name for target in row.gfx}
+    without = [gpu for gpu in cards if isinstance(gpu.arch, Gfx) and gpu.arch.name not in known]
+    if len(without) < len(cards):
+        return None
+    named = ", ".join(f"{gpu.arch} ({gpu.name})" for gpu in without)
+    return f"AMD does not list {named} for ROCm {toolkit.version}; its libraries may have no code for it"
+
+
+def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Every library that configure demands."""
+    yield from check_rocm(host, build.plan, build.tree)
+
+
+def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Checks:
     """Only for torch itself; an extension takes what its torch was built with."""
     if plan.rocm is None or plan.build is None or plan.project != "torch" or host.system != "linux":
         return
@@ -51,7 +95,7 @@ def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Chec
         )
     if wanted:
         found = f"{len(wanted) + len(linked)} demanded, all below {home}"
-        yield Check(id="rocm-libraries", status="ok", needed_for=("build",), found=found)
+        yield build_check("rocm-libraries", "ok", found)
 
 
 def refuse_cuda_tree(plan: Plan, tree: SourceTree) -> None:

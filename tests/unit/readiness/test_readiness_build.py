@@ -11,17 +11,12 @@ from typing import Any
 import pytest
 
 import needs
-from rekindle.build import preflight, state
+from rekindle.build import state
 from rekindle.build.assertwanted import check_configuration
 from rekindle.build.launchers import behind_one_name
-from rekindle.build.naming import wheel_name
-from rekindle.build.preflight import Asked, refuse_unready
-from rekindle.build.preflight_cuda import check_gpu
-from rekindle.build.preflight_python import check_linker, check_release, python_tools
-from rekindle.build.resume import has_objects
-from rekindle.build.target import find_build_python
 from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput, MissingTool, NotReady
+from rekindle.formats.ninja_log import has_objects
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.search import base_of_ours
@@ -30,6 +25,11 @@ from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.cuda import check_gpu
+from rekindle.readiness.naming import wheel_name
+from rekindle.readiness.pythons import check_linker, check_release, find_build_python, python_tools
+from rekindle.readiness.register import check_build, refuse_unready
 from rekindle.toolkits.compilers import find_compilers
 
 
@@ -92,7 +92,7 @@ def test_pythons_own_linker_is_asked_for_and_replaced() -> None:
     here = python_tools(Machine({"python3": told, "x86_64-linux-gnu-gcc": ""}), "/usr/bin/python3")
     assert here.missing == {}
     python = Interpreter(path="/usr/bin/python3", version="3.11.2")
-    (check,) = check_linker(Machine({"python3": told}), plan(), python)
+    (check,) = check_linker(Machine({"python3": told}), python)
     assert check.status == "warn"
     assert "LDSHARED names x86_64-linux-gnu-gcc" in (check.found or "")
 
@@ -135,8 +135,8 @@ def test_missing_libraries_and_third_parties_come_from_one_question(tmp_path: Pa
         ),
     )  # fmt: skip
     host = Machine({"apt-get": ""}, {"/usr/lib/libopenblas.so": ""})
-    asked = Asked(plan=plan(), python=sys.executable, place=tmp_path, tree=tree)
-    found = {check.id: check for check in preflight.preflight(host, asked)}
+    asked = PlannedBuild(plan=plan(), python=sys.executable, place=tmp_path, tree=tree)
+    found = {check.id: check for check in check_build(host, asked)}
     assert "missing on this system: sleef (<sleef.h>)" in (found["third-parties"].found or "")
     assert (found["third-parties"].fix or "").endswith(" libsleef-dev"), "onnx is a submodule here, BLAS is there"
     assert found["submodules"].fix == f"rekindle source fill {tmp_path}"
@@ -276,8 +276,8 @@ def test_windows_hears_of_no_development_package(tmp_path: Path) -> None:
 def test_no_blas_is_asked_for_not_noted(tmp_path: Path) -> None:
     """configure goes on without one, and torch.linalg is missing in the end."""
     for files, lacks in (({}, True), ({"/usr/lib/x86_64-linux-gnu/libopenblas.so": ""}, False)):
-        asked = Asked(plan=plan(), python=sys.executable, place=tmp_path)
-        found = {check.id: check for check in preflight.preflight(Machine({"apt-get": ""}, files), asked)}
+        asked = PlannedBuild(plan=plan(), python=sys.executable, place=tmp_path)
+        found = {check.id: check for check in check_build(Machine({"apt-get": ""}, files), asked)}
         check = found["third-parties"]
         assert (check.status == "fail") is lacks
         assert ("BLAS and LAPACK" in (check.found or "")) is lacks
@@ -296,9 +296,9 @@ def test_no_blas_is_asked_for_not_noted(tmp_path: Path) -> None:
     ],
 )
 def test_cmake_and_its_policies(tmp_path: Path, version: str, recipe: dict[str, object], words: str | None) -> None:
-    asked = Asked(plan=plan(torch="2.6.0", recipe={"pins": {}, **recipe}), python=sys.executable, place=tmp_path)
+    asked = PlannedBuild(plan=plan(torch="2.6.0", recipe={"pins": {}, **recipe}), python=sys.executable, place=tmp_path)
     host = Machine({"cmake": f"cmake version {version}"})
-    (check,) = [one for one in preflight.preflight(host, asked) if one.id == "cmake"]
+    (check,) = [one for one in check_build(host, asked) if one.id == "cmake"]
     assert (check.status == "fail") is (words is not None)
     assert words is None or (words in (check.found or "") and (check.fix or "").startswith("pip install"))
 
@@ -306,9 +306,9 @@ def test_cmake_and_its_policies(tmp_path: Path, version: str, recipe: dict[str, 
 def test_torchs_policies_are_not_asked_of_an_extension(tmp_path: Path) -> None:
     """torchaudio 2.6.0 has CMake files of its own, which CMake 4 takes."""
     planned = plan(torch="2.6.0", project="torchaudio", recipe={"pins": {}})
-    asked = Asked(plan=planned, python=sys.executable, place=tmp_path)
+    asked = PlannedBuild(plan=planned, python=sys.executable, place=tmp_path)
     for version in ("3.17.0", "4.4.4"):
-        checks = preflight.preflight(Machine({"cmake": f"cmake version {version}"}), asked)
+        checks = check_build(Machine({"cmake": f"cmake version {version}"}), asked)
         assert [one.status for one in checks if one.id == "cmake"] == ["ok"]
 
 
@@ -327,7 +327,7 @@ def test_nccl_is_asked_for_where_it_is_planned() -> None:
 
 def test_two_toolkits_the_named_one_counts() -> None:
     """/usr/local/cuda and another one: the plan's CUDA_HOME decides, else its release; another version is refused."""
-    from rekindle.build.toolkits import check_toolkit
+    from rekindle.readiness.cuda import find_toolkit
 
     class Two(Machine):
         def run(self, argv: Sequence[str], **_options: object) -> Completed:
@@ -338,16 +338,16 @@ def test_two_toolkits_the_named_one_counts() -> None:
 
     host = Two({}, {"/opt/cuda": "", "/opt/cuda/bin/nvcc": "", "/usr/local/cuda/bin/nvcc": ""})
     for settings in ({"CUDA_HOME": "/opt/cuda"}, {}):
-        assert check_toolkit(host, plan(**CUDA), settings, "g++") == {"nvcc": "11.8 (/opt/cuda/bin/nvcc)"}
+        assert find_toolkit(host, plan(**CUDA), settings, "g++") == {"nvcc": "11.8 (/opt/cuda/bin/nvcc)"}
     with pytest.raises(BadInput, match=r"wants CUDA 11\.8, but /usr/local/cuda/bin/nvcc is 12\.4"):
-        check_toolkit(host, plan(**CUDA), {"CUDA_HOME": "/usr/local/cuda"}, "g++")
+        find_toolkit(host, plan(**CUDA), {"CUDA_HOME": "/usr/local/cuda"}, "g++")
 
 
 def test_the_check_says_which_toolkit_of_how_many(tmp_path: Path) -> None:
     said = {"nvcc": "Cuda compilation tools, release 11.8, V11.8.89", "gcc": GCC11, "g++": GCC11}
     two = {"/opt/cuda": "", "/opt/cuda/bin/nvcc": ""}
     for files, words in (({}, ""), (two, ", the one that the plan names of 2 toolkits here")):
-        checks = preflight.preflight(Machine(said, files), Asked(plan=plan(**CUDA), python="3.99", place=tmp_path))
+        checks = check_build(Machine(said, files), PlannedBuild(plan=plan(**CUDA), python="3.99", place=tmp_path))
         (nvcc,) = [check for check in checks if check.id == "nvcc"]
         assert nvcc.found == f"11.8 (/usr/bin/nvcc){words}"
 
@@ -371,8 +371,8 @@ def test_a_tree_filled_for_another_back_end_lacks_headers(
     known: Any = "index" if way == "another file" else way
     parts = (TreePart(name="cutlass", path="third_party/cutlass", way=known, origin=origin),)
     tree = SourceTree(root="/t r", project="torch", version="2.6.0", parts=parts)
-    asked = Asked(plan=plan(torch="2.6.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
-    found = [check for check in preflight.preflight(Machine(), asked) if check.id == "headers"]
+    asked = PlannedBuild(plan=plan(torch="2.6.0", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
+    found = [check for check in check_build(Machine(), asked) if check.id == "headers"]
     assert [check.fix for check in found] == (["rekindle source fill '/t r'"] if fails else [])
 
 
@@ -380,8 +380,8 @@ def test_a_tree_that_cannot_be_built_with_cuda_is_told_so_at_the_start(tmp_path:
     parts = (TreePart(name="cutlass", path="third_party/cutlass", way="off"),)
     tree = SourceTree(root="/t", project="torch", version="2.12.1", parts=parts)
     for cuda, fails in (("12.6", True), (None, False)):
-        asked = Asked(plan=plan(torch="2.12.1", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
-        found = [check for check in preflight.preflight(Machine(), asked) if check.id == "headers"]
+        asked = PlannedBuild(plan=plan(torch="2.12.1", cuda=cuda), python="3.99", place=tmp_path, tree=tree)
+        found = [check for check in check_build(Machine(), asked) if check.id == "headers"]
         assert [check.status for check in found] == (["fail"] if fails else [])
         assert all("eight kernel files include CUTLASS" in (check.found or "") for check in found)
 
@@ -400,6 +400,6 @@ def test_little_disk_is_told_and_none_refused(tmp_path: Path) -> None:
     for free, status in ((need, "warn"), (need - 1, "fail"), (40 << 30, "ok"), ((40 << 30) - 1, "warn")):
         host = Small()
         host.free = free
-        asked = Asked(plan=plan(recipe={"disk_gib": 40}), python=sys.executable, place=tmp_path)
-        (check,) = [one for one in preflight.preflight(host, asked) if one.id == "disk"]
+        asked = PlannedBuild(plan=plan(recipe={"disk_gib": 40}), python=sys.executable, place=tmp_path)
+        (check,) = [one for one in check_build(host, asked) if one.id == "disk"]
         assert check.status == status, free

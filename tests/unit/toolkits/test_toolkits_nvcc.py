@@ -13,12 +13,13 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.toolkits import check_toolkit, chosen_cuda, headers_beside_torch
+from rekindle.build.toolkits import chosen_cuda, headers_beside_torch
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.environment import python_of
 from rekindle.model.plan import Plan
+from rekindle.readiness.cuda import find_toolkit
 from rekindle.toolkits.cuda import cuda_home, every_nvcc, find_nvcc, nvcc_release
 
 
@@ -43,35 +44,34 @@ def plan(**how: str) -> Plan:
 
 
 def test_a_cpu_build_needs_none() -> None:
-    assert check_toolkit(Machine(), plan(), {}, "g++") == {}
+    assert find_toolkit(Machine(), plan(), {}, "g++") == {}
 
 
 def test_missing_toolkits() -> None:
     with pytest.raises(MissingTool, match=r"wants CUDA 11\.8, but there is no nvcc"):
-        check_toolkit(Machine(), plan(cuda="11.8"), {}, "g++")
+        find_toolkit(Machine(), plan(cuda="11.8"), {}, "g++")
     with pytest.raises(MissingTool, match=r"wants ROCm 6\.2, but there is no hipcc"):
-        check_toolkit(Machine(), plan(rocm="6.2"), {}, "g++")
+        find_toolkit(Machine(), plan(rocm="6.2"), {}, "g++")
 
 
 def test_another_toolkit() -> None:
     with pytest.raises(BadInput, match=r"wants CUDA 12\.1, but /bin/nvcc is 11\.8"):
-        check_toolkit(Machine(nvcc=NVCC), plan(cuda="12.1"), {}, "g++")
+        find_toolkit(Machine(nvcc=NVCC), plan(cuda="12.1"), {}, "g++")
 
 
 def test_a_compiler_too_new_for_the_toolkit() -> None:
     machine = Machine(nvcc=NVCC, **{"g++": "g++ (Debian) 12.2.0", "g++-11": "g++-11 (Debian) 11.3.0"})
     with pytest.raises(BadInput, match=r"CUDA 11\.8 cannot use gcc 12\.2 .*; it takes gcc 6 to 11") as refused:
-        check_toolkit(machine, plan(cuda="11.8"), {}, "/usr/bin/g++")
+        find_toolkit(machine, plan(cuda="11.8"), {}, "/usr/bin/g++")
     assert refused.value.remedy == "the same command with --set CUDAHOSTCXX=g++-11", "the newest it takes is here"
     bare = Machine(**{"nvcc": NVCC, "g++": "g++ (Debian) 12.2.0", "apt-get": ""})
     with pytest.raises(BadInput) as refused:
-        check_toolkit(bare, plan(cuda="11.8"), {}, "/usr/bin/g++")
+        find_toolkit(bare, plan(cuda="11.8"), {}, "/usr/bin/g++")
     line, _, then = (refused.value.remedy or "").partition("   # then ")
     assert line.endswith("apt-get install -y --no-install-recommends g++-11"), "a line to paste, not a circle"
     assert then == "the same command with --set CUDAHOSTCXX=g++-11"
     assert (
-        "11.8"
-        in check_toolkit(machine, plan(cuda="11.8.0"), {"CUDAHOSTCXX": "/usr/bin/g++-11"}, "/usr/bin/g++")["nvcc"]
+        "11.8" in find_toolkit(machine, plan(cuda="11.8.0"), {"CUDAHOSTCXX": "/usr/bin/g++-11"}, "/usr/bin/g++")["nvcc"]
     )
 
 
@@ -167,7 +167,7 @@ def test_the_one_that_the_plan_names_is_taken_and_told(cuda: str, home: str, env
     host = Several(FOUR, "/usr/local/cuda/bin/nvcc", env)
     nvcc = f"{home}/bin/nvcc"
     assert find_nvcc(host, {}, cuda) == nvcc
-    assert check_toolkit(host, plan(cuda=cuda), {}, "g++")["nvcc"].endswith(f"({nvcc})")
+    assert find_toolkit(host, plan(cuda=cuda), {}, "g++")["nvcc"].endswith(f"({nvcc})")
     told = {"CUDACXX": nvcc, "CUDA_HOME": home, "CUDA_PATH": home, "CUDAToolkit_ROOT": home}
     assert chosen_cuda(host, plan(cuda=cuda), {}) == told
 
@@ -175,7 +175,7 @@ def test_the_one_that_the_plan_names_is_taken_and_told(cuda: str, home: str, env
 @needs.posix()
 def test_none_of_them_is_the_planned_one() -> None:
     with pytest.raises(BadInput, match=r"wants CUDA 12\.6, but /usr/local/cuda/bin/nvcc is 13\.0, .*12\.4.* is 9\.2"):
-        check_toolkit(Several(FOUR), plan(cuda="12.6"), {}, "g++")
+        find_toolkit(Several(FOUR), plan(cuda="12.6"), {}, "g++")
 
 
 @needs.posix()

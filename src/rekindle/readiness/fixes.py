@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from rekindle.host.asking import Asking
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root
 
 _MANAGERS = {
     "linux": (("apt-get", "apt"), ("dnf", "dnf"), ("pacman", "pacman"), ("zypper", "zypper")),
@@ -19,10 +20,11 @@ _MANAGERS = {
 
 @functools.cache
 def load_fixes() -> Mapping[str, Any]:
-    return tomllib.loads((files("rekindle.doctor") / "fixes.toml").read_text(encoding="utf-8"))
+    """The table: topic → package manager → command."""
+    return tomllib.loads((files("rekindle.readiness") / "fixes.toml").read_text(encoding="utf-8"))
 
 
-def probe_managers(host: Asking) -> tuple[str, ...]:
+def find_managers(host: Host) -> tuple[str, ...]:
     """The package managers this system has, the system's own first."""
     found = [name for program, name in _MANAGERS.get(host.system, ()) if host.which(program)]
     if host.env.get("CONDA_PREFIX") or host.which("conda"):
@@ -33,10 +35,11 @@ def probe_managers(host: Asking) -> tuple[str, ...]:
     if host.system == "windows":
         # Not every Windows has winget; what is said then must still be about Windows.
         found.append("windows")
-    return ("root", *found) if host.env.get("HOME") == "/root" else tuple(found)
+    return ("root", *found) if is_root(host) else tuple(found)
 
 
 def fix_for(topic: str, managers: tuple[str, ...]) -> str | None:
+    """The command for the first manager that has one."""
     commands = load_fixes().get(topic)
     if not isinstance(commands, dict):
         return None

@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import rekindle.doctor
-from rekindle.doctor.case import Case
-from rekindle.doctor.checks import run_checks
-from rekindle.doctor.fit import cuda_misfits, cudnn_misfits, driver_misfit
-from rekindle.doctor.fixes import fix_for, load_fixes
-from rekindle.doctor.gpus import Graphics
-from rekindle.doctor.nvidia import Cards
+import rekindle.readiness
 from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
@@ -30,6 +24,10 @@ from rekindle.model.machine import (
     Python,
     Toolkit,
 )
+from rekindle.readiness.case import Cards, ExaminedMachine, Graphics
+from rekindle.readiness.cuda import cuda_misfits, cudnn_misfits, driver_misfit
+from rekindle.readiness.fixes import fix_for, load_fixes
+from rekindle.readiness.register import check_machine
 
 MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
 TOPICS = sorted(name for name, value in load_fixes().items() if isinstance(value, dict))
@@ -44,8 +42,8 @@ def test_every_topic_has_a_way_out_on_every_system(topic: str, managers: list[st
 
 
 def test_every_topic_a_rule_names_exists() -> None:
-    room = Path(rekindle.doctor.__file__).parent
-    named = {topic for path in room.glob("rules_*.py") for topic in re.findall(r'fix\("([\w-]+)"\)', path.read_text())}
+    room = Path(rekindle.readiness.__file__).parent
+    named = {topic for path in room.glob("*.py") for topic in re.findall(r'fix(?:_for)?\("([\w-]+)"', path.read_text())}
     assert named and named <= set(TOPICS)
 
 
@@ -60,8 +58,9 @@ def machine(*gpus: Gpu, system: str = "linux", **parts: object) -> Machine:
 def table(subject: Machine, **parts: object) -> dict[str, Check]:
     nvidia = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "nvidia"), driver=subject.drivers.nvidia)
     amd = Cards(gpus=tuple(g for g in subject.gpus if g.vendor == "amd"))
-    case = Case(machine=subject, graphics=Graphics(nvidia=nvidia, amd=amd), managers=(), workspace="/x", **parts)  # type: ignore[arg-type]
-    return {check.id: check for check in run_checks(case)[0]}
+    graphics = Graphics(nvidia=nvidia, amd=amd)
+    case = ExaminedMachine(machine=subject, graphics=graphics, managers=(), workspace="/x", **parts)  # type: ignore[arg-type]
+    return {check.id: check for check in check_machine(case)[0]}
 
 
 def cuda(version: str) -> Toolkit:
@@ -223,15 +222,15 @@ def test_ready_means_that_nothing_failed(
 def test_the_driver_is_mended_where_it_belongs(parts: dict[str, object], words: str) -> None:
     subject = Machine(os=Os(system="linux", glibc="2.35", **parts), gpus=(gpu("sm_86"),))  # type: ignore[arg-type]
     cards = Cards(gpus=subject.gpus, trouble="no NVIDIA driver is loaded")
-    case = Case(machine=subject, graphics=Graphics(nvidia=cards), managers=(), workspace="/x")
-    checks, ready = run_checks(case)
+    case = ExaminedMachine(machine=subject, graphics=Graphics(nvidia=cards), managers=(), workspace="/x")
+    checks, ready = check_machine(case)
     check = next(check for check in checks if check.id == "nvidia-driver")
     assert check.status == "fail" and words in (check.fix or "")
     assert not ready.use
 
 
 def test_windows_without_winget_hears_of_windows() -> None:
-    from rekindle.doctor.fixes import fix_for
+    from rekindle.readiness.fixes import fix_for
 
     for topic in ("compiler", "git", "python"):
         said = fix_for(topic, ("windows",)) or ""
@@ -245,7 +244,7 @@ LINUX_ALONE = {"amd-groups", "amd-container", "nvidia-container", "nvidia-wsl", 
 
 
 def test_windows_is_told_nothing_of_another_system() -> None:
-    from rekindle.doctor.fixes import fix_for, load_fixes
+    from rekindle.readiness.fixes import fix_for, load_fixes
 
     topics = {name for name, row in load_fixes().items() if isinstance(row, dict)}
     assert topics > LINUX_ALONE and len(topics) > 20

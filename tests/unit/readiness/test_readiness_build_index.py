@@ -10,12 +10,12 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.preflight import Asked, preflight
-from rekindle.build.preflight_index import check_index
+from rekindle.api.build import build_checks
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.supplies import check_index
 
 
 class Offline(LiveHost):
@@ -79,7 +79,7 @@ def test_it_is_asked_only_where_something_long_comes_first(tmp_path: Path) -> No
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="torch", pins={"numpy": "<2"}))
     own = Offline()
     for installs in (False, True):
-        checks = preflight(own, Asked(plan=plan, python=sys.executable, place=tmp_path, installs=installs))
+        checks = build_checks(plan, python=sys.executable, place=tmp_path, host=own, installs=installs)
         found = [check for check in checks if check.id == "index"]
         assert bool(found) is installs
     assert found[0].status == "fail" and "numpy<2" in (found[0].found or "")

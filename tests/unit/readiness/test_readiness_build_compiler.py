@@ -10,11 +10,12 @@ import pytest
 
 import needs
 from bare_host import BareHost
-from rekindle.build.preflight import Asked, preflight
-from rekindle.build.preflight_compiler import check_compiler, glibc_of
 from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.programs import glibc_of, judge_compiler
+from rekindle.readiness.register import check_build
 
 
 class Machine(BareHost):
@@ -40,7 +41,7 @@ def asked(host: Machine, compiler: str = "gcc-12.2.0", **more: Any) -> dict[str,
     recipe = {"source": "torch", "env": {"CC": "gcc", "CXX": "g++"}, "compiler": compiler, **more.pop("recipe", {})}
     told = {"answer": "build", "torch": "2.6.0", "python": "3.11", **more}
     plan = Plan(**told, build=BuildRecipe(**recipe))
-    return {check.id: check for check in check_compiler(host, plan)}
+    return {check.id: check for check in judge_compiler(host, plan)}
 
 
 def test_the_planned_one() -> None:
@@ -122,5 +123,5 @@ def test_a_system_without_glibc_says_nothing() -> None:
 def test_it_is_asked_of_every_build(tmp_path: Path) -> None:
     recipe = BuildRecipe(source="torch", env={"CC": "gcc", "CXX": "g++"}, compiler="gcc-12.2.0")
     plan = Plan(answer="build", torch="2.6.0", build=recipe)
-    checks = preflight(Machine(gcc("15.1.0")), Asked(plan=plan, python="3.99", place=tmp_path))
+    checks = check_build(Machine(gcc("15.1.0")), PlannedBuild(plan=plan, python="3.99", place=tmp_path))
     assert {"compiler", "compiler-version", "gcc15-gloo-cstdint"} <= {check.id for check in checks}

@@ -1,0 +1,127 @@
+"""How much memory, how many processors and how much disk this process may really use.
+
+The smallest of the machine, its container and its job counts. A container's limits are files: cgroup v2 ``memory.max``
+and ``memory.high``, cgroup v1 ``memory.limit_in_bytes``, at every level from the process's own group up to the root
+that is mounted here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import msgspec
+
+from rekindle.host.asking import Asking
+from rekindle.host.cgroups import groups_of, memory_limit
+from rekindle.host.text import lines_of, text_of
+from rekindle.model.machine import Volume
+from rekindle.model.spoken import gib
+
+
+class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes; ``limited_by`` names what leaves less than the machine has."""
+
+    usable: int | None = None
+    physical: int | None = None
+    swap: int | None = None
+    limited_by: str | None = None
+
+
+def probe_memory(host: Asking) -> MemoryLimits:
+    """What the machine has and what this process may use of it."""
+    if host.system != "linux":
+        return _by_call(host)
+    meminfo: dict[str, int] = {}
+    for line in lines_of(host.read("/proc/meminfo")):
+        name, _, rest = line.partition(":")
+        parts = rest.split()
+        if parts and parts[0].isdigit():
+            meminfo[name] = int(parts[0]) * (1024 if parts[1:] == ["kB"] else 1)
+    physical = meminfo.get("MemTotal")
+    swap = meminfo.get("SwapTotal")
+    if physical is None:
+        fallback = _by_call(host)
+        physical, swap = fallback.physical, fallback.swap
+    limit = cgroup_limit(host)
+    if limit is not None and (physical is None or limit[0] < physical):
+        return MemoryLimits(usable=limit[0], physical=physical, swap=swap, limited_by=limit[1])
+    return MemoryLimits(usable=physical, physical=physical, swap=swap)
+
+
+def _by_call(host: Asking) -> MemoryLimits:
+    memory = host.memory()
+    if memory is None:
+        host.gap("memory", "the system did not say")
+        return MemoryLimits()
+    usable, why = memory.total, None
+    if memory.job_limit is not None and memory.job_limit < usable:
+        usable, why = memory.job_limit, "job object"
+    if memory.commit_limit is not None and memory.commit_limit < usable:
+        usable, why = memory.commit_limit, "commit limit"
+    return MemoryLimits(usable=usable, physical=memory.total, swap=memory.swap, limited_by=why)
+
+
+def cgroup_limit(host: Asking) -> tuple[int, str] | None:
+    """The smallest limit above this process, and which kind of group said so."""
+    best: tuple[int, str] | None = None
+    for version, place in groups_of(host.read, "memory"):
+        limit = memory_limit(host.read, version, place)
+        if limit is not None and (best is None or limit < best[0]):
+            best = limit, f"cgroup v{version}"
+    return best
+
+
+def allowed_processors(host: Asking) -> float | None:
+    """The smallest of quota and affinity; None where nothing limits or nobody says (Windows)."""
+    if host.system != "linux":
+        return None
+    found = [limit for limit in (_quota(host), _affinity(host)) if limit is not None]
+    return min(found, default=None)
+
+
+def _quota(host: Asking) -> float | None:
+    best: float | None = None
+    for version, place in groups_of(host.read, "cpu"):
+        if version == 2:
+            words = text_of(host.read(f"{place}/cpu.max")).split()
+        else:
+            words = [text_of(host.read(f"{place}/cpu.cfs_{name}_us")).strip() for name in ("quota", "period")]
+        # "max" (v2) and -1 (v1) mean: no limit.
+        if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:
+            share = round(int(words[0]) / int(words[1]), 2)
+            best = share if best is None else min(best, share)
+    return best
+
+
+def _affinity(host: Asking) -> float | None:
+    match = re.search(r"^Cpus_allowed_list:\s*([\d,-]+)", text_of(host.read("/proc/self/status")), re.MULTILINE)
+    if match is None:
+        return None
+    count = 0
+    for part in match[1].split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            count += int(last or first) - int(first) + 1
+    return float(count) if count > 0 else None
+
+
+def probe_disks(workspace: str) -> Callable[[Asking], tuple[Volume, ...]]:
+    """The probe: free space where builds happen, and where compilers put their temporary files."""
+
+    def probe(host: Asking) -> tuple[Volume, ...]:
+        places = [("workspace", workspace)]
+        if host.system == "windows":
+            places.append(("temporary files", host.env.get("TEMP") or r"C:\Windows\Temp"))
+        else:
+            places.append(("temporary files", host.env.get("TMPDIR") or "/tmp"))  # noqa: S108 (asked, not used)
+        found = []
+        for purpose, path in places:
+            disk = host.disk(path)
+            if disk is None:
+                host.gap(f"disk space for {purpose}", f"{path} did not answer")
+            else:
+                found.append(Volume(purpose=purpose, path=path, free_gib=gib(disk.free) or 0.0))
+        return tuple(found)
+
+    return probe

@@ -1,0 +1,374 @@
+"""A CUDA toolkit that fits card and compiler, its cuDNN, NCCL and driver stub; and whether it is the one planned.
+
+A toolkit may be there and still be useless: too old for the card, too old for the compiler, or with a cuDNN made for
+another CUDA. Each such misfit is one sentence; no misfit is no sentence; what the tables do not know is no misfit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from rekindle.compat.driver import driver_runs, driver_side, is_board
+from rekindle.compat.supply import how_to_install, managers
+from rekindle.compat.toolkit import compiler_span, compiles_for, cudnn_covers, newest_compiler, takes_compiler
+from rekindle.errors import BadInput, MissingTool
+from rekindle.facts import load_facts
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.host.text import text_of, version_key
+from rekindle.model.arch import Sm
+from rekindle.model.facts import CudaToolkit
+from rekindle.model.machine import Check, Gpu, Machine, Toolkit
+from rekindle.model.plan import Plan
+from rekindle.model.supply import Need
+from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
+from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
+from rekindle.toolkits.libraries import header_version
+from rekindle.toolkits.rocm import find_hipcc
+
+LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
+_STUBS = ("lib64/stubs", "lib/stubs", "lib/*-linux-gnu/stubs", "lib/*-linux-gnu", "targets/*/lib/stubs", "lib64")
+_OTHER_CUDNN = "the same command with --set CUDNN_ROOT=DIR"
+
+
+class Misfit(msgspec.Struct, frozen=True, kw_only=True):
+    """``blocking``: nothing can be built with it here; else it only leaves out some card."""
+
+    toolkit: Toolkit
+    why: str
+    blocking: bool = True
+
+
+def toolkit_of_machine(case: ExaminedMachine) -> Checks:
+    """Any one toolkit that fits is enough; those that do not are named beside it."""
+    if not case.graphics.nvidia.gpus:
+        return
+    toolkits = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "cuda"]
+    misfits = {toolkit.path: cuda_misfits(case.machine, toolkit) for toolkit in toolkits}
+    good = [toolkit for toolkit in toolkits if not any(misfit.blocking for misfit in misfits[toolkit.path])]
+    yield build_check(
+        "cuda-toolkit",
+        "ok" if good else "fail",
+        ", ".join(toolkit.version or "?" for toolkit in good or toolkits) or None,
+        want=None if good else "a CUDA toolkit that fits card and compiler",
+        fix=None if good else case.fix("cuda-toolkit"),
+    )
+    for toolkit in toolkits:
+        if misfits[toolkit.path]:
+            yield name_misfits("cuda", misfits[toolkit.path])
+
+
+def name_misfits(kind: str, misfits: Sequence[Misfit]) -> Check:
+    """One line for all that is wrong with one toolkit."""
+    toolkit = misfits[0].toolkit
+    return Check(
+        id=f"{kind}-{toolkit.version}",
+        status="warn" if any(misfit.blocking for misfit in misfits) else "skip",
+        needed_for=("build",),
+        found=toolkit.path,
+        why="; ".join(misfit.why for misfit in misfits),
+    )
+
+
+def cuda_misfits(machine: Machine, toolkit: Toolkit) -> list[Misfit]:
+    """What keeps this CUDA toolkit from building for this machine."""
+    row = load_facts().toolkit(toolkit.version or "")
+    misfits = []
+    if (toolkit.note or "").startswith("no nvcc"):
+        misfits.append(Misfit(toolkit=toolkit, why=f"CUDA {toolkit.version} has no nvcc here: it cannot compile"))
+    if row is None:
+        return misfits
+    if reason := _no_host_compiler(machine, toolkit, row):
+        misfits.append(Misfit(toolkit=toolkit, why=reason))
+    cards = _nvidia(machine)
+    answers = [
+        compiles_for(toolkit.version or "", gpu.arch, load_facts(), gpu.name)
+        for gpu in cards
+        if isinstance(gpu.arch, Sm)
+    ]
+    without = [answer for answer in answers if answer.kind == "no"]
+    # A second card for the screen may be too old for a toolkit that serves the first well.
+    blocking = len(without) == len(cards)
+    misfits += [Misfit(toolkit=toolkit, why=answer.text, blocking=blocking) for answer in without]
+    misfits += [Misfit(toolkit=toolkit, why=each.text, blocking=False) for each in answers if each.kind == "partly"]
+    return misfits
+
+
+def _nvidia(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
+
+
+def _no_host_compiler(machine: Machine, toolkit: Toolkit, row: CudaToolkit) -> str | None:
+    kinds = ("msvc",) if machine.os.system == "windows" else ("gcc", "clang")
+    here = build_compilers(machine.compilers, machine.os.system)
+    text = " or ".join(span for kind in kinds if (span := compiler_span(row, kind)))
+    taken = [c for c in here if takes_compiler(row, c.kind, c.version) is not False]
+    if taken or not here or not text:
+        return None
+    have = ", ".join(f"{c.kind} {c.version}" for c in here)
+    return f"CUDA {toolkit.version} takes {text}; here is {have}"
+
+
+def find_toolkit(host: Host, plan: Plan, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
+    """The planned toolkit's compiler for the list of tools, refused where it is missing, another, or does not take
+    ``compiler``; empty for a CPU build."""
+    if plan.cuda:
+        return _find_planned_cuda(host, plan.cuda, settings, compiler)
+    if plan.rocm:
+        hipcc = find_hipcc(host, settings)
+        if hipcc is None:
+            raise MissingTool(
+                f"the plan wants ROCm {plan.rocm}, but there is no hipcc on this machine",
+                remedy=f"install ROCm {plan.rocm}; where it lies elsewhere than /opt/rocm, --set ROCM_PATH=DIR tells",
+            )
+        return {"hipcc": hipcc}
+    return {}
+
+
+def _find_planned_cuda(host: Host, wanted: str, settings: Mapping[str, str], compiler: str) -> dict[str, str]:
+    nvcc = find_nvcc(host, settings, wanted)
+    if nvcc is None:
+        raise MissingTool(
+            f"the plan wants CUDA {wanted}, but there is no nvcc on this machine",
+            remedy=f"install CUDA {wanted}; where it lies elsewhere than /usr/local/cuda, --set CUDA_HOME=DIR tells",
+        )
+    release = nvcc_release(host, nvcc)
+    if release and not is_release(release, wanted):
+        others = [
+            f", {other} is {nvcc_release(host, other) or 'unknown'}" for other in every_nvcc(host) if other != nvcc
+        ]
+        raise BadInput(
+            f"the plan wants CUDA {wanted}, but {nvcc} is {release}{''.join(others)}",
+            remedy=f"rekindle plan --build --cuda {release}   # or the same command with --set CUDA_HOME=DIR of a"
+            f" toolkit {wanted}",
+        )
+    _refuse_host_compiler(host, release or wanted, settings.get("CUDAHOSTCXX") or compiler)
+    return {"nvcc": f"{release or 'unknown'} ({nvcc})"}
+
+
+def _refuse_host_compiler(host: Host, cuda: str, compiler: str) -> None:
+    row = load_facts().toolkit(cuda)
+    said = host.run([compiler, "--version"], timeout=20.0)
+    banner = read_banner(said.out) if said.ok else None
+    if row is None or banner is None or banner.kind not in ("gcc", "clang"):
+        return
+    kind, version = banner
+    short = ".".join(version.split(".")[:2])
+    if takes_compiler(row, kind, version) is False:
+        raise BadInput(
+            f"CUDA {cuda} cannot use {kind} {short} ({compiler}) as its host compiler;"
+            f" it takes {compiler_span(row, kind)} [{row.host_source or row.source[0]}]",
+            remedy=_other_compiler(host, row, kind, cuda),
+        )
+
+
+def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
+    """The line that brings the newest one nvcc takes, and how it is named to the build."""
+    newest = newest_compiler(row, kind)
+    if newest is None:
+        return f"rekindle plan --build --cuda {cuda}"
+    name = f"{'g++' if kind == 'gcc' else 'clang++'}-{newest}"
+    use = f"the same command with --set CUDAHOSTCXX={name}"
+    return use if host.which(name) else f"{bring_compiler(host, name)}   # then {use}"
+
+
+def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """What nvcc can emit, and what torch links: the driver's stub, cuDNN, NCCL."""
+    yield from check_gpu(host, build.plan)
+
+
+def check_gpu(host: Host, plan: Plan) -> Checks:
+    """The same of a plan alone."""
+    if plan.cuda is None or plan.build is None or host.system != "linux":
+        return
+    settings = {**plan.build.cmake, **plan.build.env}
+    nvcc = find_nvcc(host, settings, plan.cuda)
+    if nvcc is None:
+        return  # the compiler check has said so
+    yield from _targets(host, nvcc, plan.arch_list)
+    if plan.project != "torch":
+        return  # what follows is what torch links
+    home = settings.get("CUDA_HOME") or str(Path(nvcc).parent.parent)
+    yield from _driver_stub(host, home)
+    if settings.get("USE_CUDNN", "1") not in ("0", "OFF"):
+        yield from _cudnn(host, settings, home, plan.cudnn)
+    if settings.get("USE_NCCL", "0") in ("1", "ON") and settings.get("USE_SYSTEM_NCCL") in ("1", "ON"):
+        yield from _nccl(host, settings)
+
+
+def _targets(host: Host, nvcc: str, wanted: Sequence[str]) -> Checks:
+    """``nvcc --list-gpu-code`` names what it can emit (since CUDA 11)."""
+    said = host.run([nvcc, "--list-gpu-code"], timeout=20.0)
+    known = set(re.findall(r"sm_\d+[af]?", said.out)) if said.ok else set()
+    if not known:
+        return
+    names = [f"sm_{arch.removesuffix('+PTX').replace('.', '')}" for arch in wanted]
+    lacks = [name for name in names if name not in known]
+    if lacks:
+        raise BadInput(
+            f"{nvcc} cannot make code for {', '.join(lacks)}; it knows {min(known, key=_order)} to"
+            f" {max(known, key=_order)}",
+            remedy=f"rekindle plan --build --gpu {lacks[0]}",
+        )
+    yield build_check("nvcc-targets", "ok", ", ".join(names) or "as torch chooses")
+
+
+def _order(name: str) -> int:
+    return int(re.sub(r"\D", "", name))
+
+
+def _driver_stub(host: Host, home: str) -> Checks:
+    """torch links libcuda; a machine without a driver needs the toolkit's stub."""
+    places = [*(str(PurePosixPath(home, folder)) for folder in _STUBS), "/usr/lib/*-linux-gnu", "/usr/lib64"]
+    for place in places:
+        if found := host.glob(str(PurePosixPath(place, "libcuda.so*"))):
+            yield build_check("libcuda", "ok", found[0])
+            return
+    raise BadInput(
+        f"there is no libcuda.so and no stub of it below {home}",
+        remedy="apt-get install -y nvidia-cuda-dev"
+        if home == "/usr"
+        else f"install the cuda-driver-dev package into {home}",
+    )
+
+
+def _cudnn(host: Host, settings: Mapping[str, str], home: str, wanted: str | None) -> Checks:
+    """Headers and library must be of one version: a mismatch compiles for hours and fails at the first convolution."""
+    roots = [
+        settings.get("CUDNN_ROOT", ""),
+        settings.get("CUDNN_INCLUDE_DIR", "").removesuffix("/include"),
+        home,
+        "/usr",
+    ]
+    header = library = None
+    for root in filter(None, roots):
+        header = header or _header_version(host, root)
+        library = library or _library_version(host, root)
+    if header is None or library is None:
+        lacks = "headers" if header is None else "library"
+        places = ", ".join(filter(None, dict.fromkeys(roots)))
+        raise BadInput(
+            f"the plan wants cuDNN {wanted or ''}, but its {lacks} are not in {places}",
+            remedy=f"{_OTHER_CUDNN}, or with --set USE_CUDNN=0 to build without",
+        )
+    if header.split(".")[0] != library.split(".")[0] or (
+        library.count(".") and header.split(".")[:2] != library.split(".")[:2]
+    ):
+        raise BadInput(
+            f"cuDNN's headers are {header} and its library is {library}",
+            remedy=f"{_OTHER_CUDNN}, where DIR holds one cuDNN",
+        )
+    yield build_check("cudnn", "ok", header, want=wanted)
+
+
+def _header_version(host: Host, root: str) -> str | None:
+    for folder in ("include", "include/*-linux-gnu"):
+        for name in ("cudnn_version.h", "cudnn.h"):
+            for path in host.glob(str(PurePosixPath(root, folder, name))):
+                if version := header_version(text_of(host.read(path)), "CUDNN"):
+                    return version
+    return None
+
+
+def _library_version(host: Host, root: str) -> str | None:
+    """From the file's own name: libcudnn.so.8.9.2 (the number after .so may only be the major)."""
+    for folder in LIBRARY_FOLDERS:
+        found = host.glob(str(PurePosixPath(root, folder, "libcudnn.so.*")))
+        if found:
+            names = [PurePosixPath(host.realpath(path)).name.partition(".so.")[2] for path in found]
+            return max(names, key=len)
+    return None
+
+
+def _nccl(host: Host, settings: Mapping[str, str]) -> Checks:
+    need = Need(
+        name="NCCL",
+        torch=">=1.0",
+        headers=("nccl.h",),
+        libraries=("nccl",),
+        packages={"apt": ("libnccl-dev",), "dnf": ("libnccl-devel",)},
+        source=(),
+        date="",
+        how="documented",
+    )
+    env = dict(settings)
+    if root := env.get("NCCL_ROOT") or env.get("NCCL_ROOT_DIR"):
+        env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
+    lacks = lacking(host, [need], env)
+    if lacks:
+        fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
+        raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=fix)
+    yield build_check("nccl", "ok", "nccl.h and libnccl")
+
+
+def cudnn_of_machine(case: ExaminedMachine) -> Checks:
+    """A cuDNN with headers that belongs to a toolkit here and has code for a card."""
+    if not case.graphics.nvidia.gpus:
+        return
+    here = [t for t in case.machine.toolkits if t.kind == "cudnn" and "no headers" not in (t.note or "")]
+    wrong = cudnn_misfits(case.machine) + cudnn_cards(case.machine)
+    bad = {misfit.toolkit for misfit in wrong if misfit.blocking}
+    good = [toolkit for toolkit in here if toolkit not in bad]
+    yield build_check(
+        "cudnn",
+        "ok" if good else "warn",
+        ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good)) or None,
+        want=None if good else "a cuDNN for the toolkit (torch builds without it, slower)",
+        fix=None if good else case.fix("cudnn"),
+    )
+    # One installation of cuDNN 9 serves several CUDAs: the half that is not for this one is no trouble.
+    fitting = {toolkit.version for toolkit in good}
+    named = [misfit for misfit in wrong if not (misfit.blocking and misfit.toolkit.version in fitting)]
+    for toolkit in dict.fromkeys(misfit.toolkit for misfit in named):
+        yield name_misfits("cudnn", [misfit for misfit in named if misfit.toolkit == toolkit])
+
+
+def cudnn_misfits(machine: Machine) -> list[Misfit]:
+    """cuDNNs with headers (a build would take them) that belong to no CUDA toolkit of this machine."""
+    cuda = [t for t in machine.toolkits if t.kind == "cuda" and t.version and not _from_pip(t)]
+    misfits = []
+    for toolkit in machine.toolkits:
+        made_for = re.search(r"for CUDA (\d+)", toolkit.note or "")
+        if toolkit.kind != "cudnn" or _from_pip(toolkit) or made_for is None or not cuda:
+            continue
+        if not any(version_key(t.version)[0] == int(made_for[1]) for t in cuda):
+            have = ", ".join(str(t.version) for t in cuda)
+            why = f"cuDNN {toolkit.version} is made {toolkit.note}; the toolkit here is CUDA {have}"
+            misfits.append(Misfit(toolkit=toolkit, why=why))
+    return misfits
+
+
+def cudnn_cards(machine: Machine) -> list[Misfit]:
+    """cuDNNs that have no code for a card of this machine."""
+    misfits = []
+    cards = _nvidia(machine)
+    for toolkit in (t for t in machine.toolkits if t.kind == "cudnn" and not _from_pip(t)):
+        made_for = re.search(r"for CUDA (\d+(?:\.\d+)?)", toolkit.note or "")
+        if made_for is None or not toolkit.version:
+            continue
+        answers = [(gpu, cudnn_covers(toolkit.version, made_for[1], gpu.arch, load_facts())) for gpu in cards]
+        without = [(gpu, answer) for gpu, answer in answers if answer.kind == "partly"]
+        for gpu, answer in without:
+            why = f"{answer.text} ({gpu.name})"
+            misfits.append(Misfit(toolkit=toolkit, why=why, blocking=len(without) == len(cards)))
+    return misfits
+
+
+def _from_pip(toolkit: Toolkit) -> bool:
+    return (toolkit.note or "").startswith("pip")
+
+
+def driver_misfit(machine: Machine, cuda: str | None, *, ptx: bool = False) -> str | None:
+    """Does the driver not run programs of this CUDA here (None: not drive the cards at all)? Too old, or too new."""
+    sms = [gpu.arch for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    driver = machine.drivers.nvidia
+    if driver is None or is_board(machine.os, sms, load_facts()):
+        return None
+    names = [f"{gpu.name or 'the card'} ({gpu.arch})" for gpu in _nvidia(machine) if isinstance(gpu.arch, Sm)]
+    answer = driver_runs(driver, cuda, sms, driver_side(machine.os), load_facts(), ptx=ptx, names=names)
+    return answer.text if answer.kind == "no" else None

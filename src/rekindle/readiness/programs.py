@@ -1,0 +1,200 @@
+"""The compiler and the programs of a build: whether the machine has them, and whether they are what the plan means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
+from rekindle.errors import BadInput, MissingTool
+from rekindle.facts import load_facts
+from rekindle.host.protocol import Host
+from rekindle.host.text import version_key
+from rekindle.model.facts import Hazard
+from rekindle.model.machine import Check, cpu_arch
+from rekindle.model.plan import Plan
+from rekindle.model.source import compiles_against_torch
+from rekindle.model.version import at_least, compare
+from rekindle.readiness.case import Checks, ExaminedMachine, MachineRule, PlannedBuild, build_check
+from rekindle.readiness.cuda import find_toolkit
+from rekindle.readiness.fixes import find_managers, fix_for
+from rekindle.toolkits.compilers import build_compilers, find_compilers
+from rekindle.toolkits.cuda import cuda_home, every_nvcc
+from rekindle.toolkits.programs import find_cmake, find_ninja
+
+
+def compiler_of_machine(case: ExaminedMachine) -> Checks:
+    """Any C++ compiler that torch is built with here."""
+    kinds = "msvc" if case.windows else "gcc or clang"
+    good = build_compilers(case.machine.compilers, case.machine.os.system)
+    if good:
+        yield build_check("compiler", "ok", f"{good[0].kind} {good[0].version}", want=kinds)
+    else:
+        yield build_check("compiler", "fail", want=f"a C++ compiler ({kinds})", fix=case.fix("compiler"))
+
+
+def compiler_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """The compiler that the build will take, against the plan, its toolkit and what is known to go wrong with it."""
+    plan, settings = build.plan, build.settings
+    try:
+        _, cxx = find_compilers(host, settings)
+    except MissingTool as error:
+        named = "the plan's" in error.message
+        fix = error.remedy if named else fix_for("compiler", find_managers(host))
+        yield build_check("compiler", "fail", error.message, fix=fix)
+        return
+    yield build_check("compiler", "ok", f"{cxx.path} {cxx.version}", want=build.recipe.compiler)
+    if cxx.kind in ("gcc", "clang") and cxx.release:
+        yield from _judge_compiler(host, plan, cxx.kind, cxx.version, cxx.path)
+    if "nvcc" in (toolkit := find_toolkit(host, plan, settings, cxx.path)):
+        others = len(every_nvcc(host)) - 1
+        which = f", the one that the plan names of {others + 1} toolkits here" if others > 0 else ""
+        yield build_check("nvcc", "ok", toolkit["nvcc"] + which, want=plan.cuda)
+
+
+def judge_compiler(host: Host, plan: Plan) -> Checks:
+    """What is known of the compiler; nothing of one that does not tell its version (cl)."""
+    assert plan.build is not None
+    _, cxx = find_compilers(host, {**plan.build.cmake, **plan.build.env})
+    if cxx.kind in ("gcc", "clang") and cxx.release:
+        yield from _judge_compiler(host, plan, cxx.kind, cxx.version, cxx.path)
+
+
+def _judge_compiler(host: Host, plan: Plan, kind: str, version: str, path: str) -> Checks:
+    assert plan.build is not None
+    planned, _, number = (plan.build.compiler or "").partition("-")
+    same = planned == kind and number.split(".")[0] == version.split(".")[0]
+    if planned in ("gcc", "clang") and number and not same:
+        told = f"the plan is for {plan.build.compiler}; {path} is {kind} {version}"
+        yield build_check("compiler-version", "warn", told, want=plan.build.compiler)
+    if plan.project != "torch" or not plan.torch:
+        return
+    # Nobody asks for the CPU's features and the cards here: what is known of those was the planner's to judge.
+    machine = Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=glibc_of(host))
+    made = _combination(host, plan, f"{kind}-{version}")
+    for hazard in load_facts().hazards.hazard:
+        if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
+            continue  # neither the compiler nor the C library: the planner has judged it
+        # What the planned compiler is known for was the planner's to judge; here it may be another, or another machine.
+        if (hazard.compiler and same) or _cured(hazard, plan):
+            continue
+        if machine_meets(hazard, machine) and torch_meets(hazard, made):
+            fix = f"rekindle plan --build --torch {made.torch} --json > plan.json   # {hazard.remedy}"
+            yield build_check(hazard.id, "fail" if hazard.effect == "breaks" else "warn", hazard.text, fix=fix)
+
+
+def glibc_of(host: Host) -> str | None:
+    """As ``getconf`` says it: "glibc 2.36"."""
+    said = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=5.0)
+    name, _, version = said.out.strip().partition(" ") if said.ok else ("", "", "")
+    return version if name == "glibc" and version else None
+
+
+def _combination(host: Host, plan: Plan, compiler: str) -> Combination:
+    assert plan.build is not None and plan.torch is not None
+    settings = {**plan.build.cmake, **plan.build.env}
+    home = cuda_home(host, settings, plan.cuda) if plan.cuda else None
+    return Combination(
+        torch=plan.torch.split("+")[0],
+        backend=plan.backend,
+        cuda=plan.cuda,
+        rocm=plan.rocm,
+        python=plan.python,
+        compiler=compiler,
+        toolkit_folders=(home,) if home else (),
+    )
+
+
+def _cured(hazard: Hazard, plan: Plan) -> bool:
+    """Has the plan done something about it?"""
+    assert plan.build is not None
+    if hazard.patch and hazard.patch in plan.build.patches:
+        return True
+    told = {**plan.build.env, **plan.build.cmake}
+    wanted = {**hazard.env, **hazard.cmake}
+    return bool(wanted) and all(value in told.get(name, "") for name, value in wanted.items())
+
+
+def program_of_machine(name: str, *, least: Callable[[], str | None] = lambda: None) -> MachineRule:
+    """A program that every build starts, not older than ``least``."""
+
+    def check(case: ExaminedMachine) -> Checks:
+        minimum, version = least(), case.machine.tools.get(name)
+        good = version is not None and not _too_old(version, minimum)
+        want = f"{minimum} or newer" if minimum else None
+        yield build_check(name, "ok" if good else "fail", version, want=want, fix=None if good else case.fix(name))
+
+    return check
+
+
+def _too_old(version: str, least: str | None) -> bool:
+    """One that does not say its version is given the benefit of the doubt."""
+    return least is not None and version != "?" and version_key(version) < version_key(least)
+
+
+def oldest_cmake() -> str | None:
+    """The oldest CMake that any torch 2 takes; the newest release may want more, and its plan says so."""
+    return load_facts().era("2.0.0").cmake_min
+
+
+def cmake_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """The CMake that configures: new enough for the release, and not too new for its files."""
+    pins, plan = build.recipe.pins, build.plan
+    if "cmake" in pins and not build.cmake:
+        yield build_check("cmake", "ok", f"cmake{pins['cmake']} from the index, for this build alone")
+        return
+    cmake = find_cmake(host, build.cmake)
+    # An extension has a build of its own: what torch's CMake wants is not asked of it.
+    torch = None if compiles_against_torch(plan.project) else plan.torch
+    least = load_facts().era(torch).cmake_min if torch else None
+    if _too_old(cmake.version, least):
+        raise BadInput(
+            f"CMake {cmake.version} is too old: torch {plan.torch} wants {least}", remedy="pip install -U cmake"
+        )
+    policy = "CMAKE_POLICY_VERSION_MINIMUM" in build.settings
+    if torch and compare(torch, "2.8") < 0 and at_least(cmake.version, "4.0") and not policy:
+        raise BadInput(
+            f"CMake {cmake.version} refuses the CMake files of torch {plan.torch}", remedy="pip install 'cmake<4'"
+        )
+    yield build_check("cmake", "ok", f"{cmake.path} {cmake.version}", want=least)
+
+
+def ninja_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """The Ninja that builds."""
+    ninja = find_ninja(host, build.ninja)
+    yield build_check("ninja", "ok", f"{ninja.path} {ninja.version}")
+
+
+def ccache_of_machine(case: ExaminedMachine) -> Checks:
+    """A compiler cache: nothing fails without it."""
+    tools = case.machine.tools
+    here = next((f"{name} {tools[name]}" for name in ("ccache", "sccache") if tools.get(name)), None)
+    if here:
+        yield build_check("ccache", "ok", here)
+        return
+    yield Check(
+        id="ccache",
+        status="warn",
+        needed_for=("build",),
+        want="ccache or sccache",
+        fix=case.fix("ccache"),
+        why="a second build would take as long as the first",
+    )
+
+
+def msvc_environment_of_machine(case: ExaminedMachine) -> Checks:
+    """Every build starts Visual Studio's batch file; it must run and find a Windows SDK."""
+    newest = next((c for c in case.machine.compilers if c.kind == "msvc"), None)
+    if not case.windows or newest is None:
+        return
+    sdk = re.search(r"Windows SDK (\d[\d.]*)", newest.note or "")
+    why = next((gap.why for gap in case.gaps if gap.what in ("Visual Studio's environment", "Windows SDK")), None)
+    yield Check(
+        id="msvc-environment",
+        status="ok" if sdk else "fail",
+        needed_for=("build",),
+        found=f"Windows SDK {sdk[1]}" if sdk else None,
+        want=None if sdk else "vcvars64.bat that runs and finds a Windows SDK",
+        fix=None if sdk else case.fix("msvc-environment"),
+        why=None if sdk else why,
+    )

@@ -1,0 +1,181 @@
+"""Where a build happens: free space, memory, and a path that every tool on the way reads as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rekindle.compat import Name, backend_of
+from rekindle.compat.resources import Demand, build_cost, first_shortage, measured, use_disk_gib
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.formats.ninja_log import has_objects
+from rekindle.host.free_space import free_space
+from rekindle.host.protocol import Host
+from rekindle.model.machine import Check, Purpose
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+from rekindle.model.spoken import GIB, spoken_bytes
+from rekindle.model.supply import BuildCost, DiskPhase
+from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+
+# Below this nothing is started: configure alone would not end.
+START_FREE_BYTES = 2 << 30
+# CMake expands $ and <>, and ends lists at ;, ninja expands $, and PATH ends at :. Quotes and backslashes end strings.
+MEANINGFUL = '$;:"\\<>'
+# torch's build tree adds up to some 180 characters; without long paths 260 is the end.
+_ROOM_FOR_THE_TREE = 60
+# In the order in which they fill a disk.
+_PHASES: tuple[DiskPhase, ...] = ("fetch", "environment", "compile", "wheel", "bundle", "verify")
+
+
+def build_needs() -> BuildCost:
+    """What a build of the newest torch takes, its GPU part included, while nothing is known of the plan."""
+    return build_cost(None, "cuda", load_facts())
+
+
+def memory_of_machine(case: ExaminedMachine) -> Checks:
+    """Less than a build likes is no end: it takes fewer jobs."""
+    memory, least = case.machine.memory_gib, build_needs().memory_gib
+    if memory is None:
+        yield build_check("memory", "skip", want=f"{least:g} GiB")
+        return
+    good = memory >= least
+    limit = f" (limit of {case.machine.memory_limited_by})" if case.machine.memory_limited_by else ""
+    fix = None if good else case.fix("memory")
+    yield build_check(
+        "memory", "ok" if good else "warn", f"{memory:g} GiB{limit}", want=f"{least:g} GiB or more", fix=fix
+    )
+
+
+def disk_of_machine(case: ExaminedMachine) -> Checks:
+    """Room for the newest torch with its GPU part, and for an installed wheel; a plan knows its own need."""
+    free = case.machine.disk_free_gib
+    to_build, to_use = build_needs().disk_gib, use_disk_gib(_backend(case), load_facts())
+    want = f"{to_build:g} GiB free to build, {to_use:g} to use"
+    both: tuple[Purpose, ...] = ("build", "use")
+    if free is None:
+        yield Check(id="disk", status="skip", needed_for=both, want=want)
+    elif free >= to_build:
+        yield Check(id="disk", status="ok", needed_for=both, found=f"{free:g} GiB", want=want)
+    else:
+        needed = both[:1] if free >= to_use else both
+        fix = case.fix("disk")
+        yield Check(id="disk", status="fail", needed_for=needed, found=f"{free:g} GiB", want=want, fix=fix)
+
+
+def _backend(case: ExaminedMachine) -> Name:
+    """The backend that the first usable card asks for."""
+    backends = (backend_of(gpu.vendor) for gpu in case.machine.gpus)
+    return next((name for name in backends if name), "cpu")
+
+
+def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Room for each phase, where it writes: asked before the first, of every file system."""
+    here = build.workspace or build.place
+    places: dict[DiskPhase, Path] = {"fetch": here, "environment": here, "compile": build.place, "wheel": here}
+    yield from check_disk(host, build.plan, {**places, **build.places}, build.tree)
+
+
+def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> tuple[Demand, ...]:
+    """What each phase that has a place will put there. What is there already is not put there again."""
+    facts = load_facts()
+    release = (plan.torch or facts.releases[0]).split("+")[0]
+    origin = plan.build.origin if plan.build else None
+    demands = []
+    for phase in _PHASES:
+        if phase not in places or (phase == "fetch" and tree is not None):
+            continue
+        if phase == "compile" and _is_begun(tree):
+            continue
+        size = measured(phase, plan.project, release, facts, gpu=bool(plan.cuda or plan.rocm), origin=origin)
+        demands.append(Demand(phase, str(places[phase]), size))
+    return tuple(demands)
+
+
+def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> Checks:
+    """Fails where a phase would not fit by what was measured; a warning where the plan expects more than is free."""
+    assert plan.build is not None
+    demands = demands_of(plan, places, tree)
+    room = free_space(host)
+    here = room(str(places["compile"]))
+    if here is not None and here[1] < START_FREE_BYTES:
+        raise BadInput(
+            f"only {here[1] / GIB:.1f} GiB are free where {places['compile']} lies", remedy=_make_room("compile")
+        )
+    short = first_shortage(demands, room)
+    if short is not None:
+        before = f" beside {spoken_bytes(short.before)} of earlier phases" if short.before else ""
+        raise BadInput(
+            f"{short.demand.phase} needs {spoken_bytes(short.demand.bytes or 0)}{before} at {short.demand.place}, and"
+            f" {spoken_bytes(short.free)} are free there",
+            remedy=_make_room(short.demand.phase),
+        )
+    if here is None:
+        return
+    want = plan.build.disk_gib
+    tight = bool(want and here[1] < want * GIB) and not _is_begun(tree)
+    sizes = [f"{each.phase} {'unknown' if each.bytes is None else spoken_bytes(each.bytes)}" for each in demands]
+    told = f"{spoken_bytes(here[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
+    yield build_check("disk", "warn" if tight else "ok", told, want=f"{want:.0f} GiB" if want else None)
+
+
+def _is_begun(tree: SourceTree | None) -> bool:
+    """A build that continues: how much is left of it is not known."""
+    return tree is not None and has_objects(Path(tree.root) / "build")
+
+
+def _make_room(phase: str) -> str:
+    other = "name a place on another disk with --venv DIR" if phase == "verify" else "work on another: --workspace DIR"
+    return f"make room there ('rekindle clean' removes what earlier runs left), or {other}"
+
+
+def place_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """A path that some tool on the way reads otherwise than it is written ends in an error nobody understands."""
+    if host.system != "windows":
+        place = str(build.place)
+        remedy = "use a workspace and a source folder without such letters (spaces and umlauts are fine)"
+        if letters := [letter for letter in MEANINGFUL if letter in place]:
+            told = f"the path {place} holds {' '.join(letters)}, which CMake, ninja or PATH read as something else"
+            raise BadInput(told, remedy=remedy)
+        if build.plan.cuda and (cut := [letter for letter in ",'" if letter in place]):
+            told = f"the path {place} holds {' '.join(cut)}, at which nvcc cuts the folders after -I in two"
+            raise BadInput(told, remedy=remedy)
+    yield from ()
+
+
+def workspace_path_of_machine(case: ExaminedMachine) -> Checks:
+    """Windows' tools want a short plain path."""
+    if not case.windows:
+        return
+    path, troubles = case.workspace, []
+    if " " in path:
+        troubles.append("it has a space, which old build scripts of torch do not quote")
+    if not path.isascii():
+        troubles.append("it has letters outside ASCII, which nvcc and old CMake files garble")
+    if not case.machine.os.long_paths and len(path) > _ROOM_FOR_THE_TREE:
+        troubles.append(f"it is {len(path)} characters long, and long paths are off")
+    yield Check(
+        id="workspace-path",
+        status="warn" if troubles else "ok",
+        needed_for=("build",),
+        found=path,
+        want="a short plain path such as C:\\rk" if troubles else None,
+        fix=case.fix("workspace-path") if troubles else None,
+        why="; ".join(troubles) or None,
+    )
+
+
+def long_paths_of_machine(case: ExaminedMachine) -> Checks:
+    """Windows' own switch for paths beyond 260 characters."""
+    if not case.windows or (on := case.machine.os.long_paths) is None:
+        return
+    yield Check(
+        id="long-paths",
+        status="ok" if on else "fail",
+        needed_for=("build",),
+        found="on" if on else "off",
+        want="on",
+        fix=None if on else case.fix("long-paths"),
+        why=None if on else "torch's build tree has paths longer than 260 characters",
+    )

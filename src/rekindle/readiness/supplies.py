@@ -1,0 +1,217 @@
+"""What a build takes from elsewhere: the system's libraries, the tree's third parties, pip's packages, and what a
+companion leaves out in silence or would download."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from rekindle.compat.supply import (
+    companion_downloads,
+    companion_needs,
+    from_index,
+    how_to_install,
+    managers,
+    needs_for,
+    parts_for,
+)
+from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.interpreters.pip_errors import telling_lines
+from rekindle.model.plan import Plan
+from rekindle.model.source import compiles_against_torch
+from rekindle.model.supply import Lack, Need
+from rekindle.readiness.case import Checks, PlannedBuild, build_check
+from rekindle.readiness.pythons import find_build_python
+from rekindle.scripts.quoting import paste_line, pasted
+from rekindle.toolkits.cuda import cuda_home
+
+_NVJPEG = "TORCHVISION_USE_NVJPEG"
+_OFF = ("0", "off", "no", "false")
+# The smallest package that every build environment gets.
+_PROBE = "wheel"
+_SECONDS = 60.0
+# pip's own words: nothing was wrong with the index, the question was.
+_NOT_ASKED = ("no such option", "No module named pip")
+
+
+def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Libraries, headers and programs of the system, one line to install them all."""
+    plan = build.plan
+    if compiles_against_torch(plan.project):
+        yield from check_companion(host, plan)
+        return
+    if plan.project != "torch" or build.release is None or host.system != "linux":
+        return
+    recipe = build.recipe
+    # A BLAS that pip brings for this build is no question to the system.
+    brought = any(name.startswith("mkl") for name in recipe.pins)
+    rows: list[Need] = [row for row in needs_for(build.release) if not (brought and "BLAS" in row.settings)]
+    if build.tree is not None:
+        taken = {part.path for part in build.tree.parts if part.way != "submodule"}
+        rows += [row for row in parts_for(build.release) if row.folder in taken]
+    elif recipe.packages and recipe.origin not in ("git", "tarball"):
+        rows += parts_for(build.release)
+    lacks = lacking(host, rows, recipe.env)
+    if not lacks:
+        demanding = [row for row in rows if row.headers or row.libraries or row.programs or row.any_library]
+        yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
+        return
+    words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
+    fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
+    fix = fix or f"install the development packages of {words}"
+    yield build_check("third-parties", "fail", f"missing on this system: {words}", fix=fix)
+
+
+def submodules_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Third parties that the tree should hold itself."""
+    tree = build.tree
+    if tree is None or not tree.missing_submodules:
+        return
+    fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
+    fix = fixes[0] if fixes else f"rekindle source fill {tree.root}"
+    if tree.commit is not None:
+        fix = f"git -C {tree.root} submodule update --init --recursive"
+    count = len(tree.missing_submodules)
+    parts = "parties are" if count > 1 else "party is"
+    told = f"{count} third {parts} missing in {tree.root}: {tree.missing_submodules[0]}"
+    yield build_check("submodules", "fail", told, fix=fix)
+
+
+def headers_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """A tree that was filled for another back end lacks what only this one takes from the package index."""
+    tree, backend = build.tree, build.plan.backend
+    if tree is None or build.release is None or build.plan.project != "torch":
+        return
+    empty = {part.path for part in tree.parts if part.way == "off"}
+    rows = parts_for(build.release)
+    for row in rows:
+        if backend in row.stops and row.folder in empty:
+            told = f"{row.folder} in {tree.root} is empty: {row.stops[backend]}"
+            yield build_check("headers", "fail", told, fix="the same command with --from git, on a machine with git")
+    taken = {part.path: part.origin or "" for part in tree.parts if part.way == "index"}
+    fix = f"rekindle source fill {pasted(tree.root)}"
+    for row in from_index(rows, backend):
+        assert row.index is not None
+        if row.folder in empty:
+            told = f"{row.folder} in {tree.root} has no headers, and a build with {backend} includes them"
+            yield build_check("headers", "fail", told, fix=fix)
+        elif row.index.sha256 not in taken.get(row.folder, row.index.sha256):
+            told = f"{row.folder} in {tree.root} holds other headers than those of {row.index.pin}"
+            yield build_check("headers", "fail", told, fix=fix)
+
+
+def index_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Can pip bring what the build environment needs? Asked before sources are fetched for an hour."""
+    if build.packages:
+        yield from check_index(host, find_build_python(host, build.python).path, build.packages)
+
+
+def check_index(host: Host, python: str, wanted: Sequence[str]) -> Checks:
+    """One small package is fetched by pip itself, with its own settings: an index, a mirror or wheels at hand."""
+    if not wanted:
+        return
+    with tempfile.TemporaryDirectory(prefix="rekindle-index-") as folder:
+        words = ("download", "--no-deps", "--disable-pip-version-check", "--no-input", "--retries", "1")
+        for own in (python, sys.executable):
+            said = host.run([own, "-m", "pip", *words, "--dest", folder, _PROBE], timeout=_SECONDS)
+            if said.ok:
+                yield build_check("index", "ok", "pip reaches the packages it needs")
+                return
+            if not any(word in said.err for word in _NOT_ASKED):
+                break
+        else:
+            return  # no pip to ask; the environment's own will tell
+    lines = telling_lines(said.err)
+    windows = host.system == "windows"
+    wheels = r"%CD%\wheels" if windows else "$PWD/wheels"
+    fix = (
+        f"pip download -d wheels {paste_line(wanted, windows=windows)}   # where there is a network; then here:"
+        f' PIP_NO_INDEX=1 PIP_FIND_LINKS="{wheels}" and the same command (a mirror: PIP_INDEX_URL=ADDRESS)'
+    )
+    if said.code is None or not lines:
+        # A slow machine or network is no missing index.
+        found = f"pip gave no answer in {_SECONDS:.0f} seconds; without an index the build environment cannot be made"
+        yield build_check("index", "warn", found, fix=fix)
+        return
+    raise BadInput(
+        f"pip finds no packages here ({lines[-1]}), and the build environment needs {', '.join(wanted)}",
+        remedy=fix,
+    )
+
+
+def check_companion(host: Host, plan: Plan) -> Checks:
+    """Nothing for torch itself, and on systems whose libraries are not looked for in folders."""
+    if plan.build is None or plan.torch is None or host.system != "linux":
+        return
+    yield from _companion_libraries(host, plan)
+    yield from _companion_nvjpeg(host, plan)
+    yield from _companion_downloads(plan)
+
+
+def _companion_libraries(host: Host, plan: Plan) -> Checks:
+    assert plan.build is not None and plan.torch is not None
+    env = plan.build.env
+    rows = companion_needs(plan.project, plan.torch.split("+")[0])
+    wanted = {row.name: row for row in rows if env.get(row.switch, "1").lower() not in _OFF}
+    if not wanted:
+        return
+    lacks = lacking(host, wanted.values(), _places(env))
+    manager, root = manager_here(host, managers()), is_root(host)
+    for asked in (True, False):
+        short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
+        if not short:
+            continue
+        words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
+        switches = " ".join(f"--set {wanted[lack.need.name].switch}=0" for lack in short)
+        told = f"missing on this system: {words}" + ("" if asked else "; built without")
+        fix = _without(short, how_to_install(short, manager, root=root), switches if asked else None)
+        yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", told, fix=fix)
+    there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
+    if there:
+        yield build_check("libraries-there", "ok", ", ".join(there))
+
+
+def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:
+    """torchvision links nvJPEG where the toolkit has it. No torch brings that library, and without it no picture of any
+    kind is opened, since all decoders are one library."""
+    assert plan.build is not None
+    env = plan.build.env
+    if plan.project != "torchvision" or plan.cuda is None or env.get(_NVJPEG, "1").lower() in _OFF:
+        return
+    home = cuda_home(host, {**plan.build.cmake, **env}, plan.cuda)
+    if home and host.glob(str(PurePosixPath(home, "include", "nvjpeg.h"))):
+        told = (
+            "nvJPEG of this toolkit is used, and torch does not bring it: where there is no libnvjpeg, the wheel"
+            " opens no pictures"
+        )
+        fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
+        yield build_check("nvjpeg", "warn", told, fix=fix)
+
+
+def _without(lacks: list[Lack], install: str | None, switches: str | None) -> str:
+    install = install or f"install the development packages of {', '.join(lack.need.name for lack in lacks)}"
+    return f"{install}   # or build without: the same command with {switches}" if switches else install
+
+
+def _places(env: Mapping[str, str]) -> dict[str, str]:
+    """Where a build was told to look, in the words every compiler knows."""
+    found = dict(env)
+    for name, theirs in (("CPATH", "TORCHVISION_INCLUDE"), ("LIBRARY_PATH", "TORCHVISION_LIBRARY")):
+        found[name] = os.pathsep.join(filter(None, (env.get(theirs), env.get(name))))
+    return found
+
+
+def _companion_downloads(plan: Plan) -> Checks:
+    assert plan.build is not None and plan.torch is not None
+    env = plan.build.env
+    for row in companion_downloads(plan.project, plan.torch.split("+")[0]):
+        if env.get(row.switch, "1").lower() in _OFF or (row.instead and env.get(row.instead)):
+            continue
+        told = f"{row.switch}=1: {row.what} are downloaded in the middle of the build"
+        fix = f"the same command with --set {row.switch}=0 needs no network"
+        yield build_check(f"download-{row.switch.lower()}", "warn", told, fix=fix)
