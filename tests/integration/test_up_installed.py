@@ -15,8 +15,8 @@ from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import python_of
+from rekindle.interpreters.packages import look_into
 from rekindle.journey.install import foresee, install
-from rekindle.journey.installed import look_into
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Silent
@@ -106,7 +106,7 @@ def test_an_index_without_that_build_is_refused_and_nothing_is_installed(tmp_pat
     with pytest.raises(StageFailed, match=r"has no torch 2\.13\.0\+cpu; it has 2\.13\.0") as caught:
         up(python, asked(index), tmp_path / "work", substituted=True)
     assert caught.value.remedy and "--variant" in caught.value.remedy
-    assert "torch" not in look_into(LiveHost(), python).packages
+    assert "torch" not in look_into(LiveHost(), python).versions
 
 
 def test_a_plain_name_that_hides_a_cuda_build_is_noticed_after_the_install(tmp_path: Path, python: str) -> None:
@@ -128,7 +128,7 @@ def test_a_file_that_was_swapped_after_it_was_told_is_refused(tmp_path: Path, py
     torch_wheel(tmp_path, "2.13.0+cpu", says="2.13.0+cpu.evil")
     with pytest.raises(CommandFailed, match=r"(?i)hash"):
         install(host, python, PLAN, requests, foreseen, Workspace(tmp_path / "work"), Silent())
-    assert "torch" not in look_into(host, python).packages
+    assert "torch" not in look_into(host, python).versions
 
 
 def test_a_wheel_of_ours_goes_in_by_digest_over_one_of_the_same_name(tmp_path: Path, python: str) -> None:

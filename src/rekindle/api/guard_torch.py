@@ -60,32 +60,21 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
 
 def read_records(host: Host, python: str) -> list[Record]:
     """What pip noted about every package of an interpreter."""
-    import json
-
-    import msgspec
-
-    import rekindle.host
-    from rekindle.errors import BadInput
+    from rekindle.interpreters.packages import ask_contents
     from rekindle.model.guard import Record
 
-    question = Path(rekindle.host.__file__).parent / "questions" / "records.py"
-    done = host.run([python, "-I", str(question)], timeout=ASK_SECONDS)
-    try:
-        rows = json.loads(done.out.strip().splitlines()[-1]) if done.ok else None
-        return (
-            [msgspec.convert(row, Record) for row in rows or ()] if rows is not None else _no_answer(python, done.err)
+    return [
+        Record(
+            name=one.name,
+            version=one.version,
+            asked=one.asked,
+            installer=one.installer,
+            when=one.when,
+            url=one.url,
+            requires=one.requires,
         )
-    except (ValueError, IndexError, msgspec.ValidationError) as error:
-        raise BadInput(
-            f"{python} does not tell what it holds: {error}", remedy="give a Python with --python"
-        ) from error
-
-
-def _no_answer(python: str, said: str) -> list[Record]:
-    from rekindle.errors import BadInput
-
-    last = (said.strip().splitlines() or ["no message"])[-1]
-    raise BadInput(f"{python} does not tell what it holds: {last}", remedy="give a Python 3.8 or newer with --python")
+        for one in ask_contents(host, python).packages
+    ]
 
 
 def kept_in(host: Host, python: str) -> Path:

@@ -6,7 +6,6 @@ switches come from the tables of companions; one that is not in them gets what e
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,8 @@ from rekindle.compat.images import Code, covers
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.host.protocol import Host
+from rekindle.interpreters.packages import ask_contents
+from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm
 from rekindle.model.beside import BesideSource
 from rekindle.model.plan import Plan
@@ -103,21 +104,13 @@ def torch_in(against: str | None) -> Torch:
 
 def torch_of(host: Host, python: str) -> Torch:
     """The torch that a Python has, by its metadata; nothing is imported."""
-    script = (
-        "import json,sys,importlib.metadata as m\n"
-        "v=m.version('torch')\n"
-        "try:\n"
-        "    w=(m.distribution('torch').read_text('../torch/version.py') or '')\n"
-        "except Exception: w=''\n"
-        "print(json.dumps([v,w,'%d.%d'%sys.version_info[:2]]))"
-    )
-    said = host.run([python, "-I", "-c", script], timeout=30.0)
-    if not said.ok:
+    interpreter = ask_interpreter(host, python)
+    held = ask_contents(host, python)
+    version = held.versions.get("torch")
+    if version is None:
         raise BadInput(f"{python} has no torch", remedy=f"{python} -m pip install torch, or --against torch==2.6.0")
-    version, words, own = json.loads(said.out.strip().splitlines()[-1])
-    # The wheels of PyPI leave the flavour out of their name, and tell it here.
-    inner = _quoted(words, "__version__")
-    return _torch(inner or version, own)
+    # The wheels of PyPI leave the flavour out of their name, and tell it in their version.py.
+    return _torch((held.torch or {}).get("__version__") or version, interpreter.short)
 
 
 def _torch(text: str, python: str | None) -> Torch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
@@ -13,8 +12,10 @@ from rekindle.build.report import write_report
 from rekindle.build.target import TargetPython
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.build.work import Work
+from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.made import mark_wheel_made, plan_digest
+from rekindle.interpreters.packages import ask_contents
 from rekindle.model.build import BuildResult
 from rekindle.model.document import encode
 
@@ -105,12 +106,7 @@ def _identity(work: Work, digest: str) -> bytes:
 
 def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:
     """What the build environment held, asked of the interpreter itself."""
-    code = (
-        "import json,importlib.metadata as m;"
-        "print(json.dumps({d.metadata['Name']:d.version for d in m.distributions()}))"
-    )
-    said = work.host.run([target.python, "-I", "-c", code], timeout=30.0)
     try:
-        return {str(name): str(version) for name, version in json.loads(said.out).items() if name}
-    except (ValueError, AttributeError):
+        return {one.name: one.version for one in ask_contents(work.host, target.python).packages}
+    except BadInput:
         return {}

@@ -7,7 +7,6 @@ whether it is complete, so a run that was cut short simply goes on.
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 from rekindle.interpreters.environment import bin_of, make_environment, python_of
 from rekindle.interpreters.installer import InstallerRun, pip_of, run_installer
+from rekindle.interpreters.packages import ask_contents
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.pins import pin_requirement
 
@@ -54,18 +54,12 @@ def requirements(pins: Mapping[str, str], tree_requires: Sequence[str], *, pep51
 def take_as_is(host: Host, interpreter: Interpreter, wanted: Sequence[str]) -> TargetPython:
     """The interpreter with the packages it already has: nothing is installed, so no index is needed."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
 
     named = [Requirement(text) for text in wanted]
-    script = (
-        "import importlib.metadata as m,json,sys\nfound={}\n"
-        "for n in sys.argv[1:]:\n"
-        "    try: found[n]=m.version(n)\n"
-        "    except m.PackageNotFoundError: pass\n"
-        "print(json.dumps(found))"
-    )
-    said = host.run([interpreter.path, "-I", "-c", script, *(r.name for r in named)], timeout=30.0)
-    found = json.loads(said.out) if said.ok else {}
-    lacking = [str(r) for r in named if r.name not in found or not r.specifier.contains(found[r.name], True)]
+    found = ask_contents(host, interpreter.path).versions
+    has = {wish: found.get(canonicalize_name(wish.name)) for wish in named}
+    lacking = [str(wish) for wish, version in has.items() if not version or not wish.specifier.contains(version, True)]
     if lacking:
         raise BadInput(
             f"Python {interpreter.version} at {interpreter.path} lacks {', '.join(lacking)}",

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.errors import BadInput
+from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, open_local
+from rekindle.interpreters.environment import python_of
+from rekindle.interpreters.packages import ask_contents
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding
 
@@ -90,28 +94,22 @@ def open_installed(folder: Path, name: str) -> Source:
 def installed_in(name: str, interpreter: str | None) -> Path | None:
     """The folder a package is installed in, asked of interpreters without importing it: the one named, or else those
     a person here would mean (the active environment, this one, the first on PATH)."""
-    from pathlib import Path
-
-    from rekindle.host.live import LiveHost
+    from packaging.utils import canonicalize_name
 
     host = LiveHost()
-    ask = "import importlib.metadata as m, sys; print(m.distribution(sys.argv[1]).locate_file(''))"
     for python in [interpreter] if interpreter else usual_pythons():
-        said = host.run([python, "-c", ask, name], timeout=20)
-        folder = Path(said.out.strip()) if said.ok and said.out.strip() else None
-        if folder is not None and folder.is_dir():
-            return folder
+        try:
+            held = ask_contents(host, python, isolated=False)
+        except BadInput:
+            continue
+        for package in held.packages:
+            if canonicalize_name(package.name) == canonicalize_name(name) and Path(package.folder).is_dir():
+                return Path(package.folder)
     return None
 
 
 def usual_pythons() -> list[str]:
     """Interpreters to ask where none was named, in order, each once."""
-    import sys
-    from pathlib import Path
-
-    from rekindle.host.live import LiveHost
-    from rekindle.interpreters.environment import python_of
-
     host = LiveHost()
     found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
     found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]

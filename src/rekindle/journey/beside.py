@@ -14,8 +14,8 @@ from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer
+from rekindle.interpreters.packages import look_into
 from rekindle.journey.install import run_logged
-from rekindle.journey.installed import look_into
 from rekindle.model.journey import Installation
 from rekindle.model.keep import constraints_text, pinned
 from rekindle.model.plan import Plan, Request
@@ -53,10 +53,10 @@ def add_beside(
             except CommandFailed as error:
                 progress.note(f"{one.name} {one.version} is not installed: {error.message}")
     after = look_into(host, python)
-    moved = [name for name, version in pins.items() if after.packages.get(name) != version]
+    moved = [name for name, version in pins.items() if after.versions.get(name) != version]
     if moved:
         raise StageFailed(
             f"a companion replaced {', '.join(moved)}, though its constraints forbid it",
             remedy=f"the whole log: {log}; without --with the torch stays as planned",
         )
-    return msgspec.structs.replace(installed, packages=after.packages, fingerprint=after.fingerprint)
+    return msgspec.structs.replace(installed, packages=after.versions, fingerprint=after.fingerprint)

@@ -22,8 +22,9 @@ from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.environment import make_environment, python_of
 from rekindle.interpreters.installer import Installer, InstallerRun, run_installer
+from rekindle.interpreters.packages import look_into
 from rekindle.interpreters.pip_errors import WAIT_LONGER, gave_up_waiting
-from rekindle.journey.installed import disagreements, look_into
+from rekindle.journey.installed import disagreements
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.journey import Installation, Package
 from rekindle.model.plan import Plan, Request
@@ -109,7 +110,7 @@ def install(
     sha256 = next((one.sha256 for one in told or brought if one.name == plan.project), None)
     return Installation(
         python=python,
-        packages=after.packages,
+        packages=after.versions,
         told=told,
         wheel_sha256=sha256,
         fingerprint=after.fingerprint,

@@ -2,45 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-import rekindle.host
-from rekindle.host.protocol import Host
-from rekindle.journey.walk import digest
+from rekindle.interpreters.packages import Contents
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
-
-_QUESTION = Path(rekindle.host.__file__).parent / "questions" / "installed.py"
-ASK_SECONDS = 120.0
-
-
-class Contents:
-    """What an environment holds: versions by canonical name, and what its torch says of itself."""
-
-    def __init__(self, said: Mapping[str, object] | None = None) -> None:
-        answer = dict(said or {})
-        packages = answer.get("packages")
-        torch = answer.get("torch")
-        self.packages: dict[str, str] = (
-            {str(canonicalize_name(k)): str(v) for k, v in packages.items()} if isinstance(packages, dict) else {}
-        )
-        self.torch: dict[str, str | None] = dict(torch) if isinstance(torch, dict) else {}
-        # One name for all of it: packages, what each wheel brought, and torch's own files as they lie there.
-        self.fingerprint = digest(json.dumps(answer, sort_keys=True)) if answer else ""
-
-
-def look_into(host: Host, python: str) -> Contents:
-    """Ask an interpreter; one that cannot answer holds nothing."""
-    done = host.run([python, "-I", str(_QUESTION)], timeout=ASK_SECONDS)
-    try:
-        said = json.loads(done.out.strip().splitlines()[-1]) if done.ok else None
-    except (ValueError, IndexError):
-        said = None
-    return Contents(said if isinstance(said, dict) else None)
 
 
 def disagreements(
@@ -50,13 +18,13 @@ def disagreements(
     wrong: list[str] = []
     expected = {one.name: one.version for one in told or ()}
     for name, version in expected.items():
-        if after.packages.get(name) != version:
-            wrong.append(f"{name} is {after.packages.get(name) or 'missing'}, {version} was announced")
+        if after.versions.get(name) != version:
+            wrong.append(f"{name} is {after.versions.get(name) or 'missing'}, {version} was announced")
     for request in requests:
         name = str(canonicalize_name(request.name))
         if name in expected or request.version is None:
             continue
-        found = after.packages.get(name)
+        found = after.versions.get(name)
         if found not in _acceptable(request, told):
             wrong.append(f"{name} is {found or 'missing'}, {request.version} was planned")
     if told is not None:
@@ -73,13 +41,13 @@ def _acceptable(request: Request, told: Sequence[Package] | None) -> set[str | N
 
 def _behind_our_back(expected: Mapping[str, str], before: Contents, after: Contents) -> list[str]:
     wrong = []
-    for name, version in before.packages.items():
-        if name not in expected and after.packages.get(name) != version:
-            wrong.append(f"{name} {version} became {after.packages.get(name) or 'nothing'}, which nobody announced")
+    for name, version in before.versions.items():
+        if name not in expected and after.versions.get(name) != version:
+            wrong.append(f"{name} {version} became {after.versions.get(name) or 'nothing'}, which nobody announced")
     wrong += [
         f"{name} {version} came without being announced"
-        for name, version in after.packages.items()
-        if name not in before.packages and name not in expected
+        for name, version in after.versions.items()
+        if name not in before.versions and name not in expected
     ]
     return wrong
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.journey.installed import Contents, disagreements
+from rekindle.interpreters.packages import Contents, Distribution
+from rekindle.journey.installed import disagreements
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
 
@@ -12,12 +13,19 @@ CPU = Plan(answer="install", torch="2.13.0", variant="cpu")
 CUDA = Plan(answer="install", torch="2.13.0", variant="cu130", cuda="13.0")
 ASKED = (Request(name="torch", version="2.13.0+cpu", index="https://x/cpu"),)
 TOLD = (Package(name="torch", version="2.13.0+cpu"), Package(name="typing-extensions", version="4.1"))
-EMPTY = Contents({"packages": {"pip": "23.0"}})
+
+
+def holding(packages: dict[str, str], torch: dict[str, str | None] | None = None, record: str = "") -> Contents:
+    rows = (Distribution(name=name, version=version, record=record) for name, version in packages.items())
+    return Contents(packages=tuple(rows), torch=torch)
+
+
+EMPTY = holding({"pip": "23.0"})
 
 
 def contents(version: str = "2.13.0+cpu", cuda: str | None = None, hip: str | None = None, **more: str) -> Contents:
     packages = {"pip": "23.0", "torch": version, "typing_extensions": "4.1", **more}
-    return Contents({"packages": packages, "torch": {"__version__": version, "cuda": cuda, "hip": hip}})
+    return holding(packages, {"__version__": version, "cuda": cuda, "hip": hip})
 
 
 def test_the_same_is_the_same_however_names_are_spelled() -> None:
@@ -34,8 +42,8 @@ def test_the_same_is_the_same_however_names_are_spelled() -> None:
         (contents(typing_extensions="4.2"), "typing-extensions is 4.2, 4.1 was announced"),
         (contents(pip="24.0"), "pip 23.0 became 24.0, which nobody announced"),
         (contents(nvidia_cublas="13.0"), "nvidia-cublas 13.0 came without being announced"),
-        (Contents({"packages": {"pip": "23.0"}}), "torch is missing"),
-        (Contents(None), "torch is not there"),
+        (holding({"pip": "23.0"}), "torch is missing"),
+        (Contents(), "torch is not there"),
     ],
 )
 def test_every_difference_is_told(after: Contents, words: str) -> None:
@@ -43,7 +51,7 @@ def test_every_difference_is_told(after: Contents, words: str) -> None:
 
 
 def test_a_package_that_vanished_is_told() -> None:
-    before = Contents({"packages": {"pip": "23.0", "scipy": "1.11"}})
+    before = holding({"pip": "23.0", "scipy": "1.11"})
     wrong = disagreements(CPU, ASKED, TOLD, before, contents())
     assert wrong == ["scipy 1.11 became nothing, which nobody announced"]
 
@@ -87,8 +95,12 @@ def test_without_a_report_of_pip_the_result_is_still_compared() -> None:
 
 
 def test_the_fingerprint_names_the_whole_state() -> None:
-    one = {"packages": {"torch": "2"}, "records": {"torch": "aa"}, "torch": {"files": "x"}}
-    assert Contents(one).fingerprint == Contents(dict(one)).fingerprint != ""
-    for changed in ({"records": {"torch": "bb"}}, {"torch": {"files": "y"}}, {"packages": {"torch": "3"}}):
-        assert Contents({**one, **changed}).fingerprint != Contents(one).fingerprint
-    assert Contents(None).fingerprint == ""
+    same = [holding({"torch": "2"}, {"files": "x"}, "aa") for _ in range(2)]
+    assert same[0].fingerprint == same[1].fingerprint != ""
+    for changed in (
+        holding({"torch": "2"}, {"files": "x"}, "bb"),
+        holding({"torch": "2"}, {"files": "y"}, "aa"),
+        holding({"torch": "3"}, {"files": "x"}, "aa"),
+    ):
+        assert changed.fingerprint != same[0].fingerprint
+    assert Contents().fingerprint == ""

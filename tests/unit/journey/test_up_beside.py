@@ -10,8 +10,8 @@ import needs
 from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer
+from rekindle.interpreters.packages import look_into
 from rekindle.journey.beside import add_beside
-from rekindle.journey.installed import look_into
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent
@@ -48,7 +48,7 @@ def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     before = look_into(host, python)
     none = Companion(name="flash-attn", answer="none", why="It needs sm_80.")
     plan = Plan(answer="install", torch="2.6.0", companions=(companion("picky", "1.0"), companion("easy", "1.0"), none))
-    installed = Installation(python=python, packages=before.packages, fingerprint=before.fingerprint, log="")
+    installed = Installation(python=python, packages=before.versions, fingerprint=before.fingerprint, log="")
     requests = (Request(name="torch", version="2.6.0+cpu"),)
     workspace = Workspace(tmp_path / "ws")
     after = add_beside(

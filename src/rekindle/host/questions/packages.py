@@ -1,0 +1,94 @@
+# Asked of any Python that may have torch, so old syntax: each package with pip's own notes about it, and what torch says
+# of itself. Nothing is imported or run. With the word "files": also one digest over torch's files as they lie there.
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import sys
+
+try:
+    import importlib.metadata as metadata
+except ImportError:
+    import pkg_resources
+
+    metadata = None
+
+
+def when(found):
+    # pip writes INSTALLER and REQUESTED last; either dates the install.
+    for name in ("INSTALLER", "RECORD", "METADATA"):
+        try:
+            return os.stat(os.path.join(str(found._path), name)).st_mtime
+        except (AttributeError, OSError):
+            continue
+    return 0.0
+
+
+def row(name, version, folder, read, requires, date):
+    try:
+        url = json.loads(read("direct_url.json") or "{}").get("url")
+    except ValueError:
+        url = None
+    return {
+        "name": name,
+        "version": version,
+        "folder": folder,
+        "record": hashlib.sha256((read("RECORD") or "").encode("utf-8")).hexdigest(),
+        "asked": read("REQUESTED") is not None,
+        "installer": (read("INSTALLER") or "").strip(),
+        "when": date,
+        "url": url,
+        "requires": requires,
+    }
+
+
+def distributions():
+    if metadata is None:
+        for found in pkg_resources.working_set:
+            read = lambda name: found.get_metadata(name) if found.has_metadata(name) else None
+            requires = [str(wanted) for wanted in found.requires()]
+            yield row(found.project_name, found.version, found.location, read, requires, 0.0)
+        return
+    for found in metadata.distributions():
+        if found.metadata["Name"]:
+            folder = str(found.locate_file(""))
+            requires = list(found.requires or [])
+            yield row(found.metadata["Name"], found.version, folder, found.read_text, requires, when(found))
+
+
+def about_torch():
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    home = list(spec.submodule_search_locations)[0]
+    try:
+        with open(os.path.join(home, "version.py")) as file:
+            text = file.read()
+    except (OSError, UnicodeError):
+        text = ""
+    said = {}
+    for name in ("__version__", "cuda", "hip"):
+        match = re.search(r"^%s(?:\s*:[^=\n]+)?\s*=\s*['\"]([^'\"]+)['\"]" % name, text, re.MULTILINE)
+        said[name] = match.group(1) if match else None
+    if "files" in sys.argv[1:]:
+        said["files"] = digest_of(home)
+    return said
+
+
+def digest_of(home):
+    total = hashlib.sha256()
+    for folder, folders, files in os.walk(home):
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            state = os.lstat(path)
+            line = "%s %d %d\n" % (os.path.relpath(path, home), state.st_size, state.st_mtime_ns)
+            total.update(line.encode("utf-8", "surrogatepass"))
+    return total.hexdigest()
+
+
+rows = {}
+for found in distributions():
+    rows.setdefault(found["name"], found)
+print(json.dumps({"packages": list(rows.values()), "torch": about_torch()}, sort_keys=True))

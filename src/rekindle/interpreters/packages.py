@@ -1,0 +1,79 @@
+"""What an interpreter holds: its packages with pip's notes about them, and what its torch says of itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import msgspec
+from packaging.utils import canonicalize_name
+
+from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
+from rekindle.host.question import question_text, read_answer
+from rekindle.model.document import encode
+
+ASK_SECONDS = 120.0
+
+
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
+    """A package as its installer left it.
+
+    ``record`` is the digest of its list of files; ``asked`` for by name, by which ``installer``, ``when``, from where.
+    """
+
+    name: str
+    version: str
+    folder: str = ""
+    record: str = ""
+    asked: bool = False
+    installer: str = ""
+    when: float = 0.0
+    url: str | None = None
+    requires: tuple[str, ...] = ()
+
+
+class Contents(msgspec.Struct, frozen=True, kw_only=True):
+    """The packages, and torch's ``__version__``, ``cuda`` and ``hip`` (and ``files``, where they were asked for)."""
+
+    packages: tuple[Distribution, ...] = ()
+    torch: dict[str, str | None] | None = None
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """By canonical name."""
+        return {str(canonicalize_name(package.name)): package.version for package in self.packages}
+
+    @property
+    def fingerprint(self) -> str:
+        """One name for all of it: packages, what each wheel brought, and torch as it is; empty where nothing is."""
+        if not self.packages and self.torch is None:
+            return ""
+        records = {package.name: package.record for package in self.packages}
+        held = {"packages": self.versions, "records": records, "torch": self.torch}
+        return hashlib.sha256(encode(json.dumps(held, sort_keys=True))).hexdigest()
+
+
+def ask_contents(host: Host, python: str, *, files: bool = False, isolated: bool = True) -> Contents:
+    """Ask an interpreter; BadInput where it cannot tell.
+
+    ``files`` looks at every file of torch; not ``isolated``: with the user's own packages and PYTHONPATH.
+    """
+    argv = [python, *(["-I"] if isolated else []), "-c", question_text("packages"), *(["files"] if files else [])]
+    done = host.run(argv, timeout=ASK_SECONDS)
+    answer = read_answer(done.out) if done.ok else None
+    try:
+        if answer is not None:
+            return msgspec.convert(answer, Contents)
+        why = (done.err.strip().splitlines() or ["no message"])[-1]
+    except msgspec.ValidationError as error:
+        why = f"its answer makes no sense ({error})"
+    raise BadInput(f"{python} does not tell what it holds: {why}", remedy="give a Python with --python")
+
+
+def look_into(host: Host, python: str) -> Contents:
+    """The same, with torch's files; one that cannot answer holds nothing."""
+    try:
+        return ask_contents(host, python, files=True)
+    except BadInput:
+        return Contents()
