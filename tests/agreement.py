@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 from rekindle.compat import flavour_backend
 from rekindle.doctor.torch_verdict import torch_with_verdict
-from rekindle.explain.cards import carries
 from rekindle.explain.events import Reading
-from rekindle.explain.scene import Scene
+from rekindle.explain.scene import Scene, carries
 from rekindle.facts import Facts, load_facts
 from rekindle.index.cards import architectures
 from rekindle.index.matrix import cell

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from rekindle.compat.images import Code, covers
 from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
-from rekindle.explain.cards import find_carrier
 from rekindle.explain.events import Event
-from rekindle.explain.scene import Scene, capability, kernels_of, supported, to_sm, toolkit_of
+from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Sm, parse_sm
 
 Condition = Callable[[Event, Scene], bool | None]

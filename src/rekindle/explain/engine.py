@@ -1,30 +1,182 @@
-"""Bytes in, diagnosis out: joins reading, watching and judging.
+"""Bytes in, diagnosis out: joins reading, watching and judging, and fills causes and fixes with what was captured.
 
-``diagnose(chunks)`` is what other stages reach through the api; it never holds more than a few megabytes.
+``diagnose(chunks)`` is what other stages reach through the api; it never holds more than a few megabytes. Where no
+cause is known it says what is known nevertheless: the first real error with its place and kind, things to try, or at
+least the last line that speaks of trouble.
+
+In a cause or fix ``{arch}`` is a value, ``{arch|this one}`` a value that may be unknown, ``{flag,name|text}`` the first
+that is known, ``{arch_in_brackets|}`` the value as " (value)". A sentence whose value is unknown and has no default is
+left out: better silent than "CUDA None".
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 
-from rekindle.explain.advice import unexplained
-from rekindle.explain.events import Watcher
-from rekindle.explain.form import load_forms
-from rekindle.explain.last_words import add_last_words
-from rekindle.explain.lookups import FILLS
+from rekindle.explain.events import Event, Reading, Seen, Watcher
+from rekindle.explain.form import kind_of, load_forms, load_kinds
 from rekindle.explain.proof import Proof, load_proofs
-from rekindle.explain.ranking import Finding, findings
+from rekindle.explain.ranking import FILLS, Finding, findings, is_harmless
 from rekindle.explain.reading import plain_lines
 from rekindle.explain.rule import Rule, load_rules, load_signals
 from rekindle.explain.scene import Scene
 from rekindle.explain.setting import facts_of
-from rekindle.explain.template import render_all, render_whole
 from rekindle.explain.values import surroundings
-from rekindle.model.diagnosis import Diagnosis, Match
+from rekindle.explain.window import flatten
+from rekindle.model.diagnosis import Diagnosis, Match, Unexplained
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import WheelReport
+
+_LATE = ("exception", "gpu-error", "gpu-library-error", "crashed", "killed", "wrong-use")
+_STEPS = {
+    "compile-refused": "Compare the versions of torch, CUDA, compiler and Python with those the project was made for.",
+    "configure-refused": "Read what CMake names as missing, install it, and configure in an empty build directory.",
+    "exception": "Look at the last line of the traceback that is your own code, and at the versions (pip list).",
+    "step-failed": "Run it again with all output (pip -v, ninja -v, make VERBOSE=1): the reason is not in this log.",
+}
+_GENERAL = "Search for the quoted message together with the name of the package it comes from."
+_FRESH = "Try it once in a fresh environment with only what is needed: it tells a broken environment from a real fault."
+_WHOLE = "Give 'rekindle explain' the whole log: the reason often stands far above the end."
+
+
+def unexplained(scene: Scene) -> Unexplained | None:
+    """None where the log holds no error at all."""
+    found = _first_error(scene)
+    if found is None:
+        return None
+    kind, event = found
+    words = load_kinds()[kind].words
+    facts = facts_of(scene)
+    file, at = event.values.get("file"), event.values.get("at")
+    place = f"{file}:{at}" if file and at else file
+    steps = [_STEPS.get(kind, _GENERAL), _GENERAL, _FRESH, _WHOLE]
+    known = ", ".join(f"{name} {value}" for name, value in facts.items()) or "not said"
+    return Unexplained(
+        kind=kind,
+        words=words,
+        quote=event.evidence,
+        line=event.line,
+        place=place,
+        facts=facts,
+        steps=tuple(dict.fromkeys(steps))[:3],
+        post=f"{words[:1].upper()}{words[1:]}:\n\n    {event.evidence}\n\nWhat the log says of the machine: {known}.",
+    )
+
+
+def _first_error(scene: Scene) -> tuple[str, Event] | None:
+    """The first error of a build, the last of a run; what drivers say afterwards only where there is nothing else."""
+    inner: list[tuple[str, Event]] = []
+    outer: list[tuple[str, Event]] = []
+    for key, seen in scene.reading.forms.items():
+        kind = kind_of(key)
+        if kind == "waiting":
+            continue
+        place = outer if load_kinds()[kind].outer else inner
+        place += [(kind, event) for event in seen.all if not is_harmless(event)]
+    pool = inner or outer
+    if not pool:
+        return None
+    if all(kind in _LATE for kind, _ in pool):
+        return max(pool, key=lambda found: found[1].line)
+    early = [found for found in pool if found[0] not in _LATE] or pool
+    return min(early, key=lambda found: (found[1].line, found[0]))
+
+
+_FIELD = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z({'\"/\0-])")
+_BRACKETS = "_in_brackets"
+_MISSING = "\0"
+
+
+def render_whole(template: str, values: Mapping[str, str]) -> str:
+    """As :func:`render`, but never nothing: where no sentence would be left, what is unknown is called "it"."""
+    text = render(template, values) or render(template, values, unknown="it")
+    return text[:1].upper() + text[1:] if text.startswith("it ") else text
+
+
+def render(template: str, values: Mapping[str, str], *, unknown: str = _MISSING) -> str:
+    filled, end, is_alone = "", 0, True
+    for field in _FIELD.finditer(template):
+        between = template[end : field.start()].strip()
+        is_alone = _begins_after(between, is_alone) and _ends_before(template[field.end() :])
+        end, text = field.end(), template[end : field.start()]
+        missing = "" if is_alone or field[2] == "" else unknown
+        filled += text + (_value(field[1], values) or field[2] or missing)
+    filled += template[end:]
+    return " ".join(" ".join(part for part in _SENTENCE.split(filled) if _MISSING not in part).split())
+
+
+def _begins_after(between: str, was_alone: bool) -> bool:
+    """Does a sentence begin behind this text (or, where there is none, behind a field that was a whole one)?"""
+    return between.endswith((".", "!", "?")) if between else was_alone
+
+
+def _ends_before(rest: str) -> bool:
+    """A field that is a sentence of its own is followed by nothing, or by the beginning of another."""
+    return not rest.strip() or bool(re.match(r"\s+[A-Z({'\"/-]", rest))
+
+
+def render_all(templates: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(text for text in (render(template, values) for template in templates) if text)
+
+
+def fields(template: str) -> set[str]:
+    names = {name for match in _FIELD.finditer(template) for name in match[1].split(",")}
+    return {name.removesuffix(_BRACKETS) for name in names}
+
+
+def _value(names: str, values: Mapping[str, str]) -> str | None:
+    for name in names.split(","):
+        if value := values.get(name):
+            return value
+        if value := values.get(name.removesuffix(_BRACKETS)):
+            return f" ({value})"
+    return None
+
+
+# How far from the end the line may stand.
+_LINES = 20
+_KEY = "plain/plain-error/last"
+_TROUBLE = re.compile(
+    r"\b(?:could not|couldn't|cannot|can't|unable to|not (?:be )?found|not (?:be )?installable|no candidates"
+    r"|fail(?:ed|ure|s)|(?:is|are) missing|missing (?:on|from)|unsupported|not (?:supported|compatible|allowed|valid)"
+    r"|refused|denied"
+    r"|does ?n[o']t exist|mismatch(?:ed)?|incompatible|invalid|unresolved|conflict(?:s|ing)?|aborted|rejected|too old"
+    r"|fatal|errors?|exception|crash(?:ed)?|corrupt(?:ed)?|illegal|expired)\b",
+    re.IGNORECASE,
+)
+_NO_TROUBLE = re.compile(
+    r"\b(?:0|no|zero|without) (?:\w+ )?(?:errors?|failures?|failed|conflicts?)\b"
+    r"|\b(?:errors?|failures?|failed)[:=] ?0\b|\bpassed\b|\bskipp|\bwarning\b|- (?:not found|failed)$"
+    r"|^(?:--|checking |looking for|performing |note:|info)",
+    re.IGNORECASE,
+)
+_MILESTONES = ("configured", "built", "installed", "went-on")
+
+
+def add_last_words(reading: Reading) -> None:
+    """Adds the event of that line where nothing else was seen."""
+    if reading.rules or reading.forms:
+        return
+    good = max((seen.last.line for name in _MILESTONES if (seen := reading.signals.get(name)) and seen.last), default=0)
+    lines = reading.tail.splitlines()
+    for back, line in enumerate(reversed(lines[-_LINES:])):
+        number = reading.lines - back
+        text = flatten(line)
+        if number <= good:
+            return
+        if _TROUBLE.search(text) and not _NO_TROUBLE.search(text):
+            said = line.strip()[:300]
+            event = Event(
+                line=number, values={"message": text[:240]}, evidence=said, text=text, around=text, after=text,
+                way="@plain-error", head=said[:60],
+            )  # fmt: skip
+            reading.forms[_KEY] = Seen(count=1, kept=[event], last=event)
+            return
+
 
 MAX_MATCHES = 8
 

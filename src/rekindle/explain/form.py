@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.explain.files import read_file
-from rekindle.explain.rule import Pattern
+from rekindle.explain.rule import Pattern, read_file
 from rekindle.model.document import Part
 
 _DIALECTS = Path(__file__).parent / "dialects"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from rekindle.explain.files import read_file
+from rekindle.explain.rule import read_file
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 

@@ -7,19 +7,25 @@ first error of a build and the last of a run is the root: a build stops at its f
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from rekindle.explain import conditions, owners, setting, values
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
-from rekindle.explain.lookups import CONDITIONS
-from rekindle.explain.opposites import excludes
 from rekindle.explain.proof import Proof, capped
-from rekindle.explain.rule import Rule, compiled
+from rekindle.explain.rule import Rule, compiled, read_file
 from rekindle.explain.scene import Scene
 from rekindle.explain.setting import is_contradicted
 from rekindle.model.diagnosis import Confidence
+from rekindle.model.document import Part
 from rekindle.model.version import compare
+
+CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS, **setting.CONDITIONS}
+FILLS = {**values.FILLS, **owners.FILLS}
+
 
 _LOWER: dict[Confidence, Confidence] = {"high": "medium", "medium": "low", "low": "low"}
 _PROBE = re.compile(
@@ -256,3 +262,33 @@ def _with_alternatives(found: list[Finding], rules: dict[str, Rule]) -> list[Fin
 def _order(finding: Finding) -> tuple[bool, float, int]:
     first = finding.event.line if finding.rule.stage in _BUILD else -finding.event.line
     return finding.noise, -finding.rank, first
+
+
+OPPOSITES = Path(__file__).parent / "opposites.toml"
+
+
+class Opposite(Part, frozen=True, kw_only=True):
+    """No answer of ``one`` goes with an answer of ``other``."""
+
+    one: tuple[str, ...]
+    other: tuple[str, ...]
+    why: str
+
+
+class OppositesFile(Part, frozen=True, kw_only=True):
+    opposite: tuple[Opposite, ...]
+
+
+@functools.cache
+def load_opposites() -> dict[str, frozenset[str]]:
+    """The answers that each answer excludes, both ways."""
+    found: dict[str, set[str]] = {}
+    for row in read_file(OPPOSITES, "explain-opposites", OppositesFile).opposite:
+        for sides in ((row.one, row.other), (row.other, row.one)):
+            for answer in sides[0]:
+                found.setdefault(answer, set()).update(sides[1])
+    return {answer: frozenset(others) for answer, others in found.items()}
+
+
+def excludes(answer: str, other: str) -> bool:
+    return other in load_opposites().get(answer, ())

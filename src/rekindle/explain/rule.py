@@ -10,13 +10,30 @@ from __future__ import annotations
 
 import functools
 import re
+import tomllib
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
+
+import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.explain.files import read_file
+from rekindle.facts.load import parse_toml
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
+
+Shape = TypeVar("Shape")
+
+
+def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
+    """The file in its shape; ``name`` is the one it has in the cache of parsed files."""
+    try:
+        return msgspec.convert(parse_toml(path.read_bytes(), name), shape)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadInput(
+            f"{path.parent.name}/{path.name} cannot be used: {error}",
+            remedy="take the change to it back, or install rekindle again",
+        ) from error
+
 
 Stage = Literal["source", "configure", "compile", "link", "install", "import", "runtime"]
 Kind = Literal["error", "warning", "note"]

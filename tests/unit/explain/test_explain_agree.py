@@ -7,7 +7,7 @@ import re
 import pytest
 
 from rekindle.explain.engine import diagnose
-from rekindle.explain.opposites import excludes, load_opposites
+from rekindle.explain.ranking import excludes, load_opposites
 from rekindle.explain.rule import load_rules
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.version import compare

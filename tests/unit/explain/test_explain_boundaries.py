@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.explain.advice import unexplained
-from rekindle.explain.cards import carries, find_carrier
-from rekindle.explain.engine import scene_of
+from rekindle.explain.engine import scene_of, unexplained
 from rekindle.explain.events import Event
-from rekindle.explain.lookups import CONDITIONS, FILLS
-from rekindle.explain.scene import Scene, capability, supported
+from rekindle.explain.ranking import CONDITIONS, FILLS
+from rekindle.explain.scene import Scene, capability, carries, find_carrier, supported
 from rekindle.model.arch import Sm
 from rekindle.model.facts import Flavour
 

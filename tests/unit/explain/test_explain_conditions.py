@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rekindle.explain import conditions as ask
-from rekindle.explain.lookups import CONDITIONS
+from rekindle.explain.ranking import CONDITIONS
 from rekindle.explain.scene import Scene
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Cpu, Machine, Os

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rekindle.compat.toolkit import newest_compiler, takes_compiler
-from rekindle.explain.hosts import _studio, host_gcc, host_msvc
-from rekindle.explain.lookups import FILLS
+from rekindle.explain.ranking import FILLS
+from rekindle.explain.values import _studio, host_gcc, host_msvc
 from rekindle.facts import load_facts
 from scenes import event, scene
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.explain.engine import diagnose
+from rekindle.explain.engine import add_last_words, diagnose
 from rekindle.explain.events import Reading
-from rekindle.explain.last_words import add_last_words
 from rekindle.model.diagnosis import Diagnosis
 from scenes import event, seen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.explain import owners
-from rekindle.explain.lookups import CONDITIONS, FILLS
+from rekindle.explain.ranking import CONDITIONS, FILLS
 from rekindle.facts.names import Owner
 from scenes import event, scene
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from longlogs import embed
-from rekindle.explain.engine import diagnose
+from rekindle.explain.engine import diagnose, fields, render
 from rekindle.explain.form import load_kinds
-from rekindle.explain.lookups import CONDITIONS, FILLS
+from rekindle.explain.ranking import CONDITIONS, FILLS
 from rekindle.explain.rule import Rule, compiled, load_files, load_rules, load_signals
 from rekindle.explain.scan import Words
-from rekindle.explain.template import fields, render
 from samples import load_samples
 
 RULES = load_rules()

@@ -7,7 +7,7 @@ import pytest
 import scenes
 from rekindle.explain.engine import scene_of
 from rekindle.explain.events import Event
-from rekindle.explain.lookups import FILLS
+from rekindle.explain.ranking import FILLS
 from rekindle.explain.scene import Scene, capability, kernels_of, supported, to_sm, toolkit_of
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.machine import Gpu, Machine, Os, Toolkit

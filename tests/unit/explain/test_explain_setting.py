@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from rekindle.errors import BadInput
-from rekindle.explain import engine, opposites, proof
-from rekindle.explain.advice import unexplained
+from rekindle.explain import engine, proof, ranking
 from rekindle.explain.catalogue import find_pages
-from rekindle.explain.engine import diagnose
+from rekindle.explain.engine import diagnose, unexplained
 from rekindle.explain.events import Event
 from rekindle.explain.form import Form, Kind
 from rekindle.explain.proof import Proof, capped
@@ -125,11 +124,11 @@ def test_without_proofs_nothing_is_proven(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_opposites_exclude_each_other_and_not_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "opposites.toml"
     path.write_text('[[opposite]]\none = ["a", "b"]\nother = ["c"]\nwhy = "x"\n', encoding="utf-8")
-    monkeypatch.setattr(opposites, "OPPOSITES", path)
-    monkeypatch.setattr(opposites, "load_opposites", opposites.load_opposites.__wrapped__)
-    pairs = {(one, other) for one in "abcd" for other in "abcd" if opposites.excludes(one, other)}
+    monkeypatch.setattr(ranking, "OPPOSITES", path)
+    monkeypatch.setattr(ranking, "load_opposites", ranking.load_opposites.__wrapped__)
+    pairs = {(one, other) for one in "abcd" for other in "abcd" if ranking.excludes(one, other)}
     assert pairs == {("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")}
-    assert opposites.excludes("a", "b") is False
+    assert ranking.excludes("a", "b") is False
 
 
 def test_eight_answers_at_most_each_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.explain.template import fields, render, render_all, render_whole
+from rekindle.explain.engine import fields, render, render_all, render_whole
 
 
 @pytest.mark.parametrize(

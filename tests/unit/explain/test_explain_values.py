@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rekindle.explain import values as look
-from rekindle.explain.cards import carries, find_carrier
 from rekindle.explain.events import Reading
-from rekindle.explain.lookups import FILLS
-from rekindle.explain.scene import Scene
+from rekindle.explain.ranking import FILLS
+from rekindle.explain.scene import Scene, carries, find_carrier
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os
