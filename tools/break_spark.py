@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from rekindle import api  # noqa: E402
-from rekindle.api.spark import patch_spark  # noqa: E402
+from rekindle.api.source import patch_spark  # noqa: E402
 from rekindle.model.diagnosis import Diagnosis  # noqa: E402
 from rekindle.spark.unpack import tree_files  # noqa: E402
 

@@ -152,7 +152,7 @@ def test_an_error_in_a_powershell_script_is_seen(was: str, now: str, word: str, 
 
 def test_the_completion_script_is_powershell(tmp_path: Path) -> None:
     """No PowerShell is in the registries, so its grammar reads the script; it is not run."""
-    from rekindle.cli.grammar import read_grammar
+    from rekindle.cli.completion import read_grammar
     from rekindle.render.completion import completion_script
 
     (tmp_path / "completion.ps1").write_text(completion_script("powershell", read_grammar()), encoding="utf-8")

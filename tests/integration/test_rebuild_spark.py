@@ -11,7 +11,7 @@ import pytest
 import needs
 import rekindle.spark
 from rekindle import api
-from rekindle.api.spark import patch_spark
+from rekindle.api.source import patch_spark
 from rekindle.errors import BadInput
 from rekindle.model.build import BuildResults
 from rekindle.model.plan import BuildRecipe, Plan

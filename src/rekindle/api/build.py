@@ -212,7 +212,7 @@ def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildSc
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
     """The account of a failed build as text to post, with names, hosts and secrets left out."""
-    from rekindle.build.bugreport import render_bug_report
+    from rekindle.build.failure import render_bug_report
     from rekindle.host.files import write_for_user
 
     write_for_user(path, render_bug_report(failure))

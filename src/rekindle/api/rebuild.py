@@ -69,7 +69,7 @@ def rebuild(
     if not original.is_file():
         words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
         return msgspec.structs.replace(answer, verdict="different", difference=words)
-    from rekindle.build.wheel_diff import compare_wheels
+    from rekindle.build.wheelfile import compare_wheels
 
     found = compare_wheels(Path(built.wheel), original)
     first = found.difference
@@ -161,7 +161,7 @@ def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) 
     if source is None and plan.project == "spark":
         import shutil
 
-        from rekindle.api.spark import patch_spark
+        from rekindle.api.source import patch_spark
         from rekindle.spark import unpack
 
         root = place.source / "spark"

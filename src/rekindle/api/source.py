@@ -245,3 +245,30 @@ def _patch_choices(
     check_wanted(root, version, wish.torch if wish and project in ("torch", wish.project) else None)
     facts = context.gather(LiveHost(), root, version, plan=wish, python=python, given=given)
     return context.choose_for(root, project, facts, only=only, folder=patches)
+
+
+def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
+    """The miniature with the patches that this CMake, setuptools and Python need, and without those they do not."""
+    import importlib.metadata
+    import platform
+
+    from rekindle.host.live import LiveHost
+    from rekindle.source.patches import Context, apply, choose, load_patches, status, unapply
+    from rekindle.spark import unpack as spark
+    from rekindle.toolkits.programs import find_cmake
+
+    host = LiveHost()
+    facts = {
+        "version": spark.tree_version(),
+        "cmake": find_cmake(host, cmake).version,
+        "setuptools": importlib.metadata.version("setuptools"),
+        "python": platform.python_version(),
+        "os": host.system,
+    }
+    choices = choose(load_patches("spark"), Context(facts, root))
+    needed = {choice.patch.id for choice in choices if choice.verdict == "needed"}
+    applied = {patch.id for patch in status(root, choices).patches if patch.state == "applied"}
+    if applied - needed:
+        # Other tools than last time (another CMake): what they do not need is taken out again.
+        unapply(root)
+    return apply(root, choices)

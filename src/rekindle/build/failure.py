@@ -6,13 +6,19 @@ never come between, so the first such block is the whole story of one failed com
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
-from rekindle.build.log import BuildLog
+from rekindle import __version__
+from rekindle.build.log import BuildLog, without_times
 from rekindle.errors import BuildFailed
 from rekindle.host.files import write_atomically
+from rekindle.host.redact import redactor_here
 from rekindle.model.build import BuildFailure, Fact
+
+TAIL_LINES = 60
 
 _FAILED = re.compile(r"FAILED: (?:\[code=(-?\d+)\] )?(.*)")
 _STATUS = re.compile(r"\[\d+/\d+\] ")
@@ -160,3 +166,38 @@ def _unset(lines: Sequence[str]) -> list[str]:
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def render_bug_report(failure: BuildFailure) -> str:
+    lines = [
+        f"# {failure.project}: {failure.phase} failed",
+        "",
+        failure.message,
+        "",
+        f"rekindle {__version__}, {platform.system()} {platform.release()} {platform.machine()}",
+        "",
+        "## Command",
+        failure.command or "none",
+        "",
+        "## First error",
+        *failure.error,
+        "",
+        "## Causes known to rekindle",
+        *([f"- {match.id} ({match.confidence}): {match.cause}" for match in failure.diagnosis.matches] or ["none"]),
+        "",
+        "## Planned and configured",
+        *(f"- {fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in failure.facts),
+        "",
+        "## End of the log",
+        *_tail(failure.log),
+        "",
+    ]
+    return redactor_here().text("\n".join(lines))
+
+
+def _tail(log: str | None) -> list[str]:
+    try:
+        text = Path(log or "").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return [without_times(line)[:1000] for line in text.splitlines()[-TAIL_LINES:]]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.build.frontend import BY_JOBSERVER
 from rekindle.build.governor import Governor
 from rekindle.build.history import Learnt, load_history, save_history
-from rekindle.build.side_by_side import BY_JOBSERVER
 from rekindle.host.jobserver import open_jobserver
 from rekindle.host.memory import read_memory
 from rekindle.model.build_options import BuildOptions

@@ -36,7 +36,7 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
-from rekindle.host.free_space import free_space
+from rekindle.host.files import free_space
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed

@@ -26,8 +26,7 @@ from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.library import Library
-from rekindle.host.files import sha256_of
-from rekindle.host.free_space import free_space
+from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import parse_sm
 from rekindle.model.document import encode

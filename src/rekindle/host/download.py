@@ -7,10 +7,14 @@ with the right SHA-256 gets its name.
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+import socket
+import ssl
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -18,6 +22,8 @@ from typing import Any
 from rekindle.errors import BadInput, Interrupted, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.progress import Progress, Silent
+
+ASK_SECONDS = 8.0
 
 CHUNK = 1 << 18
 TIMEOUT_SECONDS = 30.0
@@ -141,3 +147,34 @@ def _reason(error: Exception | None) -> str:
     if error is None:
         return "the server closed the connection"
     return str(getattr(error, "reason", None) or error)
+
+
+def why_unreachable(url: str, *, timeout: float = ASK_SECONDS) -> str | None:
+    """None where the place answers at all, be it with a refusal; else the reason, in words. Only http(s) is asked."""
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        return None
+    request = urllib.request.Request(url, method="HEAD")  # noqa: S310 (the scheme is checked above)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout):  # noqa: S310
+            return None
+    except urllib.error.HTTPError as error:
+        # A proxy in between answers for a place it cannot reach itself.
+        return f"a gateway on the way says {error.code}" if error.code in (502, 504) else None
+    except urllib.error.URLError as error:
+        return _words(error.reason, timeout)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return _words(error, timeout)
+
+
+def _words(reason: object, timeout: float) -> str | None:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return None  # somebody answers; whether to believe them is the installer's to decide and to say
+    if isinstance(reason, socket.gaierror):
+        return "its name cannot be resolved"
+    if isinstance(reason, TimeoutError):
+        return f"no answer within {timeout:g} s"
+    if isinstance(reason, ConnectionRefusedError):
+        return "the connection is refused"
+    if isinstance(reason, OSError):
+        return reason.strerror or str(reason)
+    return str(reason)

@@ -8,9 +8,11 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.host.protocol import Host
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -68,3 +70,13 @@ def sha256_of(path: Path) -> str:
     """The SHA-256 of a file, in bounded memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def free_space(host: Host) -> Callable[[str], tuple[int | None, int] | None]:
+    """For a place: its file system (None where it cannot be told) and the bytes free there; None without an answer."""
+
+    def ask(place: str) -> tuple[int | None, int] | None:
+        disk = host.disk(place)
+        return (disk.device, disk.free) if disk else None
+
+    return ask

@@ -1,27 +1,31 @@
 """An S3-like object store: the few requests a wheelhouse needs, signed, retried, bounded.
 
 An object appears whole or not at all; large ones are sent in parts that a later run finds again. The bucket is named
-in the path, not in the host name, which every such store understands.
+in the path, not in the host name, which every such store understands. Requests are signed with AWS Signature Version 4,
+by functions without a state: the same request, time and secret give the same header.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import http.client
 import os
 import ssl
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from rekindle.errors import BadInput
-from rekindle.host.sigv4 import Credentials, signed, spelled_path, spelled_query
+
+ALGORITHM = "AWS4-HMAC-SHA256"
+_UNRESERVED = "-_.~"
 
 PART_BYTES = 32 << 20
 TRIES = 4
@@ -269,3 +273,54 @@ def _next_step(status: int) -> str:
     if status == 404:
         return "make the bucket first; nothing was changed"
     return "what was sent before is there; the same command goes on"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credentials:
+    """Never printed: the secret stays out of ``repr``."""
+
+    key: str
+    secret: str = field(repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+def spelled_path(path: str) -> str:
+    """A path as it is signed and sent: S3 encodes each byte once and keeps the slashes."""
+    return quote(path, safe="/" + _UNRESERVED)
+
+
+def spelled_query(query: Mapping[str, str]) -> str:
+    pairs = sorted((quote(name, safe=_UNRESERVED), quote(value, safe=_UNRESERVED)) for name, value in query.items())
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def signed(
+    method: str,
+    path: str,
+    query: Mapping[str, str],
+    headers: Mapping[str, str],
+    *,
+    payload_sha256: str,
+    moment: str,
+    region: str,
+    credentials: Credentials,
+    service: str = "s3",
+) -> dict[str, str]:
+    """``headers`` with date, digest and signature. ``moment`` is like 20130524T000000Z."""
+    sent = {name.lower(): value for name, value in headers.items()}
+    sent |= {"x-amz-date": moment, "x-amz-content-sha256": payload_sha256}
+    if credentials.token:
+        sent["x-amz-security-token"] = credentials.token
+    names = sorted(sent)
+    told = "".join(f"{name}:{' '.join(sent[name].split())}\n" for name in names)
+    request = "\n".join((method, spelled_path(path), spelled_query(query), told, ";".join(names), payload_sha256))
+    scope = f"{moment[:8]}/{region}/{service}/aws4_request"
+    text = "\n".join((ALGORITHM, moment, scope, hashlib.sha256(request.encode()).hexdigest()))
+    key = f"AWS4{credentials.secret}".encode()
+    for part in (moment[:8], region, service, "aws4_request"):
+        key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+    signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+    sent["authorization"] = (
+        f"{ALGORITHM} Credential={credentials.key}/{scope},SignedHeaders={';'.join(names)},Signature={signature}"
+    )
+    return sent

@@ -10,8 +10,8 @@ from pathlib import Path
 from rekindle.compat.resources import Demand, first_shortage, use_disk_gib
 from rekindle.errors import NotReady, StageFailed
 from rekindle.facts import load_facts
-from rekindle.host.free_space import free_space
-from rekindle.host.network import why_unreachable
+from rekindle.host.download import why_unreachable
+from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
 from rekindle.journey.resolve import largest
 from rekindle.journey.target import Target

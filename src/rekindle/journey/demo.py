@@ -12,7 +12,7 @@ import msgspec
 from rekindle.api.build import build_one
 from rekindle.api.doctor import doctor
 from rekindle.api.inspect import inspect
-from rekindle.api.spark import patch_spark
+from rekindle.api.source import patch_spark
 from rekindle.api.verify import verify
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically

@@ -1,4 +1,5 @@
-"""Installs what a plan requests into an environment, told before and compared afterwards.
+"""Installs what a plan requests into an environment, told before and compared afterwards; then its companions, which
+get no chance to replace the torch. One that cannot be had is told and left out: the torch is good without it.
 
 The requests become argument lists for the pip of the environment's own interpreter: nothing goes through a shell,
 and no line written for people is read back.
@@ -27,6 +28,7 @@ from rekindle.interpreters.pip_errors import WAIT_LONGER, gave_up_waiting
 from rekindle.journey.installed import disagreements
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
 from rekindle.model.journey import Installation, Package
+from rekindle.model.keep import constraints_text, pinned
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 
@@ -189,3 +191,43 @@ def _refuse_failed(done: InstallerRun, log: Path) -> None:
         known = WAIT_LONGER if slow else remedy_for("\n".join(done.lines)) or done.remedy
         remedy = f"{known}; the whole log: {log}" if known else f"the whole log: {log}"
         raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)
+
+
+def add_beside(
+    host: Host,
+    python: str,
+    plan: Plan,
+    requests: Sequence[Request],
+    installed: Installation,
+    workspace: Workspace,
+    progress: Progress,
+    installer: Installer,
+) -> Installation:
+    """The installation with every companion of the plan that has a wheel; the rest is told."""
+    wanted = [one for one in plan.companions if one.requests and one.answer in ("runs", "last")]
+    for one in plan.companions:
+        if one not in wanted and one.name not in {request.name for request in requests}:
+            progress.note(f"{one.name} is not installed ({one.answer}): {one.why}")
+    if not wanted:
+        return installed
+    log = workspace.new_log("companions")
+    limits = log.with_suffix(".constraints.txt")
+    pins = pinned(requests, installed.packages)
+    write_atomically(limits, constraints_text(pins))
+    for one in wanted:
+        for request in one.requests:
+            words = ["-c", str(limits), request.requirement]
+            words += ["--extra-index-url", request.index] if request.index else []
+            words += ["-f", request.links] if request.links else []
+            try:
+                run_logged(installer.command(host, python, [*words, *installer.places]), log, progress)
+            except CommandFailed as error:
+                progress.note(f"{one.name} {one.version} is not installed: {error.message}")
+    after = look_into(host, python)
+    moved = [name for name, version in pins.items() if after.versions.get(name) != version]
+    if moved:
+        raise StageFailed(
+            f"a companion replaced {', '.join(moved)}, though its constraints forbid it",
+            remedy=f"the whole log: {log}; without --with the torch stays as planned",
+        )
+    return msgspec.structs.replace(installed, packages=after.versions, fingerprint=after.fingerprint)

@@ -128,7 +128,7 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
             part.rename(root)
         write_atomically(ready, wanted)
     if cell.project == "spark":
-        from rekindle.api.spark import patch_spark
+        from rekindle.api.source import patch_spark
 
         return patch_spark(root)
     plan_file = folder.place / "plan.json"

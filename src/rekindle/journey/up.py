@@ -33,10 +33,10 @@ from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
 from rekindle.journey.after import next_steps, steps_after_no, write_keeps
-from rekindle.journey.beside import add_beside
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import build_companions, wanted_beside
 from rekindle.journey.from_source import build_from_source
+from rekindle.journey.install import add_beside
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import Target, base_python, target_of, wanted_python
 from rekindle.journey.walk import Walk, Within, digest, write_report

@@ -10,7 +10,7 @@ from rekindle.compat.resources import Demand, build_cost, first_shortage, measur
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.formats.ninja_log import has_objects
-from rekindle.host.free_space import free_space
+from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
 from rekindle.model.machine import Check, Purpose
 from rekindle.model.plan import Plan

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput
-from rekindle.host.free_space import free_space
+from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
 from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject

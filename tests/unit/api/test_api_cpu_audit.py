@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 import pytest
 
 import rekindle.api.inspect  # noqa: F401
-from rekindle.api import cpu_audit
 from rekindle.errors import BadInput
 from rekindle.model.progress import Silent
 from rekindle.model.wheel import Evidence, WheelCpu, WheelReport
+
+cpu_audit: Any = importlib.import_module("rekindle.api.verify")
 
 FOUND = Evidence(function="fresh", file="x.so", isa=("avx2", "sve"), why="", address="0x1")
 

@@ -19,8 +19,7 @@ from rekindle.api.build import build_script
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
 from rekindle.api.plan import machine_from_flags
 from rekindle.build.extension import torch_of
-from rekindle.build.frontend import find_front_end
-from rekindle.build.side_by_side import BY_JOBSERVER, DRIVER, chooses_jobs, is_serial
+from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end, is_serial
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.simple_index import read_project_page, sdists_of
 from rekindle.host.live import LiveHost

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.api.cpu_audit import _features
 from rekindle.api.inspect import inspect_machine
 from rekindle.api.plan import machine_from_flags
+from rekindle.api.verify import _features
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import emulated_models, find_emulated_cpu, machine_of_cpu
 from rekindle.errors import BadInput

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rekindle.build.bugreport import render_bug_report
+from rekindle.build.failure import render_bug_report
 from rekindle.model.build import BuildFailure
 
 

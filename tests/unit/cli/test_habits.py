@@ -14,7 +14,7 @@ import pytest
 
 from needs import tool
 from rekindle import __version__
-from rekindle.cli.grammar import read_grammar
+from rekindle.cli.completion import read_grammar
 from rekindle.cli.help_text import laid_out
 from rekindle.cli.main import VERBS, main, verb_parser
 from rekindle.cli.verb import place_for

@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from rekindle.host.sigv4 import Credentials, signed
+from rekindle.host.object_store import Credentials, signed
 
 # The documentation's own, public example key.
 EXAMPLE = Credentials(key="AKIAIOSFODNN7EXAMPLE", secret="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

@@ -12,6 +12,7 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput, StageFailed
+from rekindle.host import image_registry
 from rekindle.host.image_registry import ask_digest, read_reference
 
 DIGEST = "ab" * 32
@@ -120,3 +121,12 @@ def test_where_an_image_lies(image: str, address: str) -> None:
 def test_what_is_no_image_is_refused(image: str) -> None:
     with pytest.raises(BadInput, match="no image by tag"):
         read_reference(image)
+
+
+@pytest.mark.parametrize("realm", ["http://127.0.0.1:1/token", "ftp://127.0.0.1:1/token", "", "httpss://x/token"])
+def test_a_token_is_never_asked_for_on_a_plainer_line_than_the_registrys(realm: str) -> None:
+    """A registry spoken to by https that sends its guests to http would let anybody in between hand out the token."""
+    reference = read_reference("registry.invalid/nvidia/cuda:12.4")
+    assert reference.address.startswith("https://")
+    with pytest.raises(ValueError, match="cannot be asked for"):
+        image_registry._token(f'Bearer realm="{realm}"', reference)

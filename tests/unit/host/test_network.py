@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rekindle.host.network import why_unreachable
+from rekindle.host.download import why_unreachable
 
 
 class Answers(http.server.BaseHTTPRequestHandler):

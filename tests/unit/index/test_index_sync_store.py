@@ -13,8 +13,7 @@ import pytest
 from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.host import object_store
-from rekindle.host.object_store import ObjectStore, Place, read_place
-from rekindle.host.sigv4 import Credentials
+from rekindle.host.object_store import Credentials, ObjectStore, Place, read_place
 from tiny_s3 import BUCKET, KEY, SECRET, TinyStore, tiny_store
 from tiny_wheels import make_wheel
 

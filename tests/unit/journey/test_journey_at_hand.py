@@ -13,7 +13,7 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.installer import Installer
-from rekindle.journey.at_hand import installed_beside, refuse_missing_wheels
+from rekindle.journey.from_source import installed_beside, refuse_missing_wheels
 
 SETUP = """\
 from setuptools import setup

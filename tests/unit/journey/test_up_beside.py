@@ -11,7 +11,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer
 from rekindle.interpreters.packages import look_into
-from rekindle.journey.beside import add_beside
+from rekindle.journey.install import add_beside
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent
