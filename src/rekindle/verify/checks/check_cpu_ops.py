@@ -6,34 +6,33 @@ from rekindle_checks.framework import Absent, Untried, check
 WRONG = "wrong numbers from compiled code: compare with ATEN_CPU_CAPABILITY=default, and with another compiler"
 
 
-@check("ops.elementwise", level="smoke", remedy=WRONG)
-def elementwise(t):
-    return families.elementwise(t, "cpu")
+# Each family of kernels: its id and level, what to do about wrong numbers, and the seconds it may take.
+FAMILIES = (
+    ("ops.elementwise", "smoke", families.elementwise, WRONG, 60),
+    ("ops.functions", "smoke", families_special.functions, WRONG, 60),
+    ("ops.special", "smoke", families_special.special, "compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast", 60),
+    ("ops.reductions", "smoke", families.reductions, WRONG, 60),
+    ("ops.matmul", "smoke", families.products, WRONG + "; check which BLAS was linked", 60),
+    ("ops.conv", "smoke", families.convolutions, WRONG + "; try with torch.backends.mkldnn off", 60),
+    ("ops.pooling", "smoke", families.pooling, WRONG, 60),
+    ("ops.activations", "smoke", families.activations, WRONG, 60),
+    ("ops.indexing", "smoke", families.indexing, WRONG, 60),
+    ("ops.sort", "smoke", families.sorting, WRONG, 60),
+    ("ops.fft", "smoke", families.fourier, "build with MKL, or with USE_POCKETFFT left on", 60),
+    ("ops.linalg", "smoke", families_more.linear_algebra, WRONG + "; check the LAPACK that was linked", 60),
+    ("ops.random", "smoke", families_more.random_numbers, WRONG, 60),
+    ("ops.sparse", "full", families_more.sparse_matrices, WRONG, 60),
+    ("autograd", "smoke", families_more.gradients, WRONG, 60),
+    ("training", "smoke", families_more.training, WRONG, 120),
+)
 
 
-@check("ops.functions", level="smoke", remedy=WRONG)
-def functions(t):
-    return families_special.functions(t, "cpu")
+def on_cpu(family):
+    return lambda t: family(t, "cpu")
 
 
-@check("ops.special", level="smoke", remedy="compiled with fast-math, or numbers near zero are flushed: build without -ffast-math and -Ofast")
-def special(t):
-    return families_special.special(t, "cpu")
-
-
-@check("ops.reductions", level="smoke", remedy=WRONG)
-def reductions(t):
-    return families.reductions(t, "cpu")
-
-
-@check("ops.matmul", level="smoke", remedy=WRONG + "; check which BLAS was linked")
-def products(t):
-    return families.products(t, "cpu")
-
-
-@check("ops.conv", level="smoke", remedy=WRONG + "; try with torch.backends.mkldnn off")
-def convolutions(t):
-    return families.convolutions(t, "cpu")
+for _id, _level, _family, _remedy, _seconds in FAMILIES:
+    check(_id, level=_level, timeout=_seconds, remedy=_remedy)(on_cpu(_family))
 
 
 @check("ops.conv-native", level="full", remedy=WRONG)
@@ -45,56 +44,6 @@ def convolutions_native(t):
         raise Absent("this torch cannot switch oneDNN off")
     with torch.backends.mkldnn.flags(enabled=False):
         return families.convolutions(t, "cpu") + ", without oneDNN"
-
-
-@check("ops.pooling", level="smoke", remedy=WRONG)
-def pooling(t):
-    return families.pooling(t, "cpu")
-
-
-@check("ops.activations", level="smoke", remedy=WRONG)
-def activations(t):
-    return families.activations(t, "cpu")
-
-
-@check("ops.indexing", level="smoke", remedy=WRONG)
-def indexing(t):
-    return families.indexing(t, "cpu")
-
-
-@check("ops.sort", level="smoke", remedy=WRONG)
-def sorting(t):
-    return families.sorting(t, "cpu")
-
-
-@check("ops.fft", level="smoke", remedy="build with MKL, or with USE_POCKETFFT left on")
-def fourier(t):
-    return families.fourier(t, "cpu")
-
-
-@check("ops.linalg", level="smoke", remedy=WRONG + "; check the LAPACK that was linked")
-def linear_algebra(t):
-    return families_more.linear_algebra(t, "cpu")
-
-
-@check("ops.random", level="smoke", remedy=WRONG)
-def random_numbers(t):
-    return families_more.random_numbers(t, "cpu")
-
-
-@check("ops.sparse", level="full", remedy=WRONG)
-def sparse_matrices(t):
-    return families_more.sparse_matrices(t, "cpu")
-
-
-@check("autograd", level="smoke", remedy=WRONG)
-def gradients(t):
-    return families_more.gradients(t, "cpu")
-
-
-@check("training", level="smoke", timeout=120, remedy=WRONG)
-def training(t):
-    return families_more.training(t, "cpu")
 
 
 @check("ops.recurrent", level="full", remedy=WRONG)

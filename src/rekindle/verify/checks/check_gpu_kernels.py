@@ -46,19 +46,37 @@ def arch(t):
     raise Failed("built for %s, nothing of which runs on sm_%d%d" % (" ".join(listed), major, minor))
 
 
-@check("gpu.elementwise", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def elementwise(t):
-    return families.elementwise(t, device_of(t))
+# Each family of kernels: its id and level, what to do about wrong numbers, the seconds it may take, and whether TF32 has
+# to be off for it.
+FAMILIES = (
+    ("gpu.elementwise", "smoke", families.elementwise, WRONG, 180, False),
+    ("gpu.functions", "smoke", families_special.functions, WRONG, 180, False),
+    ("gpu.reductions", "smoke", families.reductions, WRONG, 180, False),
+    ("gpu.pooling", "full", families.pooling, WRONG, 180, False),
+    ("gpu.activations", "full", families.activations, WRONG, 180, True),
+    ("gpu.indexing", "full", families.indexing, WRONG, 180, False),
+    ("gpu.sort", "smoke", families.sorting, WRONG, 180, False),
+    ("gpu.fft", "smoke", families.fourier, "cuFFT or rocFFT has no code for this GPU, or is another version than torch was built with", 180, False),
+    ("gpu.linalg", "smoke", families_more.linear_algebra, "cuSOLVER, MAGMA or rocSOLVER has no code for this GPU", 240, True),
+    ("gpu.sparse", "full", families_more.sparse_matrices, "cuSPARSE or rocSPARSE has no code for this GPU", 180, False),
+    ("gpu.random", "smoke", families_more.random_numbers, WRONG, 180, False),
+    ("gpu.autograd", "smoke", families_more.gradients, WRONG, 180, False),
+    ("gpu.training", "smoke", families_more.training, WRONG, 240, False),
+)
 
 
-@check("gpu.functions", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def functions(t):
-    return families_special.functions(t, device_of(t))
+def on_gpu(family, plain):
+    def run(t):
+        if not plain:
+            return family(t, device_of(t))
+        with exact(t):
+            return family(t, device_of(t))
+
+    return run
 
 
-@check("gpu.reductions", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def reductions(t):
-    return families.reductions(t, device_of(t))
+for _id, _level, _family, _remedy, _seconds, _plain in FAMILIES:
+    check(_id, level=_level, scope="gpu", timeout=_seconds, remedy=_remedy)(on_gpu(_family, _plain))
 
 
 @check("gpu.matmul", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
@@ -142,17 +160,6 @@ def conv_native(t):
     return conv_with(t, False)
 
 
-@check("gpu.pooling", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def pooling(t):
-    return families.pooling(t, device_of(t))
-
-
-@check("gpu.activations", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def activations(t):
-    with exact(t):
-        return families.activations(t, device_of(t))
-
-
 @check("gpu.attention", level="full", scope="gpu", timeout=240, remedy=WRONG)
 def attention(t):
     """The fused attention kernels in half precision against the plain formula in float64 on the CPU."""
@@ -175,47 +182,6 @@ def attention(t):
         t.close(got, want, slack, slack, "attention in " + name)
         done.append(name)
     return " ".join(done)
-
-
-@check("gpu.indexing", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def indexing(t):
-    return families.indexing(t, device_of(t))
-
-
-@check("gpu.sort", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def sorting(t):
-    return families.sorting(t, device_of(t))
-
-
-@check("gpu.fft", level="smoke", scope="gpu", timeout=180, remedy="cuFFT or rocFFT has no code for this GPU, or is another version than torch was built with")
-def fourier(t):
-    return families.fourier(t, device_of(t))
-
-
-@check("gpu.linalg", level="smoke", scope="gpu", timeout=240, remedy="cuSOLVER, MAGMA or rocSOLVER has no code for this GPU")
-def linear_algebra(t):
-    with exact(t):
-        return families_more.linear_algebra(t, device_of(t))
-
-
-@check("gpu.sparse", level="full", scope="gpu", timeout=180, remedy="cuSPARSE or rocSPARSE has no code for this GPU")
-def sparse_matrices(t):
-    return families_more.sparse_matrices(t, device_of(t))
-
-
-@check("gpu.random", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def random_numbers(t):
-    return families_more.random_numbers(t, device_of(t))
-
-
-@check("gpu.autograd", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def gradients(t):
-    return families_more.gradients(t, device_of(t))
-
-
-@check("gpu.training", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
-def training(t):
-    return families_more.training(t, device_of(t))
 
 
 @check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
