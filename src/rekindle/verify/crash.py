@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import re
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rekindle.compat.operators import SILENT
 from rekindle.formats.elf import PT_LOAD, Elf, open_elf
+from rekindle.formats.functions import find_functions
 from rekindle.formats.view import Malformed
 from rekindle.host.protocol import Host
 from rekindle.model.verify import Crash
 
 # A kernel's full name, with all its template arguments, can fill a screen; the report keeps it whole.
 MOST_NAME = 140
-_FUNCTION, _FILE, _INDIRECT = 2, 4, 10
-_ROW = struct.Struct("<IBBHQQ")
 _COPY = re.compile(r"\.(AVX2?|AVX512|SVE\d*|VSX|ZVECTOR)\.\w+$")
 
 
@@ -109,41 +107,19 @@ def find_symbol(path: Path, offset: int) -> Symbol | None:
     """The function that holds the byte at ``offset`` of the file; None where no table tells."""
     try:
         with open_elf(path) as elf:
-            address = _address(elf, offset)
-            if address is None:
-                return None
-            return _look(elf, ".symtab", ".strtab", address) or _look(elf, ".dynsym", ".dynstr", address)
+            return _symbol_in(elf, offset)
     except (Malformed, OSError, ValueError):
         return None
 
 
-def _address(elf: Elf, offset: int) -> int | None:
-    for segment in elf.segments:
-        if segment.kind == PT_LOAD and segment.offset <= offset < segment.offset + segment.file_size:
-            return segment.address + offset - segment.offset
-    return None
-
-
-def _look(elf: Elf, table: str, strings: str, address: int) -> Symbol | None:
-    rows, names = elf.section(table), elf.section(strings)
-    if rows is None or names is None:
+def _symbol_in(elf: Elf, offset: int) -> Symbol | None:
+    loaded = [part for part in elf.segments if part.kind == PT_LOAD]
+    part = next((part for part in loaded if part.offset <= offset < part.offset + part.file_size), None)
+    if part is None:
         return None
-    data = elf.view.take(rows.offset, rows.size // _ROW.size * _ROW.size)
-    found: tuple[int, int, int] | None = None
-    unit: int | None = None
-    found_unit: int | None = None
-    for name, info, _, section, start, size in _ROW.iter_unpack(data):
-        kind = info & 15
-        if kind == _FILE:
-            unit = name
-            continue
-        if kind not in (_FUNCTION, _INDIRECT) or not section or not start <= address < start + max(size, 1):
-            continue
-        # The innermost wins where symbols overlap, and a global name beats a local alias of the same place.
-        if found is None or start > found[1] or (start == found[1] and info >> 4):
-            found, found_unit = (name, start, info >> 4), unit if not info >> 4 else None
-    if found is None:
+    functions = find_functions(elf)
+    number = functions.at(part.address + offset - part.offset)
+    if number is None or not functions.named(number):
         return None
-    end = names.offset + names.size
-    source = elf.view.text(names.offset + found_unit, end) if found_unit else None
-    return Symbol(name=elf.view.text(names.offset + found[0], end), start=found[1], unit=source or None)
+    start, unit = int(functions.start[number]), functions.file(number)
+    return Symbol(name=functions.name(number), start=start, unit=unit or None)
