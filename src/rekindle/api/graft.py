@@ -29,6 +29,8 @@ def graft(
     sources: str | None = None,
     headers: Sequence[Path] = (),
     leave_out: bool = False,
+    without: Sequence[str] = (),
+    prove: int = 0,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> GraftReport:
@@ -37,7 +39,8 @@ def graft(
     ``only_file``: make the small graft file alone. ``out`` is a folder: default beside a wheel that is a file, else the
     workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is
     compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
-    ``headers`` are folders searched before headers are fetched.
+    ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
+    ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
     """
     from rekindle.api.graft_source import source_way
     from rekindle.build.bare_ninja import run_ninja
@@ -79,6 +82,8 @@ def graft(
             out=None if only_file else folder,
             graft=folder / f"{source.name.removesuffix('.whl')}.{arch}{SUFFIX}" if only_file else None,
             leave_out=leave_out,
+            without=tuple(without),
+            prove=prove,
             dry_run=dry_run,
         )
         report = carry_out(order, listener)

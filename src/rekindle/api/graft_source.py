@@ -61,6 +61,7 @@ def source_way(
         card=card,
         arch=arch,
         facts=facts,
+        toolkit=tools.release,
         files=Sources(
             tree=tree,
             include=include,

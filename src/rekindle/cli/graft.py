@@ -46,6 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--headers", metavar="DIR", action="append", default=[], help="look for headers here before fetching them"
     )
+    parser.add_argument(
+        "--prove", metavar="N", type=int, default=0, help="first compile N units as the wheel has them, and compare"
+    )
+    parser.add_argument(
+        "--without", metavar="UNIT", action="append", default=[], help="leave units out by name, e.g. 'f4f4bf16*'"
+    )
     parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled")
     add_workspace(parser)
@@ -82,6 +88,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         sources=args.source,
         headers=tuple(Path(folder).absolute() for folder in args.headers),
         leave_out=args.leave_out,
+        without=args.without,
+        prove=args.prove,
         dry_run=args.dry_run,
         progress=session.progress,
     )

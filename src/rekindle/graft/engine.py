@@ -6,6 +6,7 @@ wheel (by its digest) and one architecture, and the same call continues there.
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import time
 import zipfile
@@ -27,10 +28,11 @@ from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.hold import differences
 from rekindle.graft.library import Library, Unit, unit_compression
 from rekindle.graft.pack import complete, read_graft, write_graft
+from rekindle.graft.source import SourceUnit, compare_code
 from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.arch import Sm
-from rekindle.model.graft import GraftReport, Making, UnitOutcome
+from rekindle.model.graft import GraftReport, Making, UnitOutcome, UnitProof
 from rekindle.model.progress import Progress
 
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
@@ -78,6 +80,7 @@ class Way(Protocol):
     @property
     def flags(self) -> tuple[str, ...]: ...
     def survey(self, library: Library) -> tuple[Sequence[Candidate], list[UnitOutcome]]: ...
+    def proofs(self, library: Library, count: int) -> list[SourceUnit]: ...
     # Each way gets the units it found itself.
     def jobs(self, folder: Path, number: int, library: Library, units: Any) -> list[Job]: ...
 
@@ -101,7 +104,8 @@ class Order:
     """``ways`` are tried in order, each for what the one before could not. ``arch`` is what the toolkit makes for
     ``card``. ``out`` is None where only the graft file is wanted, which then
     goes to ``graft``. ``run_jobs`` runs Ninja in a folder and says which outputs failed, and why. ``leave_out``: go on
-    without units that are refused."""
+    without units that are refused; ``without``: patterns of units that are not wanted. ``prove``: so many units are
+    first compiled for an architecture the wheel has and held against its own machine code."""
 
     wheel: Path
     card: Sm
@@ -114,6 +118,8 @@ class Order:
     out: Path | None = None
     graft: Path | None = None
     leave_out: bool = False
+    without: tuple[str, ...] = ()
+    prove: int = 0
     dry_run: bool = False
 
 
@@ -143,6 +149,10 @@ def carry_out(order: Order, progress: Progress) -> GraftReport:
     report = msgspec.structs.replace(report, units=_sorted([*told, *planned]), notes=tuple(notes))
     if order.dry_run or not units:
         return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
+    if order.prove:
+        report = msgspec.structs.replace(report, proof=_prove(order, libraries, progress))
+        if any(row.named < row.functions or row.functions == 0 for row in report.proof):
+            return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
     code, outcomes, compiled = _compile(order, libraries, progress)
     report = msgspec.structs.replace(report, units=_sorted([*told, *outcomes]), compiled=compiled)
     refused = [one for one in outcomes if one.state == "refused"]
@@ -176,7 +186,7 @@ def _look(
                         path.unlink()
                         continue
                     library.check_pointers()
-                    made, others = _survey(library, order.ways)
+                    made, others = _survey(library, order.ways, order.without)
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
                 path.unlink(missing_ok=True)
@@ -187,7 +197,7 @@ def _look(
 
 
 def _survey(
-    library: Library, ways: Sequence[Way]
+    library: Library, ways: Sequence[Way], without: Sequence[str]
 ) -> tuple[tuple[tuple[Way, tuple[Candidate, ...]], ...], list[UnitOutcome]]:
     """What each way can make that none before it could, and the state of all other units."""
     settled: set[int] = set()
@@ -195,12 +205,43 @@ def _survey(
     state: dict[int, UnitOutcome] = {}
     for way in ways:
         units, others = way.survey(library)
-        mine = tuple(unit for unit in units if unit.unit.number not in settled)
+        mine = tuple(unit for unit in units if unit.unit.number not in settled and not _unwanted(unit.name, without))
+        others += [_told(unit, "left-out", "not wanted (--without)") for unit in units if _unwanted(unit.name, without)]
         made.append((way, mine))
         state |= {other.container: other for other in others}
         settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
     planned = {unit.unit.number for _, units in made for unit in units}
     return tuple(made), [row for number, row in state.items() if number not in planned]
+
+
+def _unwanted(name: str | None, patterns: Sequence[str]) -> bool:
+    return name is not None and any(fnmatch.fnmatchcase(name.removesuffix("_cu"), pattern) for pattern in patterns)
+
+
+def _prove(order: Order, libraries: Sequence[Found], progress: Progress) -> tuple[UnitProof, ...]:
+    """A few units compiled for an architecture that the wheel has. The same names, and the same machine code where the
+    toolkit is the wheel's own, show that the recipe is right before it is used."""
+    folder = order.work / "proof"
+    rows: list[UnitProof] = []
+    for each in libraries:
+        with Library(each.path, each.name) as library:
+            for way, _ in each.made:
+                units = way.proofs(library, order.prove - len(rows))
+                jobs = way.jobs(folder, int(each.path.stem), library, units)
+                if not jobs:
+                    continue
+                write_jobs(folder, jobs, order.tools.versions)
+                forget_empty(folder, jobs)
+                progress.stage("prove", f"{len(units)} units compiled for {units[0].arch}, which the wheel has")
+                failed = order.run_jobs(folder, jobs)
+                for unit in units:
+                    cubin, official = _cubin(each, unit), unit.official()
+                    assert official is not None
+                    if cubin in failed:
+                        rows.append(UnitProof(unit=unit.name, arch=str(unit.arch), why=failed[cubin]))
+                    else:
+                        rows.append(compare_code(unit, (folder / cubin).read_bytes(), library.image(official)))
+    return tuple(rows)
 
 
 def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, number: int) -> Path:

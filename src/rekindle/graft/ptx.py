@@ -16,6 +16,7 @@ from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import Library, Unit, nearest
+from rekindle.graft.source import SourceUnit
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome
 
@@ -70,6 +71,10 @@ class PtxWay:
     def survey(self, library: Library) -> tuple[list[PtxUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
         return survey(library, self.card, self.arch, self.facts)
+
+    def proofs(self, library: Library, count: int) -> list[SourceUnit]:
+        """Nothing to prove: the PTX is the wheel's own."""
+        return []
 
     def jobs(self, folder: Path, number: int, library: Library, units: Sequence[PtxUnit]) -> list[Job]:
         """The jobs that make the cubins of ``units``."""

@@ -17,7 +17,7 @@ from typing import Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from rekindle.compat.toolkit import sass_runs
+from rekindle.compat.toolkit import emits_for, sass_runs
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
@@ -26,7 +26,7 @@ from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import Library, Unit, nearest
 from rekindle.graft.nvcc import MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome
+from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof
 
 # Folders of a tree that hold kernel files of the library itself, not of tests or other programs.
 _KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
@@ -89,6 +89,7 @@ class SourceWay:
     arch: Sm
     facts: Facts
     files: Sources
+    toolkit: str
     kind: Literal["ptx", "source"] = "source"
     sources: tuple[str, ...] = ()
 
@@ -102,8 +103,23 @@ class SourceWay:
         return survey_source(library, self.card, self.arch, self.files, self.facts)
 
     def jobs(self, folder: Path, number: int, library: Library, units: Sequence[SourceUnit]) -> list[Job]:
-        """The jobs that make the cubins of ``units``."""
-        return source_jobs(folder, number, units, self.files)
+        """The jobs that make the cubins of ``units``, those with most code first: they take longest."""
+        ordered = sorted(units, key=lambda each: -each.unit.container.size)
+        return source_jobs(folder, number, ordered, self.files)
+
+    def proofs(self, library: Library, count: int) -> list[SourceUnit]:
+        """``count`` units for an architecture that the wheel has and the toolkit compiles for, of every size."""
+        had = {entry.arch for unit in library.units for entry in unit.sass if not entry.suffix}
+        able = [arch for arch in sorted(had) if emits_for(self.toolkit, arch, self.facts) == arch]
+        if not able or count < 1:
+            return []
+        arch = min(able, key=lambda each: abs(each.major * 10 + each.minor - self.arch.major * 10 - self.arch.minor))
+        units, _ = survey_source(library, arch, arch, self.files, self.facts, had=arch)
+        units = sorted(
+            (unit for unit in units if any(entry.arch == arch for entry in unit.unit.sass)),
+            key=lambda each: each.unit.container.size,
+        )
+        return units[:: max(1, len(units) // count)][:count]
 
 
 def find_recipe(torch: str, facts: Facts) -> GraftRecipe:
@@ -266,25 +282,17 @@ def part_flags(file: Path, sources: Sources) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Sameness:
-    """A unit compiled for an architecture the wheel has: how many of its kernels have the wheel's very machine code."""
-
-    unit: str
-    kernels: int
-    same: int
-    why: str | None = None
-
-
-def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> Sameness:
+def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     """Hold new machine code against the wheel's own, function by function."""
     ours, theirs = machine_code(image), machine_code(official)
+    named = len(theirs.keys() & ours.keys())
     same = sum(1 for name, code in theirs.items() if ours.get(name) == code)
-    missing = len(theirs.keys() - ours.keys())
-    why = f"{missing} functions have another name" if missing else None
-    if why is None and same < len(theirs):
-        why = f"{len(theirs) - same} functions were compiled to other instructions"
-    return Sameness(unit.name, len(theirs), same, why)
+    why = None
+    if named < len(theirs):
+        why = f"{len(theirs) - named} of {len(theirs)} functions have another name"
+    elif same < named:
+        why = f"{named - same} of {named} functions were compiled to other instructions"
+    return UnitProof(unit=unit.name, arch=str(unit.arch), functions=len(theirs), named=named, same=same, why=why)
 
 
 def _outcome(library: Library, unit: Unit, module: ModuleId | None, state: str, why: str) -> UnitOutcome:

@@ -23,6 +23,18 @@ class UnitOutcome(Part, frozen=True, kw_only=True):
     why: str | None = None
 
 
+class UnitProof(Part, frozen=True, kw_only=True):
+    """A unit compiled for an architecture the wheel has: how many of the wheel's ``functions`` were ``named`` the same,
+    and how many have the ``same`` machine code; ``why`` they differ."""
+
+    unit: str
+    arch: str
+    functions: int = 0
+    named: int = 0
+    same: int = 0
+    why: str | None = None
+
+
 class NewEntry(Part, frozen=True, kw_only=True):
     """A fat-binary entry of a graft file: where it goes, and the member that holds its bytes."""
 
@@ -74,6 +86,7 @@ class GraftReport(Document, frozen=True, kw_only=True):
     way: Literal["ptx", "source"] | None = None
     version: str | None = None
     units: tuple[UnitOutcome, ...] = ()
+    proof: tuple[UnitProof, ...] = ()
     out: str | None = None
     sha256: str | None = None
     bytes_after: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.model.graft import GraftReport, UnitOutcome
+from rekindle.model.graft import GraftReport, UnitOutcome, UnitProof
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
@@ -23,6 +23,8 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         _made(document, screen)
     elif document.dry_run and counts["planned"]:
         screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}")
+    elif any(row.named < row.functions or not row.functions for row in document.proof):
+        screen.verdict("fail", "the recipe does not give the wheel's own names; nothing was written")
     elif counts["refused"]:
         screen.verdict("fail", f"{counts['refused']} units differ from the wheel's own code; nothing was written")
     elif counts["left-out"]:
@@ -31,6 +33,7 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         screen.verdict("ok", f"{name} has code for {document.card} already; there is nothing to do")
     else:
         screen.verdict("ok", f"{name} holds no device code of its own; there is nothing to do")
+    _proof(screen, document.proof)
     _units(screen, "Refused", [one for one in document.units if one.state == "refused"], "fail")
     left = [one for one in document.units if one.state == "left-out"]
     _units(screen, f"Stay without code for {document.arch}", left, "warn")
@@ -55,6 +58,17 @@ def _made(document: GraftReport, screen: Screen) -> None:
     if document.seconds is not None:
         compiled = f", {document.compiled} images compiled" if document.compiled else ""
         screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")
+
+
+def _proof(screen: Screen, rows: Sequence[UnitProof]) -> None:
+    """What the recipe gave for an architecture the wheel has."""
+    if not rows:
+        return
+    functions, same = sum(row.functions for row in rows), sum(row.same for row in rows)
+    screen.section(f"Compiled for {rows[0].arch}, which the wheel has: {same} of {functions} functions are the same")
+    for row in rows:
+        said = row.why or f"all {row.functions} functions have the wheel's very machine code"
+        screen.bullet(f"{row.unit}: {said}", status="warn" if row.why else "ok")
 
 
 def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str, *, most: int = _SHOWN) -> None:

@@ -157,7 +157,7 @@ def test_same_code_is_counted_by_function(tmp_path: Path) -> None:
     official = make_cubin(80, {"a": (8,), "b": (8,)})
     assert compare_code(unit, official, official).why is None
     other = compare_code(unit, make_cubin(80, {"a": (8,), "b": (8,)}, code=b"\x22" * 32), official)
-    assert (other.kernels, other.same) == (2, 0) and "other instructions" in (other.why or "")
+    assert (other.functions, other.named, other.same) == (2, 2, 0) and "other instructions" in (other.why or "")
     assert "another name" in (compare_code(unit, make_cubin(80, {"a": (8,)}), official).why or "")
 
 
