@@ -67,11 +67,8 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     for table in elf.sections:
         offset, size = elf.content(table)
         if table.kind == _RELA:
-            rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
-            inside = (rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high)
-            for row in np.flatnonzero(inside).tolist():
-                slot = _file_offset(elf, int(rows["where"][row]))
-                found.append(Pointer(slot, offset + row * RELA.itemsize + 16, int(rows["addend"][row])))
+            for row, where, addend in _relative(elf, offset, size, kind, low, high):
+                found.append(Pointer(_file_offset(elf, where), offset + row * RELA.itemsize + 16, addend))
         elif table.kind == _RELR:
             found += _packed(elf, elf.view.take(offset, size // 8 * 8), low, high)
     return tuple(found)
@@ -228,6 +225,15 @@ class _Plan:
             if pointer.addend is not None:
                 edits[self._shifted(pointer.addend)] = new
         return edits
+
+
+def _relative(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) -> list[tuple[int, int, int]]:
+    """(row, slot, target) of a table's RELATIVE relocations. A view of the bytes must not outlive this call: a mapped
+    file could not be closed."""
+    rows = np.frombuffer(elf.view.data, RELA, count=size // RELA.itemsize, offset=offset)
+    inside = np.flatnonzero((rows["info"] == kind) & (rows["addend"] >= low) & (rows["addend"] < high))
+    chosen = rows[inside]
+    return list(zip(inside.tolist(), chosen["where"].tolist(), chosen["addend"].tolist(), strict=True))
 
 
 def _packed(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:

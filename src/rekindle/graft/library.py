@@ -79,7 +79,8 @@ class Library:
     def check_pointers(self) -> None:
         """Every container must be led to by a pointer that can be set, and every pointer must lead to a container."""
         section = self.elf.section(SECTION)
-        assert section is not None
+        if section is None:
+            raise Malformed(f"{self.name} has no containers")
         targets = {pointer.target for pointer in pointers_into(self.elf, section)}
         known = {unit.address for unit in self.units}
         if lost := known - targets:
@@ -113,15 +114,27 @@ class Library:
         return module_id(self.face(smallest).names) if smallest else None
 
     def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
-        """A copy at ``path`` with more entries: container number -> finished entries."""
+        """A copy at ``path`` with more entries (container number -> finished entries), read back before it counts."""
         section = self.elf.section(SECTION)
         if section is None or not additions.keys() <= {unit.number for unit in self.units}:
             raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
         self.check_pointers()
+        pieces = [self._piece(unit, additions.get(unit.number, ())) for unit in self.units]
         with path.open("wb+") as out:
-            move_section(
-                self.elf, section, [self._piece(unit, additions.get(unit.number, ())) for unit in self.units], out
-            )
+            move_section(self.elf, section, pieces, out)
+        try:
+            self._check_written(additions, path)
+        except Malformed as error:
+            path.unlink()
+            raise Malformed(f"{self.name} contradicts itself: with new code it reads otherwise") from error
+
+    def _check_written(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
+        """Read back: the same containers with so many more entries, and pointers that lead to them."""
+        with Library(path, self.name) as written:
+            written.check_pointers()
+            wanted = [len(unit.container.entries) + len(additions.get(unit.number, ())) for unit in self.units]
+            if [len(unit.container.entries) for unit in written.units] != wanted:
+                raise Malformed(f"{self.name} has other entries than were written")
 
     def _piece(self, unit: Unit, more: Sequence[bytes]) -> Piece:
         entries = unit.container.entries
