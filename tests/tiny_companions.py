@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rekindle.model.companion import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
+
 from rekindle.compat.companions import Beside
 from rekindle.facts import Facts
 from rekindle.facts.tables import BesideFile
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 ABOUT = BesidePackage(title="t", kind="extension", module="tiny", first="1", last="3", **KNOWN)

@@ -78,9 +78,8 @@ def test_an_installer_asks_once_and_gets_a_small_document(
 ) -> None:
     from rekindle import api
     from rekindle.errors import NotReady
-    from rekindle.model.choice import TorchChoice, TorchReady
     from rekindle.model.document import decode, encode
-    from rekindle.model.plan import Wish
+    from rekindle.model.plan import TorchChoice, TorchReady, Wish
 
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)

@@ -33,7 +33,7 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
 def _with_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
     from rekindle.errors import BadInput
-    from rekindle.facts.companions import PACKAGES
+    from rekindle.facts import PACKAGES
     from rekindle.host.workspace import workspace_at
     from rekindle.scripts.quoting import pasted
 

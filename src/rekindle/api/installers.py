@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.model.choice import TorchChoice
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Wish
+    from rekindle.model.plan import TorchChoice, Wish
 
 
 def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> TorchChoice:
@@ -21,8 +20,7 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     from rekindle.api.plan import plan
     from rekindle.compat.resources import use_disk_gib
     from rekindle.facts import load_facts
-    from rekindle.model.choice import Kind, TorchChoice
-    from rekindle.model.plan import pip_arguments
+    from rekindle.model.plan import Kind, TorchChoice, pip_arguments
 
     made = plan(machine, wish)
     backend: Kind = made.backend

@@ -93,18 +93,15 @@ def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
 
 def configured_wheelhouses() -> list[str]:
     """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
+    import os
     import shlex
 
     from rekindle.errors import BadInput
-    from rekindle.host.live import LiveHost
 
-    host = LiveHost()
     try:
         # Backslashes are part of a Windows path, not quoting.
-        return [
-            word.strip("\"'")
-            for word in shlex.split(host.env.get("REKINDLE_WHEELHOUSES", ""), posix=host.system != "windows")
-        ]
+        words = shlex.split(os.environ.get("REKINDLE_WHEELHOUSES", ""), posix=os.name != "nt")
+        return [word.strip("\"'") for word in words]
     except ValueError as error:
         raise BadInput(f"REKINDLE_WHEELHOUSES is not readable: {error}") from error
 

@@ -19,7 +19,7 @@ from rekindle.host.protocol import Host
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm
-from rekindle.model.beside import BesideSource
+from rekindle.model.companion import BesideSource
 from rekindle.model.plan import Plan
 from rekindle.model.version import compare
 

@@ -14,7 +14,7 @@ from rekindle.compat.driver import Side, driver_runs
 from rekindle.compat.images import Code, covers
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_sm
-from rekindle.model.beside import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
+from rekindle.model.companion import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
 from rekindle.model.facts import Platform
 from rekindle.model.version import compare, key, matches, same_prefix
 

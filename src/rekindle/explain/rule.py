@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts.load import parse_toml
+from rekindle.facts.tables import parse_toml
 from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 

@@ -13,7 +13,6 @@ from itertools import product
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from rekindle.facts.load import overlay_from_environment, read_table
 from rekindle.facts.tables import (
     AmdFile,
     BesideFile,
@@ -35,6 +34,8 @@ from rekindle.facts.tables import (
     SupplyFile,
     TorchFile,
     WheelsFile,
+    overlay_from_environment,
+    read_table,
 )
 from rekindle.model.arch import SPIRV, Gfx, Sm, parse_gfx_code
 from rekindle.model.facts import CudaToolkit, Flavour, GenericTarget, GfxSwitch, Hazard, Platform, Release, SourceEra

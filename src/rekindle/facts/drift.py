@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rekindle.facts import Facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.beside import BesideWheel
+from rekindle.model.companion import BesideWheel
 from rekindle.model.facts import CheckOutcome, Compared, FactsCheck, Platform
 from rekindle.model.version import compare, key, minor
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import convert
 
-from rekindle.facts.load import parse_toml
+from rekindle.facts.tables import parse_toml
 from rekindle.model.document import Part
 
 _HERE = Path(__file__).parent / "names"

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rekindle.model.card import Card
-    from rekindle.model.choice import TorchReady
     from rekindle.model.journey import Journey
-    from rekindle.model.plan import Plan, Wish
+    from rekindle.model.plan import Plan, TorchReady, Wish
     from rekindle.model.progress import Progress
     from rekindle.model.up_options import UpOptions
 
@@ -91,7 +90,7 @@ def bring_torch(
     continues where it was cut short.
     """
     from rekindle.errors import BadInput
-    from rekindle.model.choice import TorchReady
+    from rekindle.model.plan import TorchReady
 
     refused: list[str] = []
 

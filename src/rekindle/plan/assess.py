@@ -19,8 +19,7 @@ from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
 from rekindle.plan.evidence import evidence, weakest
-from rekindle.plan.obstacles import Obstacle
-from rekindle.plan.question import Question
+from rekindle.plan.question import Obstacle, Question
 from rekindle.plan.rules import refusals
 
 BUILD_AS_ASKED = 2.6

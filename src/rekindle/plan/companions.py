@@ -12,8 +12,7 @@ from rekindle.compat.companions import Beside, Found, No, find_package, judge, n
 from rekindle.compat.driver import driver_side
 from rekindle.compat.libc import libc_of
 from rekindle.errors import BadInput
-from rekindle.facts import Facts
-from rekindle.facts.companions import PACKAGES, companions
+from rekindle.facts import PACKAGES, Facts, companions
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, TorchChoice, Wish
 from rekindle.model.version import matches

@@ -16,7 +16,7 @@ from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Pyt
 from rekindle.model.plan import Wish
 from rekindle.model.spoken import GIB, parse_size
 from rekindle.model.version import is_version
-from rekindle.plan.obstacles import OTHER_ARCHS
+from rekindle.plan.question import OTHER_ARCHS
 
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
 _ARM = re.compile(r"\b(arm|armv8|armv9|cortex|neoverse|graviton\d*|altra|ampereone|apple|snapdragon|raspberry)\b")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.cpu_names import microarchitecture
-from rekindle.compat.features import lost_in_build
+from rekindle.compat.hazards import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
 from rekindle.compat.supply import manager_of
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
@@ -58,12 +58,14 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
 
 
 class PlannedBuild(NamedTuple):
-    """A build with everything about it decided; ``lacks_cudnn`` is the warning where this machine has none."""
+    """A build with everything about it decided; ``lacks_cudnn`` is the warning where this machine has none, and
+    ``blas_folder`` where below the environment its linear algebra lies (None: it is the system's)."""
 
     recipe: BuildRecipe
     cudnn: str | None = None
     third_parties: tuple[ThirdParty, ...] = ()
     lacks_cudnn: Reason | None = None
+    blas_folder: str | None = None
 
 
 def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
@@ -123,7 +125,7 @@ def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
     else:
         outline = BuildOutline(candidate.torch, recipe, candidate.python, candidate.cuda, candidate.rocm, cudnn)
         recipe = replace(recipe, patches=tuple(dict.fromkeys((*patches, *inputs.patches(outline)))))
-    return PlannedBuild(recipe, cudnn, third_parties, lacks_cudnn)
+    return PlannedBuild(recipe, cudnn, third_parties, lacks_cudnn, blas.prefix)
 
 
 _SAYS_WHERE_CUDNN_IS = ("USE_CUDNN", "CUDNN_ROOT", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR")

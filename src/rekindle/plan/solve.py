@@ -29,8 +29,7 @@ from rekindle.plan.assess import (
 )
 from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
 from rekindle.plan.evidence import anybody_built
-from rekindle.plan.obstacles import check_wish, find_obstacle
-from rekindle.plan.question import BuildInputs, Question
+from rekindle.plan.question import BuildInputs, Question, check_wish, find_obstacle
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.wording.document import compose
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 
-from rekindle.facts import Facts
-from rekindle.facts.companions import Companion, companions
+from rekindle.facts import Companion, Facts, companions
 from rekindle.model.facts import Flavour, FrontEnd
 from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
-from rekindle.plan.supply import plan_blas
 from rekindle.scripts.cmake import cache_line
 
 # From this release on each flavour has an index of its own; before, one page of files held all of them.
@@ -158,8 +156,11 @@ def _cudnn_steps(candidate: Candidate, cudnn: str | None, question: Question) ->
     ]
 
 
-def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question, cudnn: str | None = None) -> list[Step]:
-    """Clone, environment, requirements, variables, build: nothing is left to folklore."""
+def build_steps(
+    candidate: Candidate, recipe: BuildRecipe, question: Question, *, cudnn: str | None, blas_folder: str | None
+) -> list[Step]:
+    """Clone, environment, requirements, variables, build: nothing is left to folklore. ``blas_folder`` is a folder of
+    the environment that CMake must search."""
     system = question.machine.os.system
     interpreter = interpreter_words(candidate.python, system)
     clone = ("git", "clone", "--branch", f"v{candidate.torch}", "--depth", "1")
@@ -185,9 +186,8 @@ def build_steps(candidate: Candidate, recipe: BuildRecipe, question: Question, c
         steps.append(Step(kind="set", env={"CUDA_HOME": toolkit_folder(candidate.cuda, question)}))
     if candidate.rocm and (home := rocm_folder(candidate.rocm, question)):
         steps.append(Step(kind="set", env={"ROCM_PATH": home}))
-    prefix = plan_blas(question).prefix
-    if prefix is not None:
-        folder = ".venv" if prefix == "." else f".venv/{prefix}"
+    if blas_folder is not None:
+        folder = ".venv" if blas_folder == "." else f".venv/{blas_folder}"
         steps.append(Step(kind="set", env={"CMAKE_PREFIX_PATH": f"{HERE}/{folder}"}))
     if recipe.cmake:
         lines = tuple(cache_line(name, value) for name, value in recipe.cmake.items())

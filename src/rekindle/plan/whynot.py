@@ -12,8 +12,7 @@ from rekindle.model.machine import Machine
 from rekindle.model.plan import Considered, Plan, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidates import Assessed, official_wheels
-from rekindle.plan.obstacles import check_wish, find_obstacle
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, check_wish, find_obstacle
 from rekindle.plan.solve import make_plan
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.model.choice import TorchChoice, TorchReady
-from rekindle.model.plan import Companion, Plan, Reason, WhyNot
+from rekindle.model.plan import Companion, Plan, Reason, TorchChoice, TorchReady, WhyNot
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.screen import Screen
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from rekindle.model.companion import BesideFork, BesideSource, Bounds
 
 from rekindle.compat.companions import Beside, Found, chosen_version, judge, near_packages, refusals
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.tables import BesideFile
 from rekindle.model.arch import Gfx, parse_gpu_arch, parse_sm
-from rekindle.model.beside import BesideFork, BesideSource, Bounds
 from tiny_companions import ABOUT, KNOWN, at, tables, wheel
 
 SM_80 = parse_sm("sm_80")

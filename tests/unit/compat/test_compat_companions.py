@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
 
 from rekindle.compat.companions import Beside, find_package, judge, near_packages, refusals
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch, parse_sm
-from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
 from tiny_companions import KNOWN, at, tables, wheel
 
 

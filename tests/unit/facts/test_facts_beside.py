@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from rekindle.model.companion import BesideWheel
 
 from rekindle.facts import drift, load_facts
-from rekindle.model.beside import BesideWheel
 
 ROW = BesideWheel(
     package="xformers", version="0.0.30", torch="==2.7.0", pythons={"linux_x86_64": ("3.11",)},

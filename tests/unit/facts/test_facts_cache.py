@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.facts.load import HERE, parse_toml
+from rekindle.facts.tables import HERE, parse_toml
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.facts import load_facts
-from rekindle.facts.companions import PACKAGES, companions
+from rekindle.facts import PACKAGES, companions, load_facts
 from rekindle.model.facts import Platform
 
 FACTS = load_facts()

@@ -10,8 +10,7 @@ import pytest
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
 from rekindle.facts.canonical import body, dump, reformat
-from rekindle.facts.load import HERE, read_table
-from rekindle.facts.tables import FILES
+from rekindle.facts.tables import FILES, HERE, read_table
 
 
 @pytest.mark.parametrize("name", FILES)

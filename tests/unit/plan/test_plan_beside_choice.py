@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from rekindle.model.companion import BesidePackage, BesideSource, BesideWheel
 
 from rekindle.compat.companions import Beside
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.facts.tables import BesideFile
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.beside import BesidePackage, BesideSource, BesideWheel
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.plan.companions import (

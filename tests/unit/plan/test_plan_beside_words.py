@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
 
 from rekindle.compat.companions import Found, No
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.plan.wording.companions import build_env, describe

@@ -13,7 +13,7 @@ from rekindle.plan.question import BuildInputs
 from rekindle.plan.rules_gpu import source_end
 from rekindle.plan.rules_toolchain import compiler_problems
 from rekindle.plan.solve import make_plan, solve
-from rekindle.plan.wording.alternatives import _is_poor
+from rekindle.plan.wording.document import _is_poor
 
 
 @pytest.mark.parametrize(

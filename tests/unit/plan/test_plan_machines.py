@@ -15,8 +15,7 @@ from rekindle.compat.toolkit import emits_for
 from rekindle.model.arch import parse_sm
 from rekindle.model.machine import Compiler, Python, Toolkit
 from rekindle.plan.candidates import buildable_releases, choose_python, source_builds
-from rekindle.plan.obstacles import find_obstacle
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, find_obstacle
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.rules_toolchain import choose_compiler, visual_studio
 from rekindle.plan.solve import make_plan

@@ -16,9 +16,8 @@ from rekindle.plan.evidence import Found
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
-from rekindle.plan.wording.alternatives import alternative, alternatives, is_guess
 from rekindle.plan.wording.because import against_the_wish, choice_reasons, why_no_wheel
-from rekindle.plan.wording.document import compose
+from rekindle.plan.wording.document import alternative, alternatives, compose, is_guess
 
 K40 = ask("Tesla K40c", torch="2.0.1")
 PYTHON = Change(what="python", from_="3.12", to="3.11", why="no wheel")

@@ -16,10 +16,9 @@ from rekindle.model.plan import Change, Refusal, Wish
 from rekindle.plan.assess import assess
 from rekindle.plan.candidates import Assessed, Candidate, _combination, _surroundings, is_cured
 from rekindle.plan.describe import machine_from_flags, machine_name, machine_profile
-from rekindle.plan.obstacles import check_wish
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, check_wish
 from rekindle.plan.solve import _easier, _much_newer, _subsets, find_nearest, make_plan, solve
-from rekindle.plan.wording.alternatives import alternative, is_guess
+from rekindle.plan.wording.document import alternative, is_guess
 from small_hazards import hazard
 
 

@@ -22,8 +22,7 @@ from rekindle.plan.assess import (
 )
 from rekindle.plan.describe import machine_from_flags, machine_name
 from rekindle.plan.evidence import Found, anybody_built, tried_kits, weakest
-from rekindle.plan.obstacles import check_wish, find_obstacle
-from rekindle.plan.question import Question
+from rekindle.plan.question import Question, check_wish, find_obstacle
 from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder
 from rekindle.plan.supply import plan_blas
 from rekindle.plan.whynot import why_not

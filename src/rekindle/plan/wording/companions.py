@@ -7,7 +7,7 @@ from rekindle.compat.driver import toolkit_driver
 from rekindle.compat.images import Code, covers
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.beside import BesideFork, BesideSource, BesideWheel
+from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, Request, Step
 from rekindle.plan.steps import interpreter_words

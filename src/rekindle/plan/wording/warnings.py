@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
-from rekindle.compat.features import lost_features
+from rekindle.compat.hazards import lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
