@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from rekindle.model.companion import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
-
-from rekindle.compat.companions import Beside
+from rekindle.compat.companions import TorchSurroundings
 from rekindle.facts import Facts
-from rekindle.facts.tables import BesideFile
+from rekindle.facts.tables import CompanionPackagesFile
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.companion import Bounds, CompanionFork, CompanionPackage, CompanionPackageWheel, CompanionSource
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
-ABOUT = BesidePackage(title="t", kind="extension", module="tiny", first="1", last="3", **KNOWN)
+ABOUT = CompanionPackage(title="t", kind="extension", module="tiny", first="1", last="3", **KNOWN)
 
 
-def at(*cards: str, **changes: Any) -> Beside:
+def at(*cards: str, **changes: Any) -> TorchSurroundings:
     backend = "rocm" if cards and cards[0].startswith("gfx") else "cuda" if cards else "cpu"
-    base = Beside(
+    base = TorchSurroundings(
         torch="2.6.0",
         cuda="12.4" if backend == "cuda" else None,
         rocm="6.2" if backend == "rocm" else None,
@@ -31,20 +30,20 @@ def at(*cards: str, **changes: Any) -> Beside:
     return base._replace(**changes)
 
 
-def wheel(version: str = "3", **fields: Any) -> BesideWheel:
-    return BesideWheel(
+def wheel(version: str = "3", **fields: Any) -> CompanionPackageWheel:
+    return CompanionPackageWheel(
         **{"package": "tiny", "version": version, "pythons": {"linux_x86_64": ("3.10", "3.11")}, **fields}, **KNOWN
     )
 
 
 def tables(*rows: Bounds) -> Facts:
     class Made(Facts):
-        beside = BesideFile(
+        beside = CompanionPackagesFile(
             schema=1,
             package={"tiny": ABOUT},
-            wheel=tuple(row for row in rows if isinstance(row, BesideWheel)),
-            source=tuple(row for row in rows if isinstance(row, BesideSource)),
-            fork=tuple(row for row in rows if isinstance(row, BesideFork)),
+            wheel=tuple(row for row in rows if isinstance(row, CompanionPackageWheel)),
+            source=tuple(row for row in rows if isinstance(row, CompanionSource)),
+            fork=tuple(row for row in rows if isinstance(row, CompanionFork)),
         )
 
     return Made()

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from rekindle.facts import Facts, load_facts
-from rekindle.model.companion import BesideFork, BesideSource, BesideWheel, Bounds
+from rekindle.model.companion import CompanionFork, CompanionSource, CompanionPackageWheel, Bounds
 from rekindle.model.version import key
 
 GUIDE = Path(__file__).parents[1] / "docs" / "companions.md"
@@ -30,7 +30,7 @@ def table(facts: Facts) -> str:
         cells = [
             f"`{name}`",
             f"{about.first} – {about.last}",
-            f"{first.version} ({', '.join(platforms(first))})" if isinstance(first, BesideWheel) else "none",
+            f"{first.version} ({', '.join(platforms(first))})" if isinstance(first, CompanionPackageWheel) else "none",
             cards(first) if first else "",
             f"`{first.torch}`" if first and first.torch else "any" if first else "",
             abis(name, facts),
@@ -56,7 +56,7 @@ def abis(name: str, facts: Facts) -> str:
 
 def forks(facts: Facts) -> str:
     """Each fork and stand-in once, with its state."""
-    seen: dict[tuple[str, str], BesideFork] = {}
+    seen: dict[tuple[str, str], CompanionFork] = {}
     for row in facts.beside.fork:
         seen.setdefault((row.package, row.name), row)
     lines = ["| for | who | state |", "|---|---|---|"]
@@ -66,12 +66,12 @@ def forks(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def newest(rows: object) -> list[BesideWheel | BesideSource]:
-    found: list[BesideWheel | BesideSource] = list(rows)  # type: ignore[call-overload]
+def newest(rows: object) -> list[CompanionPackageWheel | CompanionSource]:
+    found: list[CompanionPackageWheel | CompanionSource] = list(rows)  # type: ignore[call-overload]
     return sorted(found, key=lambda row: key(row.version), reverse=True)
 
 
-def platforms(row: BesideWheel) -> list[str]:
+def platforms(row: CompanionPackageWheel) -> list[str]:
     names = {"linux_x86_64": "Linux", "linux_aarch64": "Linux aarch64", "windows": "Windows", "macos_arm64": "macOS"}
     return [names.get(one, one) for one in row.pythons]
 

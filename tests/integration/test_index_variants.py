@@ -113,7 +113,7 @@ def test_uv_chooses_by_the_card(url: str, tmp_path: Path, driver: str, sm: str, 
 def test_the_planner_agrees(driver: str, sm: str, toolkit: str | None) -> None:
     """The wheel that uv takes holds code that runs on the card, and where it takes the CPU wheel none does."""
     from rekindle.compat.driver import driver_runs
-    from rekindle.compat.images import Code, covers
+    from rekindle.compat.images import GpuCode, covers
     from rekindle.facts import load_facts
     from rekindle.model.arch import parse_sm
 
@@ -125,7 +125,7 @@ def test_the_planner_agrees(driver: str, sm: str, toolkit: str | None) -> None:
     for version, cuda, sass, _ in WHEELS:
         if cuda is None:
             continue
-        code = Code(targets=tuple(f"sm_{arch}" for arch in sass), cuda=cuda)
+        code = GpuCode(targets=tuple(f"sm_{arch}" for arch in sass), cuda=cuda)
         runs = covers(code, card, "linux", facts).runs == "yes"
         if runs and driver_runs(number, cuda, (card,), "linux", facts).kind != "no":
             able.add("cu" + cuda.replace(".", ""))

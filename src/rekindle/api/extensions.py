@@ -33,12 +33,12 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
 def _with_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
     from rekindle.errors import BadInput
-    from rekindle.facts import PACKAGES
+    from rekindle.facts import PAIRED_PACKAGES
     from rekindle.host.workspace import workspace_at
     from rekindle.scripts.quoting import pasted
 
     project = options.project
-    if options.source is not None or options.plan is not None or project not in PACKAGES:
+    if options.source is not None or options.plan is not None or project not in PAIRED_PACKAGES:
         return options
     workspace = workspace_at(options.workspace)
     found = sorted(path for path in workspace.source.glob(f"{project}*") if path.is_dir())

@@ -20,10 +20,10 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     from rekindle.api.plan import plan
     from rekindle.compat.resources import use_disk_gib
     from rekindle.facts import load_facts
-    from rekindle.model.plan import Kind, TorchChoice, pip_arguments
+    from rekindle.model.plan import TorchChoice, pip_arguments
 
     made = plan(machine, wish)
-    backend: Kind = made.backend
+    backend = made.backend
     build = made.build if made.answer == "build" else None
     disk = None if made.answer == "none" else use_disk_gib(backend, load_facts())
     return TorchChoice(

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.host.protocol import Host
 from rekindle.interpreters.packages import ask_contents
 from rekindle.interpreters.search import ask_interpreter
 from rekindle.model.arch import parse_sm
-from rekindle.model.companion import BesideSource
+from rekindle.model.companion import CompanionSource
 from rekindle.model.plan import Plan
 from rekindle.model.version import compare
 
@@ -150,12 +150,12 @@ def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
     return Own({}, plan.arch_list)
 
 
-def _spans(row: BesideSource, version: str) -> bool:
+def _spans(row: CompanionSource, version: str) -> bool:
     return compare(version, row.since or row.version) >= 0 and compare(version, row.version) <= 0
 
 
-def _accepted(arch: str, row: BesideSource, facts: Facts) -> str:
+def _accepted(arch: str, row: CompanionSource, facts: Facts) -> str:
     """``8.6`` as a build that knows only a few architectures makes it: ``8.0``."""
     sm = parse_sm(arch.removesuffix("+PTX"))
-    target = covers(Code(row.targets.get("any", ())), sm, None, facts).target
+    target = covers(GpuCode(row.targets.get("any", ())), sm, None, facts).target
     return (parse_sm(target) if target else sm).dotted

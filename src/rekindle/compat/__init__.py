@@ -9,20 +9,18 @@ Pure functions over typed values and facts, no I/O. Every verb asks here and kee
 ``libc``       which C library, and is it new enough
 ``resources``  memory and disk, per compiler and in all
 
-A backend (``BACKENDS``) is one module with a class that satisfies :class:`Backend`, and one line in the dict.
+A backend (``BACKENDS``) is a class in ``backends`` that satisfies :class:`Backend`, and one entry in the dict.
 """
 
 from __future__ import annotations
 
-from rekindle.compat.answer import Answer, Backend, Coverage, Name
-from rekindle.compat.cpu import Cpu
-from rekindle.compat.cuda import Cuda
-from rekindle.compat.rocm import Rocm
+from rekindle.compat.answer import Backend, Coverage, Name
+from rekindle.compat.backends import CpuBackend, CudaBackend, RocmBackend
 from rekindle.model.facts import Flavour
 
-__all__ = ["BACKENDS", "Answer", "Backend", "Coverage", "Name", "backend_of", "flavour_backend"]
+__all__ = ["BACKENDS", "Backend", "Coverage", "Name", "backend_of", "flavour_backend"]
 
-BACKENDS: dict[Name, Backend] = {"cpu": Cpu(), "cuda": Cuda(), "rocm": Rocm()}
+BACKENDS: dict[Name, Backend] = {"cpu": CpuBackend(), "cuda": CudaBackend(), "rocm": RocmBackend()}
 
 
 def flavour_backend(flavour: Flavour) -> Name:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
 from rekindle.compat.driver import Side, driver_runs
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_sm
-from rekindle.model.companion import BesideFork, BesidePackage, BesideSource, BesideWheel, Bounds
+from rekindle.model.companion import Bounds, CompanionFork, CompanionPackage, CompanionPackageWheel, CompanionSource
 from rekindle.model.facts import Platform
 from rekindle.model.version import compare, key, matches, same_prefix
 
@@ -25,7 +25,7 @@ _STRENGTH: tuple[Axis, ...] = ("backend", "card", "platform", "libc", "unknown",
 _Some = TypeVar("_Some", bound=Bounds)
 
 
-class Beside(NamedTuple):
+class TorchSurroundings(NamedTuple):
     """What a companion meets: a torch (None: none was found), its toolkit, a Python, a system and cards."""
 
     torch: str | None
@@ -49,18 +49,18 @@ class No(NamedTuple):
     source: str
 
 
-class Found(NamedTuple):
+class CompanionFinding(NamedTuple):
     """``kind`` as in the plan's JSON. ``row`` is what was chosen; ``nos`` why the newest was not; ``pulls`` are torch
     conditions under which a newer one would do."""
 
     package: str
     kind: Literal["runs", "last", "build", "alternative", "none", "unknown"]
     version: str | None = None
-    row: BesideWheel | BesideSource | BesideFork | None = None
+    row: CompanionPackageWheel | CompanionSource | CompanionFork | None = None
     nos: tuple[No, ...] = ()
     notes: tuple[str, ...] = ()
     pulls: tuple[str, ...] = ()
-    stand_ins: tuple[BesideFork, ...] = ()
+    stand_ins: tuple[CompanionFork, ...] = ()
 
 
 def find_package(name: str, facts: Facts) -> str | None:
@@ -82,11 +82,11 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "-").replace("-", "").replace(" ", "")
 
 
-def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found:
+def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "") -> CompanionFinding:
     """The best way to ``package`` beside ``at``; ``version`` is a condition of the user's own."""
     about = facts.beside.package[package]
     if (beyond := _beyond(package, about, version)) is not None:
-        return Found(package, "none", None, None, (beyond,))
+        return CompanionFinding(package, "none", None, None, (beyond,))
     wheels = _rows(facts.beside.wheel, package)
     sources = _rows(facts.beside.source, package)
     forks = [row for row in facts.beside.fork if row.package == package]
@@ -97,34 +97,38 @@ def judge(package: str, at: Beside, facts: Facts, *, version: str = "") -> Found
     if fit is not None:
         chosen, notes = fit
         kind = _runs_or_last(about, chosen, refused)
-        return Found(
+        return CompanionFinding(
             package, kind, chosen_version(chosen, version), chosen, _worst(refused), notes, _pulls(refused), stand_ins
         )
     ready = [row for row in forks if not row.stands_in]
     early = _first([row for row in ready if row.first], at, facts, "", away)
     if early is not None and not version:
         row, notes = early
-        return Found(package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins)
+        return CompanionFinding(
+            package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins
+        )
     compiled = _first(sources, at, facts, version, refused)
     if compiled is not None:
         made, notes = compiled
         newest = chosen_version(made, version) == about.last or not _dropped(made, refused)
         way: Literal["build", "last"] = "build" if newest else "last"
-        return Found(
+        return CompanionFinding(
             package, way, chosen_version(made, version), made, _worst(refused), notes, _pulls(refused), stand_ins
         )
     late = _first([row for row in ready if not row.first], at, facts, "", away)
     if late is not None and not version:
         row, notes = late
-        return Found(package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins)
+        return CompanionFinding(
+            package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins
+        )
     if not version:
         refused += away
     nos = _worst(refused)
     unknown = not refused or all(no.axis == "unknown" for no in nos)
-    return Found(package, "unknown" if unknown else "none", None, None, nos, (), _pulls(refused), stand_ins)
+    return CompanionFinding(package, "unknown" if unknown else "none", None, None, nos, (), _pulls(refused), stand_ins)
 
 
-def _beyond(package: str, about: BesidePackage, version: str) -> No | None:
+def _beyond(package: str, about: CompanionPackage, version: str) -> No | None:
     """A version that does not exist, as far as the tables know."""
     exact = version.removeprefix("==")
     if not version.startswith("==") or "*" in exact or compare(about.first, exact) <= 0 <= compare(about.last, exact):
@@ -147,7 +151,7 @@ def _rows(rows: Iterable[_Some], package: str) -> list[_Some]:
 
 def _first(
     rows: Sequence[_Some],
-    at: Beside,
+    at: TorchSurroundings,
     facts: Facts,
     version: str,
     refused: list[tuple[Bounds, tuple[No, ...]]],
@@ -161,7 +165,7 @@ def _first(
 
 
 def _runs_or_last(
-    about: BesidePackage, chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]
+    about: CompanionPackage, chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]
 ) -> Literal["runs", "last"]:
     return "last" if chosen.version != about.last and _dropped(chosen, refused) else "runs"
 
@@ -196,7 +200,7 @@ def _pulls(refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.torch for row, nos in refused if row.torch and {no.axis for no in nos} <= free))
 
 
-def refusals(row: Bounds, at: Beside, facts: Facts, version: str = "") -> tuple[No, ...]:
+def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = "") -> tuple[No, ...]:
     """Every reason why this row does not do, none hidden by another."""
     source = row.source[0]
     who = f"{row.package} {row.version}"
@@ -213,7 +217,7 @@ def refusals(row: Bounds, at: Beside, facts: Facts, version: str = "") -> tuple[
         no("backend", f"{who} is made for {serves}, not for {vendor[at.backend]}.")
     else:
         found += _card_nos(row, at, facts, who, source)
-    if isinstance(row, BesideWheel):
+    if isinstance(row, CompanionPackageWheel):
         pythons = row.pythons.get(at.platform)
         if pythons is None:
             no("platform", row.lacks.get(at.platform) or f"{who} has no wheel for {_words(at.platform)}.")
@@ -222,7 +226,7 @@ def refusals(row: Bounds, at: Beside, facts: Facts, version: str = "") -> tuple[
         floor = row.glibc.get(at.platform)
         if floor and at.glibc and compare(at.glibc, floor) < 0:
             no("libc", f"{who} needs glibc {floor} or newer, and this system has {at.glibc}.")
-    elif isinstance(row, BesideSource | BesideFork) and row.platforms and at.platform not in row.platforms:
+    elif isinstance(row, CompanionSource | CompanionFork) and row.platforms and at.platform not in row.platforms:
         no("platform", f"{who} is not known to work on {_words(at.platform)}.")
     if row.python and at.python and not matches(at.python.removesuffix("t"), row.python):
         no("python", f"{who} wants Python {row.python}.")
@@ -232,7 +236,7 @@ def refusals(row: Bounds, at: Beside, facts: Facts, version: str = "") -> tuple[
         no("torch", f"{who} wants torch {row.torch}, and there is none for this machine.")
     elif row.torch and at.torch and not matches(at.torch.partition("+")[0], row.torch):
         no("torch", f"{who} was made for torch {row.torch}, not for {at.torch.partition('+')[0]}.")
-    oldest = row.cuda_min if isinstance(row, BesideSource) and at.backend == "cuda" else None
+    oldest = row.cuda_min if isinstance(row, CompanionSource) and at.backend == "cuda" else None
     if oldest and at.cuda and compare(at.cuda, oldest) < 0:
         no("cuda", f"{who} compiles with CUDA {oldest} or newer, and torch's is {at.cuda}.")
     return tuple(found)
@@ -245,7 +249,7 @@ def _in_span(row: Bounds, version: str) -> bool:
     return matches(row.version, version)
 
 
-def _card_nos(row: Bounds, at: Beside, facts: Facts, who: str, source: str) -> Iterable[No]:
+def _card_nos(row: Bounds, at: TorchSurroundings, facts: Facts, who: str, source: str) -> Iterable[No]:
     targets = row.targets.get(at.platform, row.targets.get("any", ()))
     for card in at.cards:
         if isinstance(card, Sm):
@@ -255,11 +259,11 @@ def _card_nos(row: Bounds, at: Beside, facts: Facts, who: str, source: str) -> I
             if row.sm_max is not None and row.sm_max < card:
                 yield No("card", f"{who} ends at {row.sm_max}, and this card is {card}.", source)
                 return
-            code = Code(targets, row.toolkit)
+            code = GpuCode(targets, row.toolkit)
         elif isinstance(card, Gfx):
             if not row.gfx:
                 continue
-            code = Code(tuple(str(gfx) for gfx in row.gfx), rocm=at.rocm)
+            code = GpuCode(tuple(str(gfx) for gfx in row.gfx), rocm=at.rocm)
         else:
             continue
         if not code.targets:
@@ -278,7 +282,7 @@ def _card_nos(row: Bounds, at: Beside, facts: Facts, who: str, source: str) -> I
             yield No("card", f"{who} brings CUDA {row.toolkit}. {driver.text}", driver.source or source)
 
 
-def _notes(row: Bounds, at: Beside, facts: Facts) -> Iterable[str]:
+def _notes(row: Bounds, at: TorchSurroundings, facts: Facts) -> Iterable[str]:
     """What does not work on these cards though the package does, and variables an override needs."""
     for limit, text in row.limits.items():
         if limit in (at.backend, at.platform, at.system) or any(_limited(card, limit) for card in at.cards):
@@ -287,7 +291,7 @@ def _notes(row: Bounds, at: Beside, facts: Facts) -> Iterable[str]:
     for card in at.cards:
         names = targets if isinstance(card, Sm) else tuple(str(gfx) for gfx in row.gfx)
         if names:
-            coverage = covers(Code(names, row.toolkit, rocm=at.rocm), card, at.system, facts)
+            coverage = covers(GpuCode(names, row.toolkit, rocm=at.rocm), card, at.system, facts)
             if coverage.kind in ("jit", "override"):
                 yield f"It {coverage.text}."
 

@@ -1,6 +1,6 @@
 """Does GPU code run on a card? One function, whoever asks: for a published wheel, a library, one container.
 
-:class:`Code` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge.
+:class:`GpuCode` is what there is (targets in any spelling, and who made them), :func:`covers` the only judge.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ VARIABLE = "HSA_OVERRIDE_GFX_VERSION"
 _AMD = re.compile(rf"gfx|{SPIRV}")
 
 
-class Code(NamedTuple):
+class GpuCode(NamedTuple):
     """``targets``: ``sm_86``, ``compute_90``, ``8.6+PTX``, ``gfx90a:xnack+``, ``gfx11-generic``, ``amdgcnspirv``.
 
     ``publisher`` tells whose ROCm libraries come along; None where they were read themselves or nobody knows.
@@ -35,10 +35,10 @@ class Code(NamedTuple):
     source: str | None = None
 
 
-def flavour_code(flavour: Flavour, platform: Platform) -> Code:
+def flavour_code(flavour: Flavour, platform: Platform) -> GpuCode:
     """What a published wheel holds on a platform."""
     targets = flavour.sm.get(platform, ()) or tuple(str(gfx) for gfx in flavour.gfx.get(platform, ()))
-    return Code(targets, flavour.cuda, flavour.rocm, flavour.cudnn, flavour.publisher, flavour.source[0])
+    return GpuCode(targets, flavour.cuda, flavour.rocm, flavour.cudnn, flavour.publisher, flavour.source[0])
 
 
 class Split(NamedTuple):
@@ -79,7 +79,7 @@ def split_targets(targets: tuple[str, ...]) -> Split:
     return Split(tuple(sass), tuple(ptx), tuple(gfx), tuple(odd), tuple(lto))
 
 
-def covers(code: Code, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
+def covers(code: GpuCode, card: GpuArch | None, system: str | None, facts: Facts) -> Coverage:
     """Does a card run this code? ``system`` matters for AMD's override, which is a Linux thing."""
     if card is None:
         return Coverage("unknown", "the card's architecture is not known", code="gpu-arch-not-told")
@@ -87,7 +87,7 @@ def covers(code: Code, card: GpuArch | None, system: str | None, facts: Facts) -
 
 
 @functools.lru_cache(maxsize=65536)
-def _covers(code: Code, card: GpuArch, system: str | None, facts: Facts) -> Coverage:
+def _covers(code: GpuCode, card: GpuArch, system: str | None, facts: Facts) -> Coverage:
     split = split_targets(code.targets)
     if not code.targets:
         return Coverage("unknown", "which cards it has code for is not known", code.source, code="gpu-targets-not-told")
@@ -102,7 +102,7 @@ def _covers(code: Code, card: GpuArch, system: str | None, facts: Facts) -> Cove
     return found
 
 
-def _nvidia(code: Code, split: Split, card: Sm, facts: Facts) -> Coverage:
+def _nvidia(code: GpuCode, split: Split, card: Sm, facts: Facts) -> Coverage:
     if not split.sass and not split.ptx and not split.lto:
         return Coverage("none", f"has AMD code only, and {card} is NVIDIA", code.source, code="gpu-vendor")
     answers = [(sass_runs(one, card, code.cuda, facts), one) for one in split.sass]
@@ -138,7 +138,7 @@ def _in_order(target: str) -> tuple[int, ...]:
     return sm.major, sm.minor
 
 
-def _amd(code: Code, split: Split, card: Gfx, system: str | None, facts: Facts) -> Coverage:
+def _amd(code: GpuCode, split: Split, card: Gfx, system: str | None, facts: Facts) -> Coverage:
     if not split.gfx:
         return Coverage("none", f"has NVIDIA code only, and {card} is AMD", code.source, code="gpu-vendor")
     runs = facts.gfx_rule.runs(split.gfx, card)
@@ -165,12 +165,12 @@ def _amd(code: Code, split: Split, card: Gfx, system: str | None, facts: Facts) 
     return Coverage("none", f"has no code for {card}", code.source, code="gpu-no-code")
 
 
-def _has_neighbour(code: Code, split: Split, row: GfxOverride, facts: Facts) -> bool:
+def _has_neighbour(code: GpuCode, split: Split, row: GfxOverride, facts: Facts) -> bool:
     fits = facts.gfx_rule.runs(split.gfx, row.runs) is True
     return fits and find_gap(row.runs, code.rocm, code.publisher, facts) is None
 
 
-def _amd_doubt(code: Code, split: Split, card: Gfx, facts: Facts) -> Coverage:
+def _amd_doubt(code: GpuCode, split: Split, card: Gfx, facts: Facts) -> Coverage:
     """Why it cannot be told: a switch, SPIR-V alone, or a generic target newer than our tables."""
     near = [name for name in split.gfx if facts.gfx_rule.runs((name,), card) is None]
     switched = [name for name in near if ":" in name]
@@ -207,6 +207,6 @@ def find_gap(gfx: Gfx, rocm: str | None, publisher: str | None, facts: Facts) ->
     return None
 
 
-def targets_of(names: Iterable[str], **made: str | None) -> Code:
+def targets_of(names: Iterable[str], **made: str | None) -> GpuCode:
     """Code from names, with what is known of its making (``cuda=``, ``rocm=``, ``publisher=``)."""
-    return Code(tuple(names), **made)
+    return GpuCode(tuple(names), **made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from rekindle.compat.images import Code, covers, flavour_code
+from rekindle.compat.images import GpuCode, covers, flavour_code
 from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import load_facts
@@ -25,12 +25,12 @@ def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorc
     return replace(torch, archs=code.targets, why=reason, gpu_works=gpu_works)
 
 
-def code_of(machine: Machine, torch: InstalledTorch) -> Code:
+def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
     """Its GPU code: as it says itself, else as the published wheel of that name has it."""
     flavour = find_flavour(torch.version, load_facts(), cuda=torch.cuda, rocm=torch.rocm)
     platform = platform_of(machine.os)
     if flavour is None or platform is None:
-        return Code(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
+        return GpuCode(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
     published = flavour_code(flavour, platform)
     return published._replace(
         targets=torch.archs or _spelled(published.targets, flavour),
@@ -39,7 +39,7 @@ def code_of(machine: Machine, torch: InstalledTorch) -> Code:
     )
 
 
-def _reason(machine: Machine, torch: InstalledTorch, code: Code) -> str | None:
+def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
     if not machine.gpus:
         return None
     if not (torch.cuda or torch.rocm):
@@ -60,7 +60,7 @@ def _reason(machine: Machine, torch: InstalledTorch, code: Code) -> str | None:
     return next((lacking for gpu in ours if (lacking := _without_cudnn(code, gpu))), None)
 
 
-def _without_cudnn(code: Code, gpu: Gpu) -> str | None:
+def _without_cudnn(code: GpuCode, gpu: Gpu) -> str | None:
     answer = cudnn_covers(code.cudnn, code.cuda, gpu.arch, load_facts())
     return f"its {answer.text}" if answer.kind == "partly" else None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
@@ -92,7 +92,7 @@ def installed_torch_has_card(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     if card is None or scene.wheel is None:
         return False
-    return covers(Code(kernels_of(scene.wheel), cuda=scene.wheel.cuda), card, None, scene.facts).runs == "yes"
+    return covers(GpuCode(kernels_of(scene.wheel), cuda=scene.wheel.cuda), card, None, scene.facts).runs == "yes"
 
 
 @condition
@@ -102,7 +102,7 @@ def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
     names = (*static.sass, *static.partial) if static else ()
     if card is None or scene.wheel is None or not names:
         return False
-    return covers(Code(names, cuda=scene.wheel.cuda), card, None, scene.facts).kind == "native"
+    return covers(GpuCode(names, cuda=scene.wheel.cuda), card, None, scene.facts).kind == "native"
 
 
 @condition

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from rekindle.facts.tables import (
     AmdFile,
-    BesideFile,
+    CompanionPackagesFile,
     CompanionsFile,
     CostsFile,
     CpuFile,
@@ -38,7 +38,18 @@ from rekindle.facts.tables import (
     read_table,
 )
 from rekindle.model.arch import SPIRV, Gfx, Sm, parse_gfx_code
-from rekindle.model.facts import CudaToolkit, Flavour, GenericTarget, GfxSwitch, Hazard, Platform, Release, SourceEra
+from rekindle.model.facts import (
+    CompanionWheel,
+    CudaToolkit,
+    Flavour,
+    GenericTarget,
+    GfxSwitch,
+    Hazard,
+    Platform,
+    Release,
+    SourceEra,
+)
+from rekindle.model.spoken import capital
 from rekindle.model.supply import BuildCost
 from rekindle.model.version import compare, key, minor
 
@@ -142,7 +153,7 @@ class Facts:
     probes = FactsTable(ProbesFile)
     wheels = FactsTable(WheelsFile)
     companions = FactsTable(CompanionsFile)
-    beside = FactsTable(BesideFile)
+    beside = FactsTable(CompanionPackagesFile)
     rocm = FactsTable(RocmFile)
     nvidia = FactsTable(NvidiaFile)
     amd = FactsTable(AmdFile)
@@ -254,3 +265,52 @@ def _cached(overlay: Path | None) -> Facts:
 def load_facts(overlay: Path | None = None) -> Facts:
     """The facts, with the overlay directory of ``REKINDLE_FACTS`` unless another is given."""
     return _cached(overlay or overlay_from_environment())
+
+
+PAIRED_PACKAGES = ("torchvision", "torchaudio")
+
+
+class PairedCompanion(NamedTuple):
+    """One package beside torch. ``exists`` is None where nobody knows; ``why`` says what is missing or unknown."""
+
+    package: str
+    version: str | None
+    exists: bool | None
+    why: str | None
+    source: tuple[str, ...]
+
+
+def paired_companions(
+    facts: Facts, torch: str, flavour: str, platform: Platform, python: str, *, pypi: bool = False
+) -> tuple[PairedCompanion, ...]:
+    """The companions of a torch wheel; ``pypi`` where the line to paste names no index."""
+    return tuple(_answer(name, facts, torch, flavour, platform, python, pypi=pypi) for name in PAIRED_PACKAGES)
+
+
+def _answer(
+    package: str, facts: Facts, torch: str, flavour: str, platform: Platform, python: str, *, pypi: bool
+) -> PairedCompanion:
+    row = next((row for row in facts.companions.companion if row.package == package and torch in row.torch), None)
+    if row is None:
+        known = facts.release(torch) is not None
+        why = f"No {package} was released for torch {torch}." if known else f"torch {torch} is not in the tables."
+        return PairedCompanion(package, None, False if known else None, why, ())
+    exists, missing = _exists(row, flavour, platform, python, pypi=pypi)
+    return PairedCompanion(package, row.version, exists, missing, row.source)
+
+
+def _exists(
+    row: CompanionWheel, flavour: str, platform: Platform, python: str, *, pypi: bool
+) -> tuple[bool | None, str | None]:
+    name = f"{row.package} {row.version}"
+    if flavour in row.absent:
+        return False, f"{name} was never built for {flavour}."
+    if not pypi and flavour not in row.indexes:
+        return None, f"Whether the {flavour} index has {name} is not known."
+    pythons = row.pypi.get(platform, ()) if pypi else row.pythons.get(platform) or row.pypi.get(platform, ())
+    if not pythons or (not pypi and f"{flavour} {platform}" in row.lacks):
+        where = "PyPI" if pypi else f"the {flavour} index"
+        return False, f"{capital(where)} has no {name} for {platform.replace('_', ' ')}."
+    if python not in pythons:
+        return False, f"{name} has no wheel for Python {python} (it has {', '.join(pythons)})."
+    return True, None

@@ -8,7 +8,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from rekindle.facts import Facts
 from rekindle.model.arch import parse_sm
-from rekindle.model.companion import BesideWheel
+from rekindle.model.companion import CompanionPackageWheel
 from rekindle.model.facts import CheckOutcome, Compared, FactsCheck, Platform
 from rekindle.model.version import compare, key, minor
 
@@ -174,7 +174,7 @@ def newest(facts: Facts, package: str, on_index: Iterable[str]) -> Compared:
     )
 
 
-def torch_pin(row: BesideWheel, requires: Iterable[str]) -> Compared:
+def torch_pin(row: CompanionPackageWheel, requires: Iterable[str]) -> Compared:
     """What a wheel itself says about torch, against its row."""
     from packaging.requirements import InvalidRequirement, Requirement
 
@@ -203,7 +203,7 @@ def _same(left: str, right: str) -> bool:
         return left == right
 
 
-def code(row: BesideWheel, platform: str, found: Iterable[str]) -> Compared:
+def code(row: CompanionPackageWheel, platform: str, found: Iterable[str]) -> Compared:
     """The GPU code inside a wheel against its row."""
     now = sorted(set(found))
     then = sorted(set(row.targets.get(platform, row.targets.get("any", ()))))
@@ -216,7 +216,7 @@ def code(row: BesideWheel, platform: str, found: Iterable[str]) -> Compared:
     )
 
 
-def abi(row: BesideWheel, found: str | None) -> Compared:
+def abi(row: CompanionPackageWheel, found: str | None) -> Compared:
     """How the wheel's C++ spells strings, against its row."""
     return Compared(
         what=f"{row.name or row.package} {row.version} C++ ABI",

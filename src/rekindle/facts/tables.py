@@ -22,7 +22,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cpus import archspec_rows
-from rekindle.model.companion import BesideFork, BesidePackage, BesideSource, BesideWheel
+from rekindle.model.companion import CompanionFork, CompanionPackage, CompanionPackageWheel, CompanionSource
 from rekindle.model.document import Part, _from_json, read_bounded
 from rekindle.model.facts import (
     ArchSyntax,
@@ -117,11 +117,11 @@ class CompanionsFile(FactsFile, frozen=True, kw_only=True):
     companion: tuple[CompanionWheel, ...]
 
 
-class BesideFile(FactsFile, frozen=True, kw_only=True):
-    package: dict[str, BesidePackage]
-    wheel: tuple[BesideWheel, ...]
-    source: tuple[BesideSource, ...]
-    fork: tuple[BesideFork, ...]
+class CompanionPackagesFile(FactsFile, frozen=True, kw_only=True):
+    package: dict[str, CompanionPackage]
+    wheel: tuple[CompanionPackageWheel, ...]
+    source: tuple[CompanionSource, ...]
+    fork: tuple[CompanionFork, ...]
 
 
 class RocmFile(FactsFile, frozen=True, kw_only=True):
@@ -198,7 +198,7 @@ FILES: dict[str, type[FactsFile]] = {
     "probes": ProbesFile,
     "wheels": WheelsFile,
     "companions": CompanionsFile,
-    "beside": BesideFile,
+    "beside": CompanionPackagesFile,
     "rocm": RocmFile,
     "nvidia": NvidiaFile,
     "amd": AmdFile,

@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rekindle.compat.answer import Coverage
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import Libc, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
@@ -129,7 +129,7 @@ def _glibc(row: Row, wanted: Wanted) -> Reason | None:
 def coverage(row: Row, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
     published = _published(row)
-    code = Code(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
+    code = GpuCode(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
     system = wanted.system or next((one for one in row.systems if one != "any"), None)
     return covers(code, gpu, system, load_facts())
 

@@ -9,7 +9,7 @@ import functools
 import re
 from dataclasses import dataclass
 
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelReport
@@ -59,7 +59,7 @@ def cover(library: LibraryGpu, card: Sm | Gfx, cuda: str | None = None) -> Cover
         return None
     facts = load_facts()
     # An override is left to the verdict: the table shows what runs as it is.
-    runs = [one.count for one in mine if covers(Code(one.archs, cuda), card, "windows", facts).runs != "no"]
+    runs = [one.count for one in mine if covers(GpuCode(one.archs, cuda), card, "windows", facts).runs != "no"]
     return Cover(sum(runs), sum(one.count for one in mine))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rekindle.compat.answer import Coverage
 from rekindle.compat.driver import driver_runs, driver_side, is_board
-from rekindle.compat.images import Code, covers, split_targets
+from rekindle.compat.images import GpuCode, covers, split_targets
 from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, load_facts
@@ -22,11 +22,11 @@ from rekindle.model.wheel import ArchSet, AxisVerdict, WheelReport
 _CUDNN = re.compile(r"nvidia-cudnn(?:-cu\d+)?\s*\(?==\s*(\d[\d.]*)")
 
 
-def code_of(report: WheelReport, archs: Sequence[str], facts: Facts) -> Code:
+def code_of(report: WheelReport, archs: Sequence[str], facts: Facts) -> GpuCode:
     """Targets of this wheel, with what is known of their making."""
     flavour = find_flavour(report.version, facts, cuda=report.cuda, rocm=report.rocm) if _is_torch(report) else None
     pinned = next((match[1] for line in report.requires if (match := _CUDNN.match(line))), None)
-    return Code(
+    return GpuCode(
         tuple(archs),
         cuda=report.cuda,
         rocm=report.rocm,

@@ -20,7 +20,7 @@ from rekindle.journey.from_source import again_if_changed, build_options, bundle
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.bundle import BundleReport
-from rekindle.model.journey import Beside
+from rekindle.model.journey import BuiltCompanion
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
@@ -68,7 +68,7 @@ def _wanted(project: str, plan: Plan) -> Wanted:
 
 def build_companions(
     walk: Walk, workspace: Workspace, plan: Plan, python: str, torch: Path, options: UpOptions, progress: Progress
-) -> tuple[Beside, ...]:
+) -> tuple[BuiltCompanion, ...]:
     """Each that was built against the wheel ``torch``, or why not."""
     found = []
     for one in wanted_beside(plan, options):
@@ -78,7 +78,7 @@ def build_companions(
             if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
                 raise
             # No network after a night of compiling: the torch is still installed and proven.
-            made = Beside(name=one.project, version=one.version, why=error.message)
+            made = BuiltCompanion(name=one.project, version=one.version, why=error.message)
         if made.why:
             progress.note(f"{one.project} {one.version or ''}".rstrip() + f" is not built: {made.why}")
         found.append(made)
@@ -98,10 +98,10 @@ def _make(
     options: UpOptions,
     progress: Progress,
     one: Wanted,
-) -> Beside:
+) -> BuiltCompanion:
     project, version = one.project, one.version
     if one.why or version is None:
-        return Beside(name=project, version=version, why=one.why)
+        return BuiltCompanion(name=project, version=version, why=one.why)
 
     def fetch() -> SourceTree:
         try:
@@ -126,7 +126,7 @@ def _make(
         still_good=wheel_is_there,
     )  # fmt: skip
     if isinstance(built, BuildFailure):
-        return Beside(name=project, version=version, why=built.message)
+        return BuiltCompanion(name=project, version=version, why=built.message)
     wheel = Path(built.wheel)
     if options.bundle:
         fat = walk.kept_leg(
@@ -134,4 +134,4 @@ def _make(
             lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
         )  # fmt: skip
         wheel = Path(fat.out) if fat.out else wheel
-    return Beside(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))
+    return BuiltCompanion(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

@@ -43,7 +43,7 @@ from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.document import encode
-from rekindle.model.journey import Beside, Installation, Journey, Package
+from rekindle.model.journey import BuiltCompanion, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress
@@ -134,7 +134,7 @@ class _PlannedUp:
     plan: Plan
     card: Card | None = None
     keeps: tuple[str, ...] = ()
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[BuiltCompanion, ...] = ()
     _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
 
     @property

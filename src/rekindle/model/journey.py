@@ -24,7 +24,7 @@ class Leg(Part, frozen=True, kw_only=True):
     file: str | None = None
 
 
-class Beside(Part, frozen=True, kw_only=True):
+class BuiltCompanion(Part, frozen=True, kw_only=True):
     """torchvision or torchaudio of a torch that was built here: its own wheel, or ``why`` there is none."""
 
     name: str
@@ -50,7 +50,7 @@ class Journey(Document, frozen=True, kw_only=True):
     plan: Plan | None = None
     wheel: str | None = None
     wheel_sha256: str | None = None
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[BuiltCompanion, ...] = ()
     inspection: WheelReport | None = None
     verification: VerifyReport | None = None
     failure: BuildFailure | None = None

@@ -199,7 +199,7 @@ class Alternative(Part, frozen=True, kw_only=True):
     why: Line
 
 
-BesideAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
+CompanionAnswer = Literal["runs", "last", "build", "alternative", "none", "unknown"]
 
 
 class Companion(Part, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ class Companion(Part, frozen=True, kw_only=True):
     """
 
     name: Name
-    answer: BesideAnswer
+    answer: CompanionAnswer
     version: VersionText | None = None
     why: Line
     source: Line | None = None
@@ -227,7 +227,7 @@ class Companion(Part, frozen=True, kw_only=True):
     notes: tuple[Line, ...] = ()
 
 
-class TorchChoice(Part, frozen=True, kw_only=True):
+class CompanionChoice(Part, frozen=True, kw_only=True):
     """One torch, and what it gives and costs among the companions asked for."""
 
     answer: Answer
@@ -275,7 +275,7 @@ class Plan(Document, frozen=True, kw_only=True):
     asked: tuple[Line, ...] = ()
     powershell: tuple[Line, ...] = ()
     companions: tuple[Companion, ...] = ()
-    choices: tuple[TorchChoice, ...] = ()
+    choices: tuple[CompanionChoice, ...] = ()
     os: PlannedFor | None = None
 
     @property
@@ -303,3 +303,36 @@ class WhyNot(Document, frozen=True, kw_only=True):
     instead: str | None = None
     proposed: bool = False
     considered: tuple[Considered, ...] = ()
+
+
+class TorchChoice(Document, frozen=True, kw_only=True):
+    """Which torch. ``answer``: install a published wheel, build one, or none that would run.
+
+    ``pip`` holds what follows ``pip install``, one list per call; ``env`` is what must be set whenever torch is used.
+    ``why`` and ``beware`` are sentences for people; ``minutes`` and ``disk_gib`` are estimates, None where unknown.
+    """
+
+    answer: Answer
+    torch: str | None = None
+    variant: str | None = None
+    backend: Backend = "cpu"
+    python: str | None = None
+    packages: tuple[Request, ...] = ()
+    pip: tuple[tuple[str, ...], ...] = ()
+    env: dict[str, str] = {}
+    disk_gib: float | None = None
+    minutes: tuple[float, float] | None = None
+    why: tuple[str, ...] = ()
+    beware: tuple[str, ...] = ()
+
+
+class TorchReady(Document, frozen=True, kw_only=True):
+    """What became of it. ``ready`` is True only where the proof held; ``python`` runs it, ``constraints`` keeps it."""
+
+    ready: bool
+    verdict: str
+    torch: str | None = None
+    python: str | None = None
+    activate: str | None = None
+    constraints: str | None = None
+    report: str | None = None

@@ -226,7 +226,7 @@ class Near:
 
 
 @dataclass
-class Outcome:
+class PlanOutcome:
     """``best`` is None where nothing is feasible; then ``obstacle`` may say what stands in front of everything.
 
     ``unserved`` are cards the plan leaves out, ``whole`` what would serve them all, ``alone`` what each group of cards

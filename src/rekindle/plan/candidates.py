@@ -18,7 +18,7 @@ from rekindle.model.facts import Flavour, Hazard, Platform
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Answer, Change, Refusal
 from rekindle.model.version import compare, key, matches, minor
-from rekindle.plan.evidence import Found, tried_kits
+from rekindle.plan.evidence import KnownBuild, tried_kits
 from rekindle.plan.question import Question
 
 
@@ -52,7 +52,7 @@ class Assessed:
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    evidence: Found | None = None  # of a CUDA build: who compiled it before
+    evidence: KnownBuild | None = None  # of a CUDA build: who compiled it before
     feasible: bool = False  # nothing is in the way that no change could fix
     cost: float = 0.0
 

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from rekindle.compat.companions import Beside, Found, No, find_package, judge, near_packages
+from rekindle.compat.companions import CompanionFinding, No, TorchSurroundings, find_package, judge, near_packages
 from rekindle.compat.driver import driver_side
 from rekindle.compat.libc import libc_of
 from rekindle.errors import BadInput
-from rekindle.facts import PACKAGES, Facts, companions
+from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Companion, Plan, TorchChoice, Wish
+from rekindle.model.plan import Companion, CompanionChoice, Plan, Wish
 from rekindle.model.version import matches
 from rekindle.plan.question import Question
 from rekindle.plan.wording.companions import describe
@@ -27,16 +27,16 @@ _GOOD = ("runs", "last", "build", "alternative")
 Planner = Callable[[Wish], Plan]
 
 
-class Wanted(NamedTuple):
+class WantedCompanion(NamedTuple):
     """A package of our tables, and a condition on its version ("" for none)."""
 
     package: str
     version: str
 
 
-def read_wanted(names: Sequence[str], facts: Facts) -> tuple[Wanted, ...]:
+def read_wanted(names: Sequence[str], facts: Facts) -> tuple[WantedCompanion, ...]:
     """Names as people write them. One that nobody knows is refused with those that look like it."""
-    found: dict[str, Wanted] = {}
+    found: dict[str, WantedCompanion] = {}
     if len(names) > MAX_NAMES:
         raise BadInput(f"{len(names)} companions are more than {MAX_NAMES}", remedy="ask for fewer at once")
     for text in names:
@@ -58,7 +58,7 @@ def read_wanted(names: Sequence[str], facts: Facts) -> tuple[Wanted, ...]:
                 f"{package} is wanted as {before.version or 'any version'} and as {version or 'any version'}",
                 remedy="name it once",
             )
-        found[package] = Wanted(package, version)
+        found[package] = WantedCompanion(package, version)
     return tuple(found.values())
 
 
@@ -88,17 +88,17 @@ def plan_companions(machine: Machine, wish: Wish, facts: Facts, planner: Planner
 
 def with_all_companions(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Plan:
     """The plan as it is, with every package of the tables judged beside its torch."""
-    wanted = tuple(Wanted(package, "") for package in facts.beside.package)
+    wanted = tuple(WantedCompanion(package, "") for package in facts.beside.package)
     found = _judged(plan, machine, wish, wanted, facts)
     return msgspec.structs.replace(plan, companions=tuple(describe(one, plan, machine, facts) for one in found))
 
 
-def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Beside:
+def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> TorchSurroundings:
     """What a companion meets beside the torch of a plan."""
     question = Question(machine, wish, facts)
     backend = "cuda" if plan.cuda else "rocm" if plan.rocm else "cpu" if plan.variant == "cpu" else question.backend
     libc = libc_of(machine.os, facts)
-    return Beside(
+    return TorchSurroundings(
         torch=plan.torch,
         cuda=plan.cuda,
         rocm=plan.rocm,
@@ -113,37 +113,39 @@ def surroundings(plan: Plan, machine: Machine, wish: Wish, facts: Facts) -> Besi
     )
 
 
-def _judged(plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[Wanted], facts: Facts) -> tuple[Found, ...]:
+def _judged(
+    plan: Plan, machine: Machine, wish: Wish, wanted: Sequence[WantedCompanion], facts: Facts
+) -> tuple[CompanionFinding, ...]:
     at = surroundings(plan, machine, wish, facts)
     return tuple(
         _pair(one.package, plan, at, facts)
-        if one.package in PACKAGES and not one.version
+        if one.package in PAIRED_PACKAGES and not one.version
         else judge(one.package, at, facts, version=one.version)
         for one in wanted
     )
 
 
-def _pair(package: str, plan: Plan, at: Beside, facts: Facts) -> Found:
+def _pair(package: str, plan: Plan, at: TorchSurroundings, facts: Facts) -> CompanionFinding:
     """torchvision and torchaudio belong to one torch each; a torch from source gets them from source."""
     release = (plan.torch or "").partition("+")[0]
     torch = next((one for one in plan.requests if one.name == "torch"), None)
     pypi = torch is not None and torch.index is None
-    answers = companions(facts, release, plan.variant or "cpu", at.platform, plan.python or "", pypi=pypi)
+    answers = paired_companions(facts, release, plan.variant or "cpu", at.platform, plan.python or "", pypi=pypi)
     one = next(each for each in answers if each.package == package)
     source = one.source[0] if one.source else "the tables of torch releases"
     if plan.answer == "none" or one.version is None:
         why = one.why or f"There is no torch for this machine that {package} could stand beside."
-        return Found(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
+        return CompanionFinding(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
     said = f"{package} {one.version} is the one made for torch {release}."
     if plan.answer == "build":
-        return Found(package, "build", one.version, nos=(No("torch", said, source),))
+        return CompanionFinding(package, "build", one.version, nos=(No("torch", said, source),))
     if one.exists:
-        return Found(package, "runs", one.version, nos=(No("torch", said, source),))
+        return CompanionFinding(package, "runs", one.version, nos=(No("torch", said, source),))
     why = one.why or f"Whether {package} {one.version} has a wheel is not known."
-    return Found(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
+    return CompanionFinding(package, "none" if one.exists is False else "unknown", nos=(No("torch", why, source),))
 
 
-def _worth_trying(found: Sequence[Found], first: Plan, wish: Wish, facts: Facts) -> list[str]:
+def _worth_trying(found: Sequence[CompanionFinding], first: Plan, wish: Wish, facts: Facts) -> list[str]:
     """Torch releases that a companion asks for: the newest that satisfies each of their conditions."""
     pulls = [pull for one in found if one.kind not in ("runs",) for pull in one.pulls]
     chosen: list[str] = []
@@ -154,17 +156,17 @@ def _worth_trying(found: Sequence[Found], first: Plan, wish: Wish, facts: Facts)
     return chosen[:_TRIED]
 
 
-def _worth(found: Sequence[Found]) -> tuple[int, int]:
+def _worth(found: Sequence[CompanionFinding]) -> tuple[int, int]:
     return sum(one.kind in _GOOD for one in found), sum(one.kind in ("runs", "last") for one in found)
 
 
-def _choice(plan: Plan, found: Sequence[Found], taken: bool) -> TorchChoice:
+def _choice(plan: Plan, found: Sequence[CompanionFinding], taken: bool) -> CompanionChoice:
     gives = [f"{one.package} {one.version}" if one.version else one.package for one in found if one.kind in _GOOD]
     costs = [f"no {one.package}" for one in found if one.kind not in _GOOD]
     costs += [f"{one.package} from source" for one in found if one.kind == "build"]
     if plan.answer == "build":
         costs.append("torch from source")
-    return TorchChoice(
+    return CompanionChoice(
         answer=plan.answer, torch=plan.torch, variant=plan.variant, gives=tuple(gives), costs=tuple(costs), taken=taken
     )
 

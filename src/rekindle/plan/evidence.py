@@ -19,7 +19,7 @@ from rekindle.model.version import compare, key, matches
 ORDER: tuple[Evidence, ...] = ("proven", "compiled", "reported", "untried")
 
 
-class Found(NamedTuple):
+class KnownBuild(NamedTuple):
     """``near``: no evidence for this very architecture, but official builds compile a sibling of it; ``exact``:
     it is about this very toolkit."""
 
@@ -43,7 +43,7 @@ def sources_parse(torch: str, sm: Sm, facts: Facts) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
+def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> KnownBuild:
     """The best that is known of this release, toolkit and architecture."""
     what = f"torch {torch} for {sm}"
     rows = [
@@ -59,7 +59,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
             "compiled": f"{what} was compiled with CUDA {cuda} before.",
             "reported": f"People report builds of {what} with CUDA {cuda}.",
         }
-        return Found(best.grade, words[best.grade], best.source[0], exact=True)
+        return KnownBuild(best.grade, words[best.grade], best.source[0], exact=True)
     near: Sm | None = None
     for flavour in facts.flavours(torch):
         if flavour.cuda is None or key(flavour.cuda)[0] != key(cuda)[0]:
@@ -68,7 +68,7 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
             for made in map(parse_sm, archs):
                 if made == sm:
                     text = f"{what} is compiled by the official {flavour.name} builds (CUDA {flavour.cuda})."
-                    return Found("compiled", text, flavour.source[0])
+                    return KnownBuild("compiled", text, flavour.source[0])
                 if made.major == sm.major and made < sm:  # what a newer sibling can do, an older may lack
                     near = made
     probed = _probed(torch, cuda, sm, facts)
@@ -77,16 +77,16 @@ def evidence(torch: str, cuda: str, sm: Sm, system: str, facts: Facts) -> Found:
     kin = [row for row in rows if _same_major(row.cuda, cuda)]
     if kin:
         text = f"{what} was built before, with CUDA {kin[0].cuda}; with CUDA {cuda} nobody is known to have tried."
-        return Found("reported", text, kin[0].source[0])
+        return KnownBuild("reported", text, kin[0].source[0])
     if probed is not None:
         return probed
     if near is not None:
         text = f"{what} with CUDA {cuda} is untried as far as is known; official builds compile its sibling {near}."
-        return Found("untried", text, near=True)
-    return Found("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
+        return KnownBuild("untried", text, near=True)
+    return KnownBuild("untried", f"{what} with CUDA {cuda} is untried: nobody is known to have compiled it.")
 
 
-def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> Found | None:
+def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> KnownBuild | None:
     """What our own probes say: all kernel files compiled, or some of them; a failed one is a rule's matter."""
     rows = [row for row in facts.probes.probe if (row.torch, row.cuda, row.sm) == (torch, cuda, sm)]
     files = {name for row in rows for name in row.good}
@@ -95,12 +95,12 @@ def _probed(torch: str, cuda: str, sm: Sm, facts: Facts) -> Found | None:
     of = max(row.of for row in rows)
     if len(files) >= of:
         text = f"All {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us."
-        return Found("compiled", text, rows[0].source[0], exact=True)
+        return KnownBuild("compiled", text, rows[0].source[0], exact=True)
     text = (
         f"{len(files)} of {of} kernel files of torch {torch} were compiled for {sm} with CUDA {cuda} by us and none"
         " failed; the whole was not built."
     )
-    return Found("untried", text, rows[0].source[0], near=True)
+    return KnownBuild("untried", text, rows[0].source[0], near=True)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -124,6 +124,6 @@ def _same_major(spec: str, cuda: str) -> bool:
     return any(key(part.strip("<>=!~ "))[0] == key(cuda)[0] for part in spec.split(","))
 
 
-def weakest(found: list[Found]) -> Found | None:
+def weakest(found: list[KnownBuild]) -> KnownBuild | None:
     """Of several cards, the one that is known least."""
     return max(found, key=lambda one: (ORDER.index(one.grade), not one.near), default=None)

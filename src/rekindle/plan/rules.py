@@ -17,7 +17,7 @@ from rekindle.plan.question import Question
 Check = Callable[[Candidate, Question], Iterable[Refusal]]
 
 
-class Rule(NamedTuple):
+class PlanRule(NamedTuple):
     number: str
     applies: tuple[Answer, ...]
     check: Check
@@ -27,14 +27,14 @@ class Rule(NamedTuple):
         return (self.check.__doc__ or "").strip().splitlines()[0]
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, PlanRule] = {}
 
 
 def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
     def register(check: Check) -> Check:
         if number in RULES:
             raise ValueError(f"rule {number} is registered twice")
-        RULES[number] = Rule(number, applies or ("install", "build"), check)
+        RULES[number] = PlanRule(number, applies or ("install", "build"), check)
         return check
 
     return register

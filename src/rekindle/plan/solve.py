@@ -21,7 +21,7 @@ from rekindle.plan.assess import (
     BUILD_AS_ASKED,
     Alone,
     Near,
-    Outcome,
+    PlanOutcome,
     assess,
     assessed_builds,
     releases_behind,
@@ -62,20 +62,20 @@ def make_plan(
     return compose(outcome, notices)
 
 
-def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> Outcome:
+def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> PlanOutcome:
     """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have."""
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
-        return Outcome(question, obstacle=obstacle)
+        return PlanOutcome(question, obstacle=obstacle)
     # Nothing can serve cards that share no driver; only one wheel for several machines can be asked for.
     apart = _apart(question) if len(question.gpus) > 1 and question.backend == "cuda" else None
     hopeless = apart is not None and not question.wish.build
-    outcome = Outcome(question) if hopeless else _assess_all(question, wheelhouse)
+    outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
     best = outcome.best
     chosen = outcome
-    groups: list[tuple[tuple[Gpu, ...], Outcome]] = []
+    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]] = []
     for kept in _subsets(question.gpus):
         if best is not None and len(kept) < len(question.gpus) - 1:
             break
@@ -134,7 +134,7 @@ def _with_only(kept: tuple[Gpu, ...], question: Question) -> Question:
     return question.about(msgspec.structs.replace(question.machine, gpus=others))
 
 
-def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: Outcome) -> bool:
+def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: PlanOutcome) -> bool:
     """A group of cards that the plan leaves out, or one that could have a better torch without the others."""
     if chosen.unserved:
         return any(gpu in chosen.unserved for gpu in kept)
@@ -145,7 +145,7 @@ def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: Outcome) -> 
     return newer or (own.candidate.answer == "install" and best.candidate.answer == "build")
 
 
-def _driver_for(outcome: Outcome) -> str | None:
+def _driver_for(outcome: PlanOutcome) -> str | None:
     best, question = outcome.best, outcome.question
     if best is None or best.candidate.cuda is None:
         return None
@@ -175,8 +175,8 @@ def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
         yield from itertools.combinations(order, size)
 
 
-def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome:
-    outcome = Outcome(question)
+def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> PlanOutcome:
+    outcome = PlanOutcome(question)
     outcome.wheels = _assess_wheels(question)
     outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheelhouse, question)]
     cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
@@ -189,18 +189,18 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> Outcome
     return outcome
 
 
-def _is_dated(outcome: Outcome, question: Question) -> bool:
+def _is_dated(outcome: PlanOutcome, question: Question) -> bool:
     """Every wheel that fits is years behind what could be built: then a build is worth naming beside it."""
     if question.torch is not None:
         return False
     return all(releases_behind(one.candidate.torch, question) > _HELD_BACK for one in outcome.wheels if one.feasible)
 
 
-def _assess_builds(question: Question) -> Outcome:
+def _assess_builds(question: Question) -> PlanOutcome:
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
-        return Outcome(question, obstacle=obstacle)
-    outcome = Outcome(question)
+        return PlanOutcome(question, obstacle=obstacle)
+    outcome = PlanOutcome(question)
     outcome.builds = _find_builds(question)
     return outcome
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from rekindle.facts import Companion, Facts, companions
+from rekindle.facts import Facts, PairedCompanion, paired_companions
 from rekindle.model.facts import Flavour, FrontEnd
 from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
@@ -74,13 +74,13 @@ def _companions(
 
 def _known_companions(
     candidate: Candidate, flavour: Flavour, torch: Request, question: Question
-) -> tuple[Companion, ...]:
+) -> tuple[PairedCompanion, ...]:
     place = question.facts, candidate.torch, flavour.name, question.platform, candidate.python or ""
     if torch.links is None:
-        return companions(*place, pypi=torch.index is None)
+        return paired_companions(*place, pypi=torch.index is None)
     if compare(candidate.torch, FIRST_NAMED_FLAVOUR) < 0:
         return ()  # torchvision of that time is Python alone and fits any flavour
-    vision, audio = companions(*place), companions(*place, pypi=True)
+    vision, audio = paired_companions(*place), paired_companions(*place, pypi=True)
     return (*(one for one in vision if one.package == "torchvision"), *(o for o in audio if o.package == "torchaudio"))
 
 

@@ -4,31 +4,38 @@ from typing import Any
 
 import msgspec
 import pytest
-from rekindle.model.companion import BesideFork, BesideSource, Bounds
 
-from rekindle.compat.companions import Beside, Found, chosen_version, judge, near_packages, refusals
+from rekindle.compat.companions import (
+    CompanionFinding,
+    TorchSurroundings,
+    chosen_version,
+    judge,
+    near_packages,
+    refusals,
+)
 from rekindle.facts import Facts, load_facts
-from rekindle.facts.tables import BesideFile
+from rekindle.facts.tables import CompanionPackagesFile
 from rekindle.model.arch import Gfx, parse_gpu_arch, parse_sm
+from rekindle.model.companion import Bounds, CompanionFork, CompanionSource
 from tiny_companions import ABOUT, KNOWN, at, tables, wheel
 
 SM_80 = parse_sm("sm_80")
 
 
-def source(version: str = "3", **fields: Any) -> BesideSource:
-    return BesideSource(**{"package": "tiny", "version": version, "platforms": ("linux_x86_64",), **fields}, **KNOWN)
+def source(version: str = "3", **fields: Any) -> CompanionSource:
+    return CompanionSource(**{"package": "tiny", "version": version, "platforms": ("linux_x86_64",), **fields}, **KNOWN)
 
 
-def fork(version: str = "2", **fields: Any) -> BesideFork:
+def fork(version: str = "2", **fields: Any) -> CompanionFork:
     values = {"package": "tiny", "version": version, "name": "theirs", "url": "https://example.org", "state": "alive"}
-    return BesideFork(**{**values, **fields}, **KNOWN)
+    return CompanionFork(**{**values, **fields}, **KNOWN)
 
 
-def found(where: Beside, *rows: Bounds, version: str = "") -> Found:
+def found(where: TorchSurroundings, *rows: Bounds, version: str = "") -> CompanionFinding:
     return judge("tiny", where, tables(*rows), version=version)
 
 
-def texts(row: Bounds, where: Beside, version: str = "") -> list[str]:
+def texts(row: Bounds, where: TorchSurroundings, version: str = "") -> list[str]:
     return [no.text for no in refusals(row, where, load_facts(), version)]
 
 
@@ -188,7 +195,7 @@ def test_only_what_another_torch_could_change_pulls() -> None:
         (wheel(sm_max=SM_80), at("sm_90"), "tiny 3 ends at sm_80, and this card is sm_90."),
     ],
 )
-def test_what_is_said(row: Bounds, where: Beside, text: str) -> None:
+def test_what_is_said(row: Bounds, where: TorchSurroundings, text: str) -> None:
     assert texts(row, where) == [text]
 
 
@@ -217,7 +224,7 @@ def test_what_is_said(row: Bounds, where: Beside, text: str) -> None:
         (wheel(toolkit="12.4", backends=("cpu",)), at(driver="450.80.02")),  # a driver, but no card to use it for
     ],
 )
-def test_what_is_not_said_or_not_known_is_no_limit(row: Bounds, where: Beside) -> None:
+def test_what_is_not_said_or_not_known_is_no_limit(row: Bounds, where: TorchSurroundings) -> None:
     assert texts(row, where) == []
 
 
@@ -242,7 +249,7 @@ def test_one_card_that_fails_is_enough_and_said_once() -> None:
     assert len(texts(wheel(sm_max=SM_80), at("sm_90", "sm_120"))) == 1
 
 
-def notes(row: Bounds, where: Beside) -> tuple[str, ...]:
+def notes(row: Bounds, where: TorchSurroundings) -> tuple[str, ...]:
     got = found(where, row)
     assert got.row is row
     return got.notes
@@ -266,7 +273,7 @@ def notes(row: Bounds, where: Beside) -> tuple[str, ...]:
         ("windows", at("sm_90"), False),
     ],
 )
-def test_limits_are_told_where_they_bite(limit: str, where: Beside, told: bool) -> None:
+def test_limits_are_told_where_they_bite(limit: str, where: TorchSurroundings, told: bool) -> None:
     row = wheel(backends=("cuda", "rocm"), limits={limit: "No int8."})
     assert notes(row, where) == (("No int8.",) if told else ())
 
@@ -290,7 +297,7 @@ def test_three_names_that_look_alike_at_most() -> None:
     names = {f"abcdef{letter}": ABOUT for letter in "ghijk"}
 
     class Made(Facts):
-        beside = BesideFile(schema=1, package=names, wheel=(), source=(), fork=())
+        beside = CompanionPackagesFile(schema=1, package=names, wheel=(), source=(), fork=())
 
     assert len(near_packages("abcdef", Made())) == 3
     assert near_packages("zzzz", Made()) == []
@@ -300,6 +307,6 @@ def test_a_name_and_its_other_spelling_are_offered_once() -> None:
     about = msgspec.structs.replace(ABOUT, names=("flashattn2", "flashattn3"))
 
     class Made(Facts):
-        beside = BesideFile(schema=1, package={"flash-attn": about}, wheel=(), source=(), fork=())
+        beside = CompanionPackagesFile(schema=1, package={"flash-attn": about}, wheel=(), source=(), fork=())
 
     assert near_packages("flashatn", Made()) == ["flash-attn"]

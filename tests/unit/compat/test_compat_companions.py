@@ -4,15 +4,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
 
-from rekindle.compat.companions import Beside, find_package, judge, near_packages, refusals
+from rekindle.compat.companions import TorchSurroundings, find_package, judge, near_packages, refusals
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch, parse_sm
+from rekindle.model.companion import (
+    CompanionFork,
+    CompanionPackageWheel,
+    CompanionSource,
+)
 from tiny_companions import KNOWN, at, tables, wheel
 
 
-def axes(row: Any, where: Beside) -> set[str]:
+def axes(row: Any, where: TorchSurroundings) -> set[str]:
     return {no.axis for no in refusals(row, where, load_facts())}
 
 
@@ -46,7 +50,7 @@ def axes(row: Any, where: Beside) -> set[str]:
         (wheel(sm_min="sm_80", torch=">=2.7"), at("sm_75", python="3.9"), {"card", "torch", "python"}),
     ],
 )
-def test_each_limit_at_its_edge(row: BesideWheel, where: Beside, wanted: set[str]) -> None:
+def test_each_limit_at_its_edge(row: CompanionPackageWheel, where: TorchSurroundings, wanted: set[str]) -> None:
     if isinstance(row.sm_min, str) or isinstance(row.sm_max, str):
         row = msgspec.structs.replace(
             row,
@@ -57,8 +61,8 @@ def test_each_limit_at_its_edge(row: BesideWheel, where: Beside, wanted: set[str
 
 
 NEEDS_80 = parse_sm("sm_80")
-SOURCE = BesideSource(package="tiny", version="3", platforms=("linux_x86_64",), sm_min=parse_sm("sm_60"), **KNOWN)
-FORK = BesideFork(package="tiny", version="2", name="their-tiny", url="https://example.org", state="alive", **KNOWN)
+SOURCE = CompanionSource(package="tiny", version="3", platforms=("linux_x86_64",), sm_min=parse_sm("sm_60"), **KNOWN)
+FORK = CompanionFork(package="tiny", version="2", name="their-tiny", url="https://example.org", state="alive", **KNOWN)
 
 
 def test_newest_that_fits_runs() -> None:

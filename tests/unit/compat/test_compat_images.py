@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.answer import Coverage
-from rekindle.compat.images import Code, covers, find_gap, find_override, flavour_code, split_targets, targets_of
+from rekindle.compat.images import GpuCode, covers, find_gap, find_override, flavour_code, split_targets, targets_of
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch, parse_sm
@@ -192,7 +192,7 @@ def test_a_backend_knows_the_system_of_a_platform() -> None:
 
 
 def test_a_card_that_is_not_known() -> None:
-    assert covers(Code(("sm_86",)), None, "linux", FACTS).code == "gpu-arch-not-told"
+    assert covers(GpuCode(("sm_86",)), None, "linux", FACTS).code == "gpu-arch-not-told"
 
 
 def test_targets_are_told_apart() -> None:

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from rekindle.model.companion import BesideWheel
 
 from rekindle.facts import drift, load_facts
+from rekindle.model.companion import CompanionPackageWheel
 
-ROW = BesideWheel(
+ROW = CompanionPackageWheel(
     package="xformers", version="0.0.30", torch="==2.7.0", pythons={"linux_x86_64": ("3.11",)},
     targets={"any": ("sm_60", "compute_80")}, source=("a test",), date="2026-11-16", how="measured",
 )  # fmt: skip

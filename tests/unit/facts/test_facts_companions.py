@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.facts import PACKAGES, companions, load_facts
+from rekindle.facts import PAIRED_PACKAGES, load_facts, paired_companions
 from rekindle.model.facts import Platform
 
 FACTS = load_facts()
@@ -36,7 +36,7 @@ FACTS = load_facts()
 def test_what_exists(
     torch: str, flavour: str, platform: Platform, python: str, pypi: bool, vision: bool | None, audio: bool | None
 ) -> None:
-    found = companions(FACTS, torch, flavour, platform, python, pypi=pypi)
+    found = paired_companions(FACTS, torch, flavour, platform, python, pypi=pypi)
     assert [each.exists for each in found] == [vision, audio]
     for each in found:
         assert (each.why is None) == (each.exists is True)
@@ -44,8 +44,8 @@ def test_what_exists(
 
 def test_the_versions_are_those_of_the_release_and_every_release_finds_its_row() -> None:
     for torch, release in FACTS.torch.release.items():
-        found = {each.package: each.version for each in companions(FACTS, torch, "cpu", "linux_x86_64", "3.9")}
-        assert found == {name: getattr(release, name) for name in PACKAGES}, torch
+        found = {each.package: each.version for each in paired_companions(FACTS, torch, "cpu", "linux_x86_64", "3.9")}
+        assert found == {name: getattr(release, name) for name in PAIRED_PACKAGES}, torch
 
 
 def test_a_version_stands_in_one_row_and_no_index_is_both_there_and_absent() -> None:

@@ -17,7 +17,7 @@ from rekindle.interpreters.environment import python_of
 from rekindle.journey import up
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.walk import Walk
-from rekindle.model.journey import Beside
+from rekindle.model.journey import BuiltCompanion
 from rekindle.model.machine import Examination, Gpu, Machine, Os
 from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
 from rekindle.model.progress import Silent
@@ -136,8 +136,8 @@ def test_a_companion_brings_no_numpy_that_the_torch_cannot_use(
 
     torch, vision = (make_wheel(tmp_path, name, "1.0") for name in ("torch", "torchvision"))
     beside = (
-        Beside(name="torchvision", version="1.0", wheel=str(vision) if companion else None, why=None),
-        Beside(name="torchaudio", why="Debian has none"),
+        BuiltCompanion(name="torchvision", version="1.0", wheel=str(vision) if companion else None, why=None),
+        BuiltCompanion(name="torchaudio", why="Debian has none"),
     )
     machine = Examination(os=Os(system="linux"))
     monkeypatch.setattr(up, "doctor", lambda **_: machine)

@@ -4,13 +4,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from rekindle.model.companion import BesidePackage, BesideSource, BesideWheel
 
-from rekindle.compat.companions import Beside
+from rekindle.compat.companions import TorchSurroundings
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
-from rekindle.facts.tables import BesideFile
+from rekindle.facts.tables import CompanionPackagesFile
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.companion import (
+    CompanionPackage,
+    CompanionPackageWheel,
+    CompanionSource,
+)
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Plan, Request, Wish
 from rekindle.plan.companions import (
@@ -27,26 +31,28 @@ REAL = load_facts()
 NEWEST = REAL.releases[0]
 
 
-def about(last: str = "9") -> BesidePackage:
-    return BesidePackage(title="t", kind="extension", module="m", first="1", last=last, **KNOWN)
+def about(last: str = "9") -> CompanionPackage:
+    return CompanionPackage(title="t", kind="extension", module="m", first="1", last=last, **KNOWN)
 
 
-def wheel(package: str, version: str = "9", **fields: Any) -> BesideWheel:
+def wheel(package: str, version: str = "9", **fields: Any) -> CompanionPackageWheel:
     pythons = {"linux_x86_64": ("3.11",)}
-    return BesideWheel(**{"package": package, "version": version, "pythons": pythons, **fields}, **KNOWN)
+    return CompanionPackageWheel(**{"package": package, "version": version, "pythons": pythons, **fields}, **KNOWN)
 
 
-def source(package: str, version: str = "9", **fields: Any) -> BesideSource:
-    return BesideSource(**{"package": package, "version": version, "platforms": ("linux_x86_64",), **fields}, **KNOWN)
+def source(package: str, version: str = "9", **fields: Any) -> CompanionSource:
+    return CompanionSource(
+        **{"package": package, "version": version, "platforms": ("linux_x86_64",), **fields}, **KNOWN
+    )
 
 
 def tables(*rows: Any) -> Facts:
     class Made(Facts):
-        beside = BesideFile(
+        beside = CompanionPackagesFile(
             schema=1,
             package={name: about() for name in dict.fromkeys((*(row.package for row in rows), "torchvision"))},
-            wheel=tuple(row for row in rows if isinstance(row, BesideWheel)),
-            source=tuple(row for row in rows if isinstance(row, BesideSource)),
+            wheel=tuple(row for row in rows if isinstance(row, CompanionPackageWheel)),
+            source=tuple(row for row in rows if isinstance(row, CompanionSource)),
             fork=(),
         )
 
@@ -176,10 +182,12 @@ def test_releases_inside_the_wish_are_not_offered_beside_it() -> None:
     assert planner.asked == [">=2.5,<2.7"]
 
 
-AT = Beside("2.6.0", "12.4", None, "3.11", "linux_x86_64", "linux", "2.31", "cuda", (parse_gpu_arch("sm_80"),))
+AT = TorchSurroundings(
+    "2.6.0", "12.4", None, "3.11", "linux_x86_64", "linux", "2.31", "cuda", (parse_gpu_arch("sm_80"),)
+)
 
 
-def met(machine: Machine, **plan: Any) -> Beside:
+def met(machine: Machine, **plan: Any) -> TorchSurroundings:
     given = {"answer": "install", "torch": "2.6.0", "python": "3.11", **plan}
     return surroundings(Plan(**given), machine, Wish(), REAL)
 

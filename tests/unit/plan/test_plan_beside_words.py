@@ -4,11 +4,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
 
-from rekindle.compat.companions import Found, No
+from rekindle.compat.companions import CompanionFinding, No
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
+from rekindle.model.companion import (
+    CompanionFork,
+    CompanionPackageWheel,
+    CompanionSource,
+)
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.plan.wording.companions import build_env, describe
@@ -28,22 +32,22 @@ def machine(*cards: str, system: Any = "linux", driver: str | None = None, memor
     return Machine(os=Os(system=system, arch="x86_64"), gpus=gpus, drivers=Drivers(nvidia=driver), memory_gib=memory)
 
 
-def wheel(**fields: Any) -> BesideWheel:
-    return BesideWheel(**{"package": "tiny", "version": "3", "pythons": {}, **fields}, **KNOWN)
+def wheel(**fields: Any) -> CompanionPackageWheel:
+    return CompanionPackageWheel(**{"package": "tiny", "version": "3", "pythons": {}, **fields}, **KNOWN)
 
 
-def source(**fields: Any) -> BesideSource:
-    return BesideSource(**{"package": "tiny", "version": "3", "platforms": (), **fields}, **KNOWN)
+def source(**fields: Any) -> CompanionSource:
+    return CompanionSource(**{"package": "tiny", "version": "3", "platforms": (), **fields}, **KNOWN)
 
 
-def fork(**fields: Any) -> BesideFork:
+def fork(**fields: Any) -> CompanionFork:
     given = {"package": "tiny", "version": "2", "name": "theirs", "url": "https://example.org/t", "state": "kept alive"}
-    return BesideFork(**{**given, **fields}, **KNOWN)
+    return CompanionFork(**{**given, **fields}, **KNOWN)
 
 
 def said(kind: Any, row: Any = None, *, plan: Plan = PLAN, here: Machine | None = None, **more: Any) -> Companion:
     version = more.pop("version", row.version if row is not None else None)
-    return describe(Found("tiny", kind, version, row, **more), plan, here or machine("sm_80"), FACTS)
+    return describe(CompanionFinding("tiny", kind, version, row, **more), plan, here or machine("sm_80"), FACTS)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +160,7 @@ def test_cost(fields: dict[str, Any], cost: str | None) -> None:
     assert said("runs", wheel()).cost is None
 
 
-def env_of(row: BesideSource, here: Machine, plan: Plan = PLAN) -> dict[str, str]:
+def env_of(row: CompanionSource, here: Machine, plan: Plan = PLAN) -> dict[str, str]:
     return build_env(row, plan, here, FACTS)
 
 

@@ -10,9 +10,9 @@ from planning import FACTS, ask, build, changed, plan, said, wheel
 from rekindle.compat import Coverage
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Change, Reason, Refusal
-from rekindle.plan.assess import Alone, Near, Outcome, assess
+from rekindle.plan.assess import Alone, Near, PlanOutcome, assess
 from rekindle.plan.candidates import Assessed, Candidate
-from rekindle.plan.evidence import Found
+from rekindle.plan.evidence import KnownBuild
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import planned_cudnn
 from rekindle.plan.solve import _driver_for
@@ -34,8 +34,8 @@ def judged(candidate: Candidate, *refusals: Refusal, cost: float = 0.0, **more: 
     return made
 
 
-def outcome(*wheels: Assessed, question: Question = K40, builds: tuple[Assessed, ...] = ()) -> Outcome:
-    return Outcome(question, wheels=list(wheels), builds=list(builds))
+def outcome(*wheels: Assessed, question: Question = K40, builds: tuple[Assessed, ...] = ()) -> PlanOutcome:
+    return PlanOutcome(question, wheels=list(wheels), builds=list(builds))
 
 
 CU118, CU117 = wheel("2.0.1", "cu118"), wheel("2.0.1", "cu117")
@@ -181,7 +181,7 @@ def test_an_alternative_in_words() -> None:
     drive = Change(what="driver", from_="450", to="525", why="w")
     one = alternative(judged(CU118, refusal(change=moved), refusal("b", change=drive)))
     assert (one.why, one.driver) == ("driver 450 → 525", "525")
-    built = judged(build("2.0.1", cuda="11.8", compiler="gcc-11"), evidence=Found("proven", "t"))
+    built = judged(build("2.0.1", cuda="11.8", compiler="gcc-11"), evidence=KnownBuild("proven", "t"))
     got = alternative(built, "there: ")
     assert (got.why, got.compiler) == ("there: a source build, evidence: proven", "gcc-11")
     assert alternative(judged(CU118), "", "3.12").why == "an official wheel, for Python 3.10"

@@ -21,7 +21,7 @@ from rekindle.plan.assess import (
     toolkit_order,
 )
 from rekindle.plan.describe import machine_from_flags, machine_name
-from rekindle.plan.evidence import Found, anybody_built, tried_kits, weakest
+from rekindle.plan.evidence import KnownBuild, anybody_built, tried_kits, weakest
 from rekindle.plan.question import Question, check_wish, find_obstacle
 from rekindle.plan.steps import front_end, interpreter_words, rocm_folder, toolkit_folder
 from rekindle.plan.supply import plan_blas
@@ -63,8 +63,8 @@ def test_among_equals_the_wheel_of_the_index_everybody_uses() -> None:
 
 
 def test_the_weakest_of_several_cards() -> None:
-    near = Found("untried", "near", near=True)
-    untried, proven, told = Found("untried", "no"), Found("proven", "yes"), Found("reported", "said")
+    near = KnownBuild("untried", "near", near=True)
+    untried, proven, told = KnownBuild("untried", "no"), KnownBuild("proven", "yes"), KnownBuild("reported", "said")
     assert weakest([proven, told, near, untried]) is untried
     assert weakest([near, proven]) is near
     assert weakest([proven, told]) is told

@@ -13,7 +13,7 @@ from rekindle.compat.toolkit import emits_for, toolkits_for
 from rekindle.model.plan import Change, Reason, Refusal
 from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
-from rekindle.plan.assess import Outcome, assessed_builds
+from rekindle.plan.assess import PlanOutcome, assessed_builds
 from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_of
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
@@ -134,7 +134,7 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
         yield Reason(code="build-asked", text=f"torch {candidate.torch} is built from source for the CPU.")
 
 
-def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
+def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
     """For a build nobody insisted on: what stands against the wheels nearest to the wish."""
     question = outcome.question
     wanted = [one for one in outcome.wheels if question.wants_torch(one.candidate.torch)] or outcome.wheels
@@ -160,7 +160,7 @@ def why_no_wheel(outcome: Outcome) -> Iterator[Reason]:
     yield Reason(code=why[0].code, text=text, source=why[0].source)
 
 
-def _none_has_code(outcome: Outcome) -> str:
+def _none_has_code(outcome: PlanOutcome) -> str:
     """Which wheels that is said of: all of them, all that keep the wish, or all newer than the last that has code."""
     if outcome.question.torch is not None:
         return "No official wheel of the asked torch"
@@ -224,7 +224,7 @@ def wheel_instead(against: list[Refusal]) -> Change:
     return Change(what="build", from_="from source", to="a published wheel", why=why)
 
 
-def against_the_wish(outcome: Outcome) -> list[Refusal]:
+def against_the_wish(outcome: PlanOutcome) -> list[Refusal]:
     """Why the wish as it stands does not work: what was refused about the candidates nearest to it."""
     question = outcome.question
     found: list[Refusal] = []
@@ -255,7 +255,7 @@ def against_the_wish(outcome: Outcome) -> list[Refusal]:
     return list(unique.values())[:_MANY]
 
 
-def _built_version(outcome: Outcome) -> tuple[str, ...]:
+def _built_version(outcome: PlanOutcome) -> tuple[str, ...]:
     best = outcome.best
     return (best.candidate.torch,) if best else outcome.question.wanted_releases[:1]
 
@@ -301,7 +301,7 @@ def refusal_reasons(refusals: list[Refusal]) -> list[Reason]:
     ]
 
 
-def commonest_refusals(outcome: Outcome) -> list[Refusal]:
+def commonest_refusals(outcome: PlanOutcome) -> list[Refusal]:
     found: dict[str, Refusal] = {}
     for assessed in (*outcome.builds, *outcome.wheels):
         for refusal in assessed.refusals:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rekindle.compat.companions import Found
+from rekindle.compat.companions import CompanionFinding
 from rekindle.compat.driver import toolkit_driver
-from rekindle.compat.images import Code, covers
+from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
-from rekindle.model.companion import BesideFork, BesideSource, BesideWheel
+from rekindle.model.companion import CompanionFork, CompanionPackageWheel, CompanionSource
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Companion, Plan, Request, Step
 from rekindle.plan.steps import interpreter_words
@@ -19,22 +19,22 @@ CONSTRAINTS = "torch-constraints.txt"
 _KEPT = ("torch", "torchvision", "torchaudio")
 
 
-def describe(found: Found, plan: Plan, machine: Machine, facts: Facts) -> Companion:
+def describe(found: CompanionFinding, plan: Plan, machine: Machine, facts: Facts) -> Companion:
     """The answer with its reason, its command and its cost."""
     row = found.row
     env: dict[str, str] = {}
     requests: tuple[Request, ...] = ()
-    if isinstance(row, BesideWheel):
+    if isinstance(row, CompanionPackageWheel):
         place = _place(row, plan)
         links = place if place and place.endswith(".html") else None
         name = row.name or found.package
         why = f"goes with torch {plan.torch}" if row.torch else "does not depend on the torch"
         index = place if place and not links else None
         requests = (Request(name=name, version=found.version, index=index, links=links, why=why),)
-    elif isinstance(row, BesideSource):
+    elif isinstance(row, CompanionSource):
         env = build_env(row, plan, machine, facts)
     stand_in = found.stand_ins[0] if found.stand_ins else None
-    fork = row if isinstance(row, BesideFork) else None
+    fork = row if isinstance(row, CompanionFork) else None
     instead = fork or (stand_in if found.kind in ("none", "unknown") else None)
     return Companion(
         name=found.package,
@@ -45,7 +45,7 @@ def describe(found: Found, plan: Plan, machine: Machine, facts: Facts) -> Compan
         requests=requests,
         commands=_commands(found, plan, machine, env),
         env=env,
-        cost=_cost(row) if isinstance(row, BesideSource) else None,
+        cost=_cost(row) if isinstance(row, CompanionSource) else None,
         instead=instead.name if instead else None,
         state=instead.state if instead else None,
         url=instead.url if instead else None,
@@ -56,28 +56,28 @@ def describe(found: Found, plan: Plan, machine: Machine, facts: Facts) -> Compan
 
 def _older_driver(row: object, machine: Machine, facts: Facts) -> tuple[str, ...]:
     """A package with a toolkit of its own wants a driver of its own."""
-    if not isinstance(row, BesideWheel) or row.toolkit is None or row.torch or machine.drivers.nvidia:
+    if not isinstance(row, CompanionPackageWheel) or row.toolkit is None or row.torch or machine.drivers.nvidia:
         return ()
     wanted = toolkit_driver(row.toolkit, "windows" if machine.os.system == "windows" else "linux", facts)
     return (f"It brings CUDA {row.toolkit}: driver {wanted.floor} or newer.",) if wanted.floor else ()
 
 
-def _why(found: Found, plan: Plan) -> str:
+def _why(found: CompanionFinding, plan: Plan) -> str:
     row = found.row
     nos = [no.text for no in found.nos]
     if row is None and found.version:
         return f"{nos[0]} " + ("It is built with it." if found.kind == "build" else "The line for torch brings it.")
-    if found.kind == "runs" and isinstance(row, BesideWheel):
+    if found.kind == "runs" and isinstance(row, CompanionPackageWheel):
         fits = f"its wheel fits torch {plan.torch}" if row.torch else "its wheel does not depend on the torch"
         return f"{found.package} {found.version}: {fits}{_for_card(row)}."
     if found.kind == "last":
         newer = nos[0] if nos else "Newer versions do not run here."
-        way = "" if isinstance(row, BesideWheel) else " It must be compiled."
+        way = "" if isinstance(row, CompanionPackageWheel) else " It must be compiled."
         return f"{found.package} {found.version} is the last that runs here. {newer}{way}"
     if found.kind == "build":
         lack = nos[0] if nos else f"There is no wheel of {found.package}."
         return f"{found.package} {found.version} compiles here. {lack}"
-    if found.kind == "alternative" and isinstance(row, BesideFork):
+    if found.kind == "alternative" and isinstance(row, CompanionFork):
         lack = f" {nos[0]}" if nos else ""
         return f"{row.name}: {row.state}.{lack}"
     if not nos:
@@ -85,25 +85,25 @@ def _why(found: Found, plan: Plan) -> str:
     return " ".join(nos)
 
 
-def _place(row: BesideWheel, plan: Plan) -> str | None:
+def _place(row: CompanionPackageWheel, plan: Plan) -> str | None:
     """An index or page; one per flavour of torch names it."""
     return row.place.replace("{variant}", plan.variant or "cpu") if row.place else None
 
 
-def _for_card(row: BesideWheel) -> str:
+def _for_card(row: CompanionPackageWheel) -> str:
     return " and has code for this card" if row.targets or row.gfx else ""
 
 
-def _accepted(sm: Sm, row: BesideSource, facts: Facts) -> Sm:
+def _accepted(sm: Sm, row: CompanionSource, facts: Facts) -> Sm:
     """The architecture to name for a card: its own, or the one its code comes from where a build knows only a few."""
     targets = row.targets.get("any", ())
     if not targets:
         return sm
-    target = covers(Code(targets), sm, None, facts).target
+    target = covers(GpuCode(targets), sm, None, facts).target
     return parse_sm(target) if target else sm
 
 
-def build_env(row: BesideSource, plan: Plan, machine: Machine, facts: Facts) -> dict[str, str]:
+def build_env(row: CompanionSource, plan: Plan, machine: Machine, facts: Facts) -> dict[str, str]:
     """What the sources of a companion are told: the cards, and what its own build needs."""
     env = dict(row.env)
     archs = [gpu.arch for gpu in machine.gpus]
@@ -126,7 +126,7 @@ def build_env(row: BesideSource, plan: Plan, machine: Machine, facts: Facts) -> 
     return env
 
 
-def _cost(row: BesideSource) -> str | None:
+def _cost(row: CompanionSource) -> str | None:
     parts = []
     if row.minutes:
         parts.append(f"about {row.minutes[0]} to {row.minutes[1]} minutes")
@@ -135,7 +135,7 @@ def _cost(row: BesideSource) -> str | None:
     return ", ".join(parts) or None
 
 
-def _commands(found: Found, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
+def _commands(found: CompanionFinding, plan: Plan, machine: Machine, env: dict[str, str]) -> tuple[str, ...]:
     """Lines to paste; torch is named by a file of constraints, so that no dependency can replace it."""
     row = found.row
     if row is None:
@@ -143,9 +143,9 @@ def _commands(found: Found, plan: Plan, machine: Machine, env: dict[str, str]) -
     system = machine.os.system or "linux"
     shell: Shell = "cmd" if system == "windows" else "sh"
     python = (*interpreter_words(plan.python, system), "-m", "pip", "install")
-    if isinstance(row, BesideFork):
+    if isinstance(row, CompanionFork):
         words: tuple[str, ...] = row.install
-    elif isinstance(row, BesideWheel):
+    elif isinstance(row, CompanionPackageWheel):
         name = row.name or found.package
         where = _place(row, plan)
         place = (("-f" if where.endswith(".html") else "--extra-index-url"), where) if where else ()
@@ -159,7 +159,7 @@ def _commands(found: Found, plan: Plan, machine: Machine, env: dict[str, str]) -
     if not pins and plan.torch:
         pins = (f"torch=={plan.torch.partition('+')[0]}",)
     steps = [Step(kind="set", env=env)] if env else []
-    if isinstance(row, BesideSource) and row.needs:
+    if isinstance(row, CompanionSource) and row.needs:
         steps.append(Step(kind="run", argv=(*python, *row.needs)))
     if pins:
         steps.insert(0, Step(kind="write", folder=CONSTRAINTS, argv=pins))

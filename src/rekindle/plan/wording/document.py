@@ -11,7 +11,7 @@ import msgspec
 
 from rekindle.model.plan import Alternative, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
-from rekindle.plan.assess import ANCIENT_RELEASES, Alone, Outcome
+from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome
 from rekindle.plan.candidates import Assessed
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card
@@ -29,7 +29,7 @@ from rekindle.plan.wording.warnings import XPU_INDEX, XPU_PLATFORMS, hopeless_ca
 from rekindle.scripts.spell import spell
 
 
-def compose(outcome: Outcome, notices: Sequence[Reason] = ()) -> Plan:
+def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     """The plan as a document: the best candidate with its reasons, or why there is none. ``notices`` are warnings that
     no candidate gave rise to."""
     question = outcome.question
@@ -98,7 +98,7 @@ def compose(outcome: Outcome, notices: Sequence[Reason] = ()) -> Plan:
     )
 
 
-def _no(outcome: Outcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
+def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
     """Nothing fits. Say what is in the way, and name the nearest thing that does fit."""
     question = outcome.question
     if outcome.obstacle is not None:
@@ -130,7 +130,7 @@ def _xpu(question: Question) -> tuple[Alternative, ...]:
     return (Alternative(answer="install", torch=question.facts.releases[0], variant="xpu", why=why),)
 
 
-def alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
+def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...]:
     """A few that differ in kind: each keeps something the best one gives up."""
     chosen: list[Alternative] = []
     seen = {_signature(best)}
@@ -161,7 +161,7 @@ def alternatives(outcome: Outcome, best: Assessed) -> tuple[Alternative, ...]:
     return tuple(chosen)
 
 
-def _for_which(outcome: Outcome) -> str:
+def _for_which(outcome: PlanOutcome) -> str:
     """Where the plan serves a part of the cards, so does what stands beside it."""
     if not outcome.unserved:
         return ""
@@ -175,7 +175,7 @@ def _for_cards(alone: Alone, names: str) -> Alternative:
     return msgspec.structs.replace(only, driver=only.driver or alone.driver)
 
 
-def _keeps_the_driver(outcome: Outcome, best: Assessed) -> Assessed | None:
+def _keeps_the_driver(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
     """Where the best way wants another driver: the best one that does not, however old."""
     if all(change.what != "driver" for change in best.changes):
         return None

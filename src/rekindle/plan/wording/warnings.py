@@ -12,7 +12,7 @@ from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.spoken import sentence
-from rekindle.plan.assess import Outcome
+from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
@@ -22,7 +22,7 @@ XPU_INDEX = "https://download.pytorch.org/whl/xpu"
 XPU_PLATFORMS = ("linux_x86_64", "windows")
 
 
-def warnings_for(assessed: Assessed, outcome: Outcome, cudnn: str | None) -> Iterator[Reason]:
+def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) -> Iterator[Reason]:
     """What the user of this plan must know beforehand: first of the cards, then of the software, then of the CPU.
     ``cudnn`` is the one it is planned with."""
     question, candidate = outcome.question, assessed.candidate
@@ -48,7 +48,7 @@ def warnings_for(assessed: Assessed, outcome: Outcome, cudnn: str | None) -> Ite
     yield from _on_this_cpu(candidate, question)
 
 
-def _cards_not_served(outcome: Outcome) -> Iterator[Reason]:
+def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
     for gpu in outcome.unserved:
         why = outcome.apart.text if outcome.apart else "no torch serves all cards"
         if outcome.whole is not None:

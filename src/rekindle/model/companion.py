@@ -15,7 +15,7 @@ Kind = Literal["extension", "python", "own"]
 Backend = Literal["cpu", "cuda", "rocm"]
 
 
-class BesidePackage(Row, frozen=True, kw_only=True):
+class CompanionPackage(Row, frozen=True, kw_only=True):
     """One package. ``first`` and ``last`` are versions on the package index, or upstream's own where it is not there.
 
     ``names`` are other ways people write it, ``module`` what Python imports.
@@ -52,7 +52,7 @@ class Bounds(Row, frozen=True, kw_only=True):
     limits: dict[str, str] = {}
 
 
-class BesideWheel(Bounds, frozen=True, kw_only=True):
+class CompanionPackageWheel(Bounds, frozen=True, kw_only=True):
     """Published wheels of ``since`` to ``version``; the newest of them is proposed.
 
     ``pythons`` per platform (``any``: what ``python`` allows); a platform that is missing has no wheel, and ``lacks``
@@ -72,7 +72,7 @@ class BesideWheel(Bounds, frozen=True, kw_only=True):
     code_in: str | None = None
 
 
-class BesideSource(Bounds, frozen=True, kw_only=True):
+class CompanionSource(Bounds, frozen=True, kw_only=True):
     """Sources that compile: what to set, and what it costs.
 
     ``place``: ``pypi`` for an sdist, or a repository. ``arch_env`` names the variable that takes the architectures,
@@ -90,7 +90,7 @@ class BesideSource(Bounds, frozen=True, kw_only=True):
     cuda_min: str | None = None
 
 
-class BesideFork(Bounds, frozen=True, kw_only=True):
+class CompanionFork(Bounds, frozen=True, kw_only=True):
     """Somebody else's build or branch of a package. ``stands_in`` marks another package that does the same work.
 
     ``first`` prefers it to compiling.
