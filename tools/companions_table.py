@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from rekindle.facts import Facts, load_facts
-from rekindle.model.companion import CompanionFork, CompanionSource, CompanionPackageWheel, Bounds
+from rekindle.model.companion import Bounds, CompanionFork, CompanionPackageWheel, CompanionSource
 from rekindle.model.version import key
 
 GUIDE = Path(__file__).parents[1] / "docs" / "companions.md"
