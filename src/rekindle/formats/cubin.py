@@ -31,7 +31,9 @@ _ATTRIBUTE, _PARAMETER = struct.Struct("<BBH"), struct.Struct("<IHHI")
 _SIZED, _KPARAM_INFO, _CBANK_PARAM_SIZE = 4, 0x17, 0x19
 _INFO = ".nv.info."
 # Strings, names of functions for assert, and what the compiler made up: no host code knows them, and paths change them.
-_OWN_NAMES = re.compile(r"[$.]|__unnamed_|_ZZ.*(?:__func__|__FUNCTION__|__PRETTY_FUNCTION__)|__PRETTY_FUNCTION__")
+_OWN_NAMES = re.compile(
+    r"[$.]|__nv_reserved|__unnamed_|_ZZ.*(?:__func__|__FUNCTION__|__PRETTY_FUNCTION__)|__PRETTY_FUNCTION__"
+)
 _MODULE = re.compile(r"(\d+)(_INTERNAL_|_GLOBAL__N__)(?=[0-9a-f]{8}_\d+_)")
 _MODULE_ID = re.compile(r"(?:_INTERNAL|_GLOBAL__N_)(_[0-9a-f]{8}_(\d+)_(.+_cu)_.*)", re.DOTALL)
 
