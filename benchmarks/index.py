@@ -17,8 +17,8 @@ import msgspec
 from rekindle import api
 from rekindle.host.keys import new_key
 from rekindle.index import simple
-from rekindle.index.rows import row_of
-from rekindle.index.store import Wheelhouse
+from rekindle.index.wheelhouse.rows import row_of
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode, load
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import Entry, Row

@@ -14,10 +14,10 @@ from pathlib import Path
 from index import fill as fill_house
 from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
-from rekindle.index.catalogue import load_wheels
-from rekindle.index.grid import fill, questions
-from rekindle.index.page import render_page
-from rekindle.index.store import Wheelhouse
+from rekindle.index.pages.grid import fill, questions
+from rekindle.index.pages.page import render_page
+from rekindle.index.wheelhouse.catalogue import load_wheels
+from rekindle.index.wheelhouse.store import Wheelhouse
 
 GPUS = ("none", "sm_35", "sm_61", "sm_86", "sm_120", "gfx1031")
 CHOOSE = """() => {

@@ -16,10 +16,10 @@ from rekindle.doctor.torch_verdict import torch_with_verdict
 from rekindle.explain.events import Reading
 from rekindle.explain.scene import Scene, carries
 from rekindle.facts import Facts, load_facts
-from rekindle.index.cards import architectures
-from rekindle.index.matrix import cell
-from rekindle.index.search import Wanted
-from rekindle.index.search import verdict_for as search_verdict
+from rekindle.index.pages.grid import architectures
+from rekindle.index.pages.page import cell
+from rekindle.index.wheelhouse.search import Wanted
+from rekindle.index.wheelhouse.search import verdict_for as search_verdict
 from rekindle.inspect.verdict import verdict_for
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch

@@ -10,11 +10,11 @@ from rekindle.api.page import ask_planner
 from rekindle.build.governor import Sample
 from rekindle.build.report import write_report
 from rekindle.facts import load_facts
-from rekindle.index.catalogue import load_wheels
-from rekindle.index.grid import fill, questions
-from rekindle.index.names import parse_name
-from rekindle.index.page import render_page
-from rekindle.index.store import Wheelhouse
+from rekindle.index.pages.grid import fill, questions
+from rekindle.index.pages.page import render_page
+from rekindle.index.wheelhouse.catalogue import load_wheels
+from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.build import BuildFailure, BuildResult, Fact, Phase
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import encode

@@ -7,8 +7,8 @@
 One list serves every platform and Python 3.11 and newer: uv resolves for all of them at once and writes the digest of
 each file the index offers. older.txt holds, for each package, the version before: what the set-up takes where an index
 does not offer the pinned one (a mirror that lags). Each of them fits all the others as they are pinned; a package that
-has no such version (its neighbours ask for exactly this one) is named and stands alone. The digest of the lists goes
-into pyproject.toml, so that a change of them sets up anew.
+has no such version (its neighbours, or we, ask for this one) is named there and stands alone. The digest of the lists
+goes into pyproject.toml, so that a change of them sets up anew.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def older_versions() -> str:
             done = resolve([*wanted("dev"), wish], rest)
             made = read_pins(done.stdout)
             if done.returncode or not made.keys() <= pinned.keys():
-                print(f"refresh_locks: {name} has no older version that fits the others", file=sys.stderr)
+                found.append(f"# {name} has no older version that fits the others")
                 continue
             found += made.get(name, [])
-    return "".join(f"{line}\n" for line in found)
+    return "".join(re.sub(r" +(?=--hash)", r" \\\n    ", line) + "\n" for line in found)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.index import connections
-from rekindle.index.serve import Server, open_server
-from rekindle.index.store import Wheelhouse
+from rekindle.index import server as connections
+from rekindle.index.server import Server, open_server
+from rekindle.index.wheelhouse.store import Wheelhouse
 
 
 @pytest.fixture

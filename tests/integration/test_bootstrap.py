@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import io
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -227,7 +228,9 @@ def test_every_package_that_users_get_has_a_version_before() -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     use, older = (module.read_pins(ROOT / "tools" / "locked" / name) for name in ("use.txt", "older.txt"))
-    assert set(use) <= set(older)
+    noted = re.findall(r"(?m)^# (\S+) has no older version", (ROOT / "tools/locked/older.txt").read_text())
+    assert set(use) - set(older) == set(use) & set(noted)
+    assert len(set(use) - set(older)) <= 2, "more than that, and a mirror that lags breaks the first minute"
     assert not {line for lines in use.values() for line in lines} & {line for lines in older.values() for line in lines}
 
 
@@ -239,7 +242,7 @@ def test_the_lists_fit_the_project() -> None:
     assert done.returncode == 0, done.stderr
     for name in ("use.txt", "dev.txt", "older.txt"):
         lines = (ROOT / "tools" / "locked" / name).read_text().replace("\\\n", " ").splitlines()
-        unpinned = [line for line in lines[1:] if "==" not in line or "--hash=sha256:" not in line]
+        unpinned = [line for line in lines if line[0] != "#" and ("==" not in line or "--hash=sha256:" not in line)]
         assert unpinned == []
 
 

@@ -13,9 +13,9 @@ from pages import pages
 from rekindle import api
 from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
-from rekindle.index.catalogue import load_wheels
-from rekindle.index.grid import fill, questions
-from rekindle.index.page import render_page
+from rekindle.index.pages.grid import fill, questions
+from rekindle.index.pages.page import render_page
+from rekindle.index.wheelhouse.catalogue import load_wheels
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, LibraryGpu, WheelGpu, WheelReport
 from tiny_wheels import make_wheel

@@ -15,9 +15,9 @@ import needs
 from rekindle import api
 from rekindle.api.page import ask_planner
 from rekindle.facts import load_facts
-from rekindle.index.catalogue import load_wheels
-from rekindle.index.grid import fill, questions
-from rekindle.index.page import render_page
+from rekindle.index.pages.grid import fill, questions
+from rekindle.index.pages.page import render_page
+from rekindle.index.wheelhouse.catalogue import load_wheels
 from rekindle.model.document import encode
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
 from tiny_wheels import make_wheel

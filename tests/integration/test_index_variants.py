@@ -190,7 +190,7 @@ def test_variantlib_reads_what_we_write(house: Path) -> None:
 
 def test_every_variant_wheel_is_a_sound_wheel(house: Path) -> None:
     """RECORD, names and digests as our own checker wants them, under the name without its label."""
-    from rekindle.index.reading import read_wheel
+    from rekindle.index.wheelhouse.reading import read_wheel
 
     found = sorted((house / "variants" / "torch").glob("*.whl"))
     assert len(found) == 5

@@ -12,8 +12,8 @@ import pytest
 
 import needs
 from pages import house, pages
-from rekindle.index.serve import open_server
-from rekindle.index.store import Wheelhouse
+from rekindle.index.server import open_server
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.page import colours, report_style
 
 pytestmark = [pytest.mark.integration, needs.tool("chromium")]

@@ -31,7 +31,7 @@ def index_add(
     """
     from rekindle.errors import BadInput
     from rekindle.host.keys import checker, trusted_keys
-    from rekindle.index.evidence import (
+    from rekindle.index.wheelhouse.evidence import (
         broken_claims,
         check_about,
         check_report,
@@ -40,7 +40,7 @@ def index_add(
         load_proofs,
         load_report,
     )
-    from rekindle.index.store import Evidence, Wheelhouse, admit, receive
+    from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive
     from rekindle.model.wheelhouse import Added
 
     if len(wheels) > 1 and (report or proofs):
@@ -101,8 +101,8 @@ def index_build(
     """
     from rekindle.errors import BadInput
     from rekindle.facts import load_facts
-    from rekindle.index.site import build_site
-    from rekindle.index.store import Wheelhouse
+    from rekindle.index.pages.site import build_site
+    from rekindle.index.wheelhouse.store import Wheelhouse
 
     house = Wheelhouse(Path(root))
     if not house.exists():
@@ -113,16 +113,14 @@ def index_build(
     from datetime import UTC, datetime
 
     from rekindle.host.keys import checker, read_private, trusted_keys
-    from rekindle.index.listing import write_list
-    from rekindle.index.variant_statements import Signer
+    from rekindle.index.wheelhouse.listing import write_list
 
     key = read_private(sign)
-    signer = Signer(key.id, key.sign)
     now = datetime.now(UTC)
     return build_site(
         house,
         variants=facts,
-        signer=signer,
+        signer=key,
         progress=progress or Silent(),
         then=lambda pieces: write_list(
             house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
@@ -153,7 +151,7 @@ def index_check(
     from datetime import UTC, datetime
 
     from rekindle.host.keys import checker, read_public, trusted_keys
-    from rekindle.index.checking import check_house
+    from rekindle.index.wheelhouse.checking import check_house
 
     known = tuple(read_public(Path(key)) for key in keys) or trusted_keys()
     return check_house(
@@ -179,8 +177,8 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     True
     """
     from rekindle.errors import BadInput
-    from rekindle.index.store import Wheelhouse
-    from rekindle.index.sync import sync_house
+    from rekindle.index.publishing import sync_house
+    from rekindle.index.wheelhouse.store import Wheelhouse
 
     house = Wheelhouse(Path(root))
     if not house.exists():
@@ -188,8 +186,8 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     if not target.startswith("s3:"):
         return sync_house(house, Path(target), progress or Silent())
     from rekindle.host.object_store import ObjectStore, read_credentials, read_place
-    from rekindle.index.sync import send_house
-    from rekindle.index.sync_objects import StoreTarget, memory_path
+    from rekindle.index.publishing import send_house
+    from rekindle.index.publishing_store import StoreTarget, memory_path
 
     place = read_place(target, endpoint)
     store = ObjectStore(place, read_credentials())
@@ -204,7 +202,7 @@ def index_yank(root: str, file: str, reason: str | None) -> Yanked:
     >>> index_yank(str(folder / "yanked"), wheel.name, "made by mistake").yanked
     'made by mistake'
     """
-    from rekindle.index.store import Wheelhouse, yank
+    from rekindle.index.wheelhouse.store import Wheelhouse, yank
     from rekindle.model.wheelhouse import Yanked
 
     entry = yank(Wheelhouse(Path(root)), file, reason)
@@ -215,8 +213,8 @@ def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) 
     """Serve the wheelhouse until interrupted."""
     import contextlib
 
-    from rekindle.index.serve import open_server
-    from rekindle.index.store import Wheelhouse
+    from rekindle.index.server import open_server
+    from rekindle.index.wheelhouse.store import Wheelhouse
     from rekindle.model.wheelhouse import Served
 
     with open_server(Wheelhouse(Path(root)), host, port) as server:
@@ -245,9 +243,8 @@ def index_search(
     >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
     ()
     """
-    from rekindle.index.asking import wanted_from
-    from rekindle.index.catalogue import load_wheels, location
-    from rekindle.index.search import search
+    from rekindle.index.wheelhouse.catalogue import load_wheels, location
+    from rekindle.index.wheelhouse.search import search, wanted_from
     from rekindle.model.wheelhouse import Found, Match
 
     wanted = wanted_from(

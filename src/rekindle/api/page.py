@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.index.grid import Ask, Grid
+    from rekindle.index.pages.grid import Ask, Grid
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.wheelhouse import PageWritten
@@ -21,9 +21,9 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
     from rekindle.errors import BadInput
     from rekindle.facts import load_facts
     from rekindle.host.files import write_for_user
-    from rekindle.index.cards import architectures
-    from rekindle.index.catalogue import load_wheels
-    from rekindle.index.page import render_page
+    from rekindle.index.pages.grid import architectures
+    from rekindle.index.pages.page import render_page
+    from rekindle.index.wheelhouse.catalogue import load_wheels
     from rekindle.model.progress import Silent
     from rekindle.model.wheelhouse import PageWritten
 
@@ -44,7 +44,7 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
 
 def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
     """The planner's answers; each is a few milliseconds, and all cores help."""
-    from rekindle.index.grid import fill, questions
+    from rekindle.index.pages.grid import fill, questions
 
     asks = questions(gpus)
     progress.stage("plan", f"{len(asks)} combinations of card, system, CPU and Python")
@@ -57,7 +57,7 @@ def ask_planner(ask: Ask) -> Plan:
 
     from rekindle.api.plan import plan
     from rekindle.facts import load_facts
-    from rekindle.index.grid import NAME, PLACES
+    from rekindle.index.pages.grid import NAME, PLACES
     from rekindle.model.plan import Wish
     from rekindle.plan.companions import with_all_companions
     from rekindle.plan.describe import machine_from_flags
@@ -91,7 +91,7 @@ def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:
 
 def _base(root: str | None) -> str:
     """Where a page outside the wheelhouse finds its wheels."""
-    from rekindle.index.catalogue import is_url
+    from rekindle.index.wheelhouse.catalogue import is_url
 
     if root is None:
         return ""

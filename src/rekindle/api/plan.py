@@ -124,7 +124,7 @@ def _configured_wheels() -> tuple[list[HouseWheel], list[Reason]]:
 
 def house_wheels(place: str) -> list[HouseWheel]:
     """The torch wheels of a wheelhouse that were looked into, as the planner wants them."""
-    from rekindle.index.catalogue import load_wheels, location
+    from rekindle.index.wheelhouse.catalogue import load_wheels, location
 
     found = []
     for row in load_wheels(place):

@@ -9,19 +9,27 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Sequence
+import re
+import zipfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from packaging.version import Version
 
+from rekindle import __version__
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
+from rekindle.formats.dsse import IN_TOTO, read_provenance, seal
+from rekindle.formats.rewrite import Rewriter
+from rekindle.formats.statement import write_statement
 from rekindle.host.files import sha256_of, write_atomically
-from rekindle.index.store import Wheelhouse
+from rekindle.host.keys import PrivateKey
 from rekindle.index.variant_rules import NULL, Properties, Variant, metadata, variants_of
-from rekindle.index.variant_statements import Signer, keep_statement
-from rekindle.index.variant_wheels import variant_file, write_variant
+from rekindle.index.wheelhouse.listing import provenance_object
+from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import Document, decode, encode
 from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import Row, VariantRow
@@ -43,7 +51,7 @@ class VariantRecord(Document, frozen=True, kw_only=True):
 
 
 def build_variants(
-    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress, signer: Signer | None = None
+    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress, signer: PrivateKey | None = None
 ) -> tuple[list[VariantRow], list[str]]:
     """Every variant of the house, and what could not become one, in words. With a key each is signed for itself."""
     made: list[VariantRow] = []
@@ -93,7 +101,9 @@ def _why_none(row: Row) -> str:
     return "its CUDA version is not known"
 
 
-def _brought_up_to_date(house: Wheelhouse, row: Row, variant: Variant, file: str, signer: Signer | None) -> VariantRow:
+def _brought_up_to_date(
+    house: Wheelhouse, row: Row, variant: Variant, file: str, signer: PrivateKey | None
+) -> VariantRow:
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
     known = _known(record)
@@ -187,3 +197,109 @@ def release_files(rows: Sequence[VariantRow]) -> dict[tuple[str, str], tuple[str
         body = json.dumps(metadata(labels), indent=1, sort_keys=True).encode() + b"\n"
         found[(project, version)] = (f"{project.replace('-', '_')}-{version}-variants.json", body)
     return found
+
+
+_VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
+
+
+def variant_file(plain: str, label: str) -> str:
+    """``torch-2.6.0+cu118-cp311-cp311-linux_x86_64.whl`` → ``torch-2.6.0-cp311-cp311-linux_x86_64-LABEL.whl``.
+
+    Without a label it is a plain wheel under the common version.
+    """
+    name = parse_name(plain)
+    parts = plain.removesuffix(".whl").split("-")
+    if len(parts) != 5:
+        raise BadInput(f"{plain} has a build tag, and variants cannot carry one", remedy="build it without a build tag")
+    parts[1] = name.version.public
+    return "-".join([*parts, label] if label else parts) + ".whl"
+
+
+def write_variant(plain: Path, target: Path, variant: Variant, origin: Mapping[str, bytes] | None = None) -> bytes:
+    """Write ``target``; returns its METADATA. The file appears whole or not at all.
+
+    ``origin``: files for its .dist-info that say which wheel it was made from; a statement about the plain wheel's
+    bytes is none about these, but leads back to it.
+    """
+    name = parse_name(plain.name)
+    part = target.with_name(f".{target.name}.part")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with zipfile.ZipFile(plain) as source, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as out:
+            infos = [info for info in source.infolist() if not info.is_dir()]
+            old = next(i.filename.split("/")[0] for i in infos if i.filename.split("/")[0].endswith(".dist-info"))
+            stem = old.removesuffix(".dist-info").rpartition("-")[0]
+            new = f"{stem}-{name.version.public}.dist-info"
+            writer = Rewriter(source, out, new, record=f"{old}/RECORD")
+            told = b""
+            for info in infos:
+                inside = info.filename
+                if not inside.startswith(f"{old}/"):
+                    writer.copy(info)
+                    continue
+                tail = inside.removeprefix(f"{old}/")
+                writer.rows.pop(inside, None)
+                if tail in ("RECORD", "RECORD.jws", "RECORD.p7s", "variant.json", *(origin or ())):
+                    continue
+                content = source.read(info)
+                if tail == "METADATA":
+                    content = told = _VERSION.sub(b"Version: " + name.version.public.encode(), content, count=1)
+                writer.add(f"{new}/{tail}", [content])
+            if variant.label:
+                body = json.dumps(metadata({variant.label: variant.properties}), indent=2).encode()
+                writer.add(f"{new}/variant.json", [body])
+            for tail, content in (origin or {}).items():
+                writer.add(f"{new}/{tail}", [content])
+            writer.finish()
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return told
+
+
+def statement(row: VariantRow, plain_sha256: str, plain_statement: bytes | None) -> bytes:
+    """What is said of a variant's own bytes: the statement about the plain wheel says nothing of them. It leads back to
+    that one by digest, so that the chain from the installed file to the build has no gap."""
+    materials: list[dict[str, Any]] = [{"uri": row.plain, "digest": {"sha256": plain_sha256}}]
+    if plain_statement is not None:
+        digest = hashlib.sha256(plain_statement).hexdigest()
+        materials.append({"uri": f"{row.plain}.provenance", "digest": {"sha256": digest}})
+    return write_statement(
+        [(row.file, row.sha256)],
+        kind="rekindle/variant/v1",
+        asked={"label": row.label, "plain": row.plain},
+        settings={"properties": row.properties},
+        materials=materials,
+        tools={"rekindle": __version__},
+    )
+
+
+def keep_statement(
+    place: Path, row: VariantRow, plain_sha256: str, plain_statement: bytes | None, signer: PrivateKey | None
+) -> bool:
+    """Is there, afterwards, a statement beside the wheel ``place`` that is about exactly these bytes?
+
+    Without a key the one that is there stays, if it still speaks of them.
+    """
+    path = place.with_name(f"{place.name}.provenance")
+    old = path.read_bytes() if path.is_file() else None
+    if signer is not None:
+        envelope = seal(IN_TOTO, statement(row, plain_sha256, plain_statement), signer.id, signer.sign)
+        made = provenance_object(envelope, path.name)
+        if made != old:
+            write_atomically(path, made)
+        return True
+    if old is None:
+        return False
+    if not _about(old, row):
+        path.unlink()
+        return False
+    return True
+
+
+def _about(raw: bytes, row: VariantRow) -> bool:
+    try:
+        subjects = json.loads(read_provenance(raw, row.file).payload)["subject"]
+        return [(one["name"], one["digest"]["sha256"]) for one in subjects] == [(row.file, row.sha256)]
+    except (BadInput, ValueError, KeyError, TypeError):
+        return False

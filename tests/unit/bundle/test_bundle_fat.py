@@ -22,7 +22,7 @@ from rekindle.bundle.notes import required_packages, without_vendor_packages
 from rekindle.bundle.rules import load_rules
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.rewrite import Rewriter
-from rekindle.index.reading import read_wheel
+from rekindle.index.wheelhouse.reading import read_wheel
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import BundleReport
 from rekindle.model.progress import Silent

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rekindle.compat.driver import card_drivers, common_driver
 from rekindle.facts import load_facts
-from rekindle.index.cards import architectures
+from rekindle.index.pages.grid import architectures
 from rekindle.model.arch import Sm, parse_gpu_arch
 from rekindle.model.machine import Drivers, Gpu, Machine, Os
 from rekindle.model.plan import Wish

@@ -13,11 +13,11 @@ import pytest
 from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.host.keys import checker, new_key, read_private, trusted_keys
-from rekindle.index.checking import check_house
-from rekindle.index.listing import LIST_FILE, write_list
-from rekindle.index.rows import load_pieces
-from rekindle.index.serve import open_server
-from rekindle.index.store import Wheelhouse
+from rekindle.index.server import open_server
+from rekindle.index.wheelhouse.checking import check_house
+from rekindle.index.wheelhouse.listing import LIST_FILE, write_list
+from rekindle.index.wheelhouse.rows import load_pieces
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import IndexCheck
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
@@ -172,7 +172,7 @@ def test_the_same_over_http(site: Site) -> None:
 
 
 def test_names_in_a_list_cannot_lead_out_of_the_house(site: Site) -> None:
-    from rekindle.index.checking import House
+    from rekindle.index.wheelhouse.checking import House
 
     house = House(str(site.root))
     assert house.open("wheels", "..", "x") is None and house.open("wheels", "a/b", "x") is None

@@ -10,10 +10,22 @@ import pytest
 from rekindle.api.page import ask_planner
 from rekindle.cli.main import main
 from rekindle.facts import load_facts
-from rekindle.index.cards import architectures, processors, products
-from rekindle.index.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Ask, Grid, fill, nearest_cpu, questions
-from rekindle.index.matrix import make_matrix
-from rekindle.index.page import render_page
+from rekindle.index.pages.grid import (
+    FIELDS,
+    NAME,
+    OLD_CPUS,
+    PLACES,
+    PYTHONS,
+    Ask,
+    Grid,
+    architectures,
+    fill,
+    nearest_cpu,
+    processors,
+    products,
+    questions,
+)
+from rekindle.index.pages.page import make_matrix, render_page
 from rekindle.model.plan import Plan, Reason
 from rekindle.model.wheelhouse import Row
 

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.index.asking import wanted_from
-from rekindle.index.search import search, verdict_for
+from rekindle.index.wheelhouse.search import search, verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheel import ArchSet
 from rekindle.model.wheelhouse import Row, RowLibrary

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index.ranges import Span, Unsatisfiable, parse_range
-from rekindle.index.serve import JSON, Server, choose, open_server, split_path
-from rekindle.index.store import Wheelhouse
+from rekindle.index.server import JSON, Server, Span, Unsatisfiable, choose, open_server, parse_range, split_path
+from rekindle.index.wheelhouse.store import Wheelhouse
 from tiny_wheels import make_wheel
 
 

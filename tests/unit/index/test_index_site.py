@@ -13,8 +13,8 @@ import pytest
 import needs
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index import site
-from rekindle.index.store import Wheelhouse
+from rekindle.index.pages import site
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
 from rekindle.model.wheelhouse import Catalogue
 from tiny_wheels import make_wheel
@@ -162,7 +162,7 @@ def test_a_damaged_memory_costs_only_time(root: Path) -> None:
 
 
 def test_rows_follow_their_records(root: Path) -> None:
-    from rekindle.index.rows import load_rows
+    from rekindle.index.wheelhouse.rows import load_rows
 
     house = Wheelhouse(root)
     load_rows(house)

@@ -14,9 +14,9 @@ from rekindle import api
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host import files
 from rekindle.host.files import sha256_of
-from rekindle.index import store
-from rekindle.index.site import build_site
-from rekindle.index.store import Wheelhouse
+from rekindle.index.pages.site import build_site
+from rekindle.index.wheelhouse import store
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode
 from rekindle.model.verify import VerifyReport
 from tiny_wheels import make_wheel
@@ -137,7 +137,7 @@ def test_a_full_disk_is_told_and_changes_nothing(tmp_path: Path, monkeypatch: py
     def full(handle: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("rekindle.index.store.os.fsync", full)
+    monkeypatch.setattr("rekindle.index.wheelhouse.store.os.fsync", full)
     with pytest.raises(BadInput, match="No space left"):
         _add(root, second)
     assert sorted(path for path in root.rglob("*") if path.is_file()) == before

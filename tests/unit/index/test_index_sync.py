@@ -10,8 +10,8 @@ import pytest
 
 from rekindle import api
 from rekindle.errors import BadInput
-from rekindle.index import sync
-from rekindle.index.sync_items import Item
+from rekindle.index import publishing as sync
+from rekindle.index.publishing import Item
 from tiny_wheels import make_wheel
 
 

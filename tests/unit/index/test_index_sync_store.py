@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from rekindle import api
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, MissingTool
 from rekindle.host import object_store
 from rekindle.host.object_store import Credentials, ObjectStore, Place, read_place
 from tiny_s3 import BUCKET, KEY, SECRET, TinyStore, tiny_store
 from tiny_wheels import make_wheel
 
+pytest.importorskip("botocore", reason="the extra s3 is not installed")
 TARGET = f"s3://{BUCKET}/some/where"
 
 
@@ -28,7 +29,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[TinyStore]:
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
-        monkeypatch.setattr("rekindle.host.object_store.time.sleep", lambda seconds: None)
+        monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
         yield server
 
 
@@ -197,3 +198,15 @@ def test_refusals_say_why_and_what_next(house: Path, store: TinyStore, monkeypat
 def test_places() -> None:
     assert read_place("s3://b/a/b/", "https://h:9000/") == Place(endpoint="https://h:9000", bucket="b", prefix="a/b")
     assert str(read_place("s3://b", "http://h")) == "s3://b"
+
+
+def test_a_secret_is_never_shown() -> None:
+    assert "hidden" not in repr(Credentials(key="K", secret="hidden", token="also hidden"))
+
+
+def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("botocore.config", "botocore.session"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingTool, match="needs botocore") as told:
+        ObjectStore(read_place(TARGET, "http://127.0.0.1:1"), Credentials(key="K", secret="S"))
+    assert "rekindle-torch[s3]" in (told.value.remedy or "")

@@ -15,7 +15,7 @@ from rekindle import api
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import WHEEL_LIST, seal
 from rekindle.host.keys import new_key, read_private
-from rekindle.index.listing import LIST_FILE, MAX_SERIAL, read_list
+from rekindle.index.wheelhouse.listing import LIST_FILE, MAX_SERIAL, read_list
 from rekindle.model.claims import IndexCheck
 from rekindle.model.document import encode
 from tiny_wheels import make_wheel

@@ -13,7 +13,7 @@ from rekindle.api.variant_plugin import RekindlePlugin, supported_by
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.index.variant_rules import MAX_LABEL, Variant, variants_of
-from rekindle.index.variant_wheels import variant_file, write_variant
+from rekindle.index.variants import variant_file, write_variant
 from rekindle.model.wheelhouse import Row
 from tiny_wheels import make_wheel
 

@@ -13,10 +13,9 @@ from packaging.version import Version
 
 import needs
 from rekindle import api
-from rekindle.index.fields import columns_of, field_rows, spoken_python, standing
-from rekindle.index.lines import version_order
-from rekindle.index.rows import piece_of
-from rekindle.index.wheel_pages import project_page, projects_page, style, wheel_page
+from rekindle.index.pages.fields import columns_of, field_rows, spoken_python, standing, version_order
+from rekindle.index.pages.wheel_pages import project_page, projects_page, style, wheel_page
+from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
 from rekindle.model.page import report_style
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
@@ -235,7 +234,7 @@ def test_equal_versions_have_equal_orders_and_no_version_comes_first() -> None:
 
 
 def test_the_list_is_newest_first_and_the_grid_holds_the_newest_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rekindle.index.wheel_pages.MOST_VERSIONS", 2)
+    monkeypatch.setattr("rekindle.index.pages.wheel_pages.MOST_VERSIONS", 2)
     rows = [_with(version=version, file=f"torch-{version}.whl") for version in ("1.9", "1.10", "1.10+a", "1.2")]
     page = project_page("torch", [piece_of(row, (0, 0, 0)) for row in rows]).decode()
     listed = re.findall(r'<tr><td><a class="mono" href="([^"]+)\.html"', page)

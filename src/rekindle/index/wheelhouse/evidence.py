@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, signed_by
 from rekindle.host.files import read_head
-from rekindle.index.listing import Check, provenance_object
-from rekindle.index.names import WheelName
+from rekindle.index.wheelhouse.listing import Check, provenance_object
+from rekindle.index.wheelhouse.names import WheelName
 from rekindle.model.build import BuildResult
 from rekindle.model.document import load
 from rekindle.model.verify import VerifyReport

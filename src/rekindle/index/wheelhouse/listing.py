@@ -23,8 +23,8 @@ from rekindle.errors import BadInput
 from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
-from rekindle.index.rows import Piece
-from rekindle.index.store import Wheelhouse
+from rekindle.index.wheelhouse.rows import Piece
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
 from rekindle.model.document import decode, encode
 

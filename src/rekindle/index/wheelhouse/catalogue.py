@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from rekindle.errors import BadInput
-from rekindle.index.rows import load_rows
-from rekindle.index.store import Wheelhouse
+from rekindle.index.wheelhouse.rows import load_rows
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
 from rekindle.model.wheelhouse import Catalogue, Row
 

@@ -3,7 +3,7 @@
 It answers only for names it knows (``simple``, ``wheels``, ``catalogue.json``, the page); everything else is
 404. A request's path is split, checked part by part and never resolved upwards. It speaks plain HTTP on the
 loopback interface unless told otherwise; TLS and access control belong to a proxy in front of it. Deadlines and
-limits per client are :mod:`rekindle.index.connections`'s: a server library would bring them too, but also an event
+limits per client are :class:`OpenConnections`'s: a server library would bring them too, but also an event
 loop, its settings and its own advisories, for a server that only reads files.
 """
 
@@ -12,7 +12,11 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import os
+import re
 import socket
+import threading
+import time
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,10 +25,8 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
 from rekindle.errors import BadInput
-from rekindle.index.connections import OpenConnections
-from rekindle.index.listing import LIST_FILE
-from rekindle.index.ranges import Span, Unsatisfiable, parse_range, same_tag
-from rekindle.index.store import Wheelhouse
+from rekindle.index.wheelhouse.listing import LIST_FILE
+from rekindle.index.wheelhouse.store import Wheelhouse
 
 PUBLIC = ("simple", "wheels", "wheel", "variants", "variant", "catalogue.json", "index.html", LIST_FILE)
 TIMEOUT_SECONDS = 30
@@ -255,3 +257,119 @@ def choose(accept: str | None) -> str:
         if kind in (JSON, HTML, "text/html; charset=utf-8") and quality > best_quality:
             best, best_quality = kind, quality
     return best
+
+
+MAX_CONNECTIONS = 64
+MAX_PER_CLIENT = 32
+HEAD_SECONDS = 10.0
+ANSWER_SECONDS = 60.0
+# Slower than this over a whole file nobody is served: 3 GB then may take thirteen hours.
+SLOWEST_BYTES_PER_SECOND = 64 << 10
+
+
+@dataclass
+class _Connection:
+    client: str
+    deadline: float
+    since: float
+    waiting: bool = True
+
+
+class OpenConnections:
+    def __init__(self) -> None:
+        self._open: dict[socket.socket, _Connection] = {}
+        self._lock = threading.Lock()
+
+    def enter(self, connection: socket.socket, client: str) -> bool:
+        """Let a connection in, if need be instead of an idle one; False where all others are being served."""
+        now = time.monotonic()
+        with self._lock:
+            same = [one for one, peer in self._open.items() if peer.client == client]
+            crowd = same if len(same) >= MAX_PER_CLIENT else list(self._open)
+            if len(crowd) >= (MAX_PER_CLIENT if crowd is same else MAX_CONNECTIONS):
+                idle = [one for one in crowd if self._open[one].waiting]
+                if not idle:
+                    return False
+                oldest = min(idle, key=lambda one: self._open[one].since)
+                del self._open[oldest]
+                _hang_up(oldest)
+            self._open[connection] = _Connection(client, now + HEAD_SECONDS, now)
+        return True
+
+    def awaits(self, connection: socket.socket) -> None:
+        """A new request may come on this connection: from now on its head is waited for."""
+        now = time.monotonic()
+        with self._lock:
+            if peer := self._open.get(connection):
+                peer.deadline, peer.since, peer.waiting = now + HEAD_SECONDS, now, True
+
+    def answers(self, connection: socket.socket, size: int = 0) -> None:
+        """The request is complete; its answer has so many bytes."""
+        with self._lock:
+            if peer := self._open.get(connection):
+                peer.waiting = False
+                peer.deadline = time.monotonic() + ANSWER_SECONDS + size / SLOWEST_BYTES_PER_SECOND
+
+    def leave(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.pop(connection, None)
+
+    def sweep(self) -> None:
+        """End what is past its deadline."""
+        now = time.monotonic()
+        with self._lock:
+            for connection in [one for one, peer in self._open.items() if peer.deadline < now]:
+                del self._open[connection]
+                _hang_up(connection)
+
+
+def _hang_up(connection: socket.socket) -> None:
+    # Shut down, not closed: the thread that reads from it wakes up and closes it itself.
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+@dataclass(frozen=True)
+class Span:
+    """Bytes ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        return self.last - self.first + 1
+
+
+class Unsatisfiable(Exception):
+    """The range lies outside the file: the answer is 416."""
+
+
+def parse_range(header: str | None, size: int) -> Span | None:
+    """The one span asked for; None for none, for several or for nonsense, all of which mean "send everything"."""
+    match = _RANGE.fullmatch((header or "").strip()) if header and len(header) < 100 else None
+    if not match or match[0] == "bytes=-":
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        length = int(last)
+        if length == 0 or size == 0:
+            raise Unsatisfiable
+        return Span(max(0, size - length), size - 1)
+    start = int(first)
+    end = int(last) if last else size - 1
+    if last and end < start:
+        return None
+    if start >= size:
+        raise Unsatisfiable
+    return Span(start, min(end, size - 1))
+
+
+def same_tag(header: str | None, etag: str) -> bool:
+    """Does ``If-None-Match`` name this representation? (Weak comparison, as the RFC asks.)"""
+    if not header:
+        return False
+    return header.strip() == "*" or etag in [tag.strip().removeprefix("W/") for tag in header.split(",")]

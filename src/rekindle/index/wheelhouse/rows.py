@@ -15,10 +15,10 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.index.lines import file_line, is_proven, version_order
-from rekindle.index.names import parse_name
-from rekindle.index.simple import extra_json, extra_link, file_json, file_link
-from rekindle.index.store import Wheelhouse
+from rekindle.index.pages.fields import file_line, is_proven, version_order
+from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_link
+from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load
 from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof, VariantRow
 

@@ -17,16 +17,16 @@ import msgspec
 from markupsafe import Markup
 
 from rekindle import __version__
-from rekindle.index.fields import (
+from rekindle.index.pages.fields import (
     SYSTEMS,
     Line,
     columns_of,
     field_rows,
     products_of,
     spoken_python,
+    spoken_size,
 )
-from rekindle.index.lines import spoken_size
-from rekindle.index.rows import Piece
+from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
 from rekindle.model.wheelhouse import Row, RowProof
 
@@ -154,7 +154,7 @@ def _render(name: str, **values: Any) -> str:
 def _file(name: str) -> str:
     from importlib import resources
 
-    return resources.files("rekindle.index").joinpath("templates", name).read_text(encoding="utf-8")
+    return resources.files("rekindle.index.pages").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -23,11 +23,11 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.host.files import write_atomically
-from rekindle.index import simple
-from rekindle.index.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
-from rekindle.index.store import Wheelhouse
-from rekindle.index.variant_statements import Signer
-from rekindle.index.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
+from rekindle.host.keys import PrivateKey
+from rekindle.index.pages import simple
+from rekindle.index.pages.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
+from rekindle.index.wheelhouse.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
+from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import SiteBuilt, VariantRow
@@ -41,7 +41,7 @@ def build_site(
     house: Wheelhouse,
     *,
     variants: Facts | None = None,
-    signer: Signer | None = None,
+    signer: PrivateKey | None = None,
     progress: Progress | None = None,
     then: Callable[[list[Piece]], object] = lambda pieces: None,
 ) -> SiteBuilt:
@@ -92,7 +92,7 @@ def _variants(
     house: Wheelhouse,
     projects: dict[str, list[Piece]],
     facts: Facts | None,
-    signer: Signer | None,
+    signer: PrivateKey | None,
     progress: Progress,
 ) -> tuple[dict[str, list[Piece]], list[VariantRow], list[str]]:
     """An index of its own, ``variant/simple``: for every installer a local version such as ``+cu118`` is newer than

@@ -24,8 +24,8 @@ import msgspec
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
-from rekindle.index.names import parse_name
-from rekindle.index.reading import ReadWheel, read_wheel
+from rekindle.index.wheelhouse.names import parse_name
+from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
 from rekindle.model.document import encode, load
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport

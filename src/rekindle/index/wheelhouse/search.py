@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rekindle.compat.answer import Coverage
@@ -13,7 +14,9 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.libc import Libc, libc_runs, tag_libc
 from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
+from rekindle.errors import BadInput
 from rekindle.facts import load_facts
+from rekindle.index.wheelhouse.names import normal_project
 from rekindle.model.arch import GpuArch
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import Reason
@@ -197,3 +200,39 @@ def _newest_first(version: str) -> tuple[int, ...]:
         return tuple(-part for part in Version(version).release)
     except InvalidVersion:
         return (0,)
+
+
+def wanted_from(
+    *,
+    gpus: Sequence[GpuArch] = (),
+    system: str | None = None,
+    machine: str | None = None,
+    python: str | None = None,
+    glibc: str | None = None,
+    project: str | None = None,
+    versions: str | None = None,
+) -> Wanted:
+    """A search as the user words it; what cannot be understood is said so."""
+    if python is not None and not re.fullmatch(r"3\.\d{1,2}t?", python):
+        raise BadInput(f"{python!r} is no Python version", remedy="write it as 3.11")
+    if glibc is not None and not re.fullmatch(r"\d+(\.\d+)*", glibc):
+        raise BadInput(f"{glibc!r} is no glibc version", remedy="write it as 2.28")
+    return Wanted(
+        gpus=tuple(gpus),
+        system=system,
+        machine=machine,
+        python=python,
+        glibc=glibc,
+        project=normal_project(project) if project else None,
+        versions=_specifier(versions) if versions else None,
+    )
+
+
+def _specifier(text: str) -> SpecifierSet:
+    """``2.6`` means any 2.6.x, ``2.6.0`` means that one with any local part; operators as pip reads them."""
+    if re.fullmatch(r"\d+\.\d+", text):
+        return SpecifierSet(f"=={text}.*")
+    try:
+        return SpecifierSet(text if re.match(r"[<>=!~]", text) else f"=={text}")
+    except InvalidSpecifier:
+        raise BadInput(f"{text!r} is no version", remedy="write 2.6.0 or >=2.0,<2.4") from None

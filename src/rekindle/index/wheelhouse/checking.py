@@ -23,7 +23,7 @@ from urllib.parse import quote
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import read_envelope, signed_by
 from rekindle.formats.simple_index import ACCEPT, IndexFile, read_project_page
-from rekindle.index.listing import (
+from rekindle.index.wheelhouse.listing import (
     CATALOGUE,
     LIST_FILE,
     MAX_LIST_BYTES,

@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import check_wheel
-from rekindle.index.names import WheelName, normal_project, parse_name
+from rekindle.index.wheelhouse.names import WheelName, normal_project, parse_name
 from rekindle.model.progress import Progress, Silent
 
 MAX_MEMBERS = 200_000

@@ -15,7 +15,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.object_store import ObjectStore
-from rekindle.index.sync_items import Item, is_page
+from rekindle.index.publishing import Item, is_page
 
 _KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -35,7 +35,7 @@ class _Memory(msgspec.Struct):
 
 
 class StoreTarget:
-    """Satisfies :class:`rekindle.index.sync.Target`."""
+    """Satisfies :class:`rekindle.index.publishing.Target`."""
 
     def __init__(self, store: ObjectStore, memory: Path) -> None:
         self._store = store

@@ -1,0 +1,1 @@
+"""What is written for readers: the pages installers read, and those for people."""
