@@ -21,6 +21,8 @@ from rekindle.model.claims import ClaimCheck
 from rekindle.model.verify import Verdict
 from rekindle.model.wheel import WheelReport
 
+# What graft adds to a version: an architecture per part.
+_ADDED = re.compile(r"sm\d{2,3}[af]?")
 _ASSIGNED = re.compile(r"^(__version__|cuda|hip)\s*(?::[^=\n]+)?=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
 _MANYLINUX = re.compile(r"manylinux_(\d{1,4})_(\d{1,4})_")
 _OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
@@ -93,9 +95,21 @@ def _version(material: Material) -> ClaimCheck:
         said["version.py"] = inside
         # PyPI's wheels leave the local part out of their name, but never name another release.
         whole = _parsed(inside) == _parsed(said["the file name"])
-        same = same and (whole or ("+" not in said["the file name"] and _parsed(inside, local=False) == _parsed(named)))
+        short = "+" not in said["the file name"] and _parsed(inside, local=False) == _parsed(named)
+        same = same and (whole or short or _is_graft_of(said["the file name"], inside, material))
     found = ", ".join(f"{where} {value}" for where, value in said.items())
     return _answer("version", same, said["the file name"], found)
+
+
+def _is_graft_of(named: str, inside: str, material: Material) -> bool:
+    """Does the name only add architectures (``+cu130.sm120``) to what the package calls itself, and are they in it?"""
+    version, _, local = named.partition("+")
+    parts = local.split(".")
+    added = [part for part in parts if _ADDED.fullmatch(part)]
+    kept = ".".join(part for part in parts if part not in added)
+    code = {arch for library in material.report.gpu.libraries for arch in library.sass}
+    present = all(part.replace("sm", "sm_") in code for part in added)
+    return bool(added) and present and _parsed(f"{version}+{kept}" if kept else version) == _parsed(inside)
 
 
 def _parsed(value: str, *, local: bool = True) -> str:

@@ -16,7 +16,7 @@ from rekindle.formats.dsse import IN_TOTO, seal
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import read_private
 from rekindle.model.claims import ClaimCheck
-from rekindle.model.wheel import Finding, Kernels, LibraryLinks, Links, WheelCpu, WheelGpu, WheelReport
+from rekindle.model.wheel import Finding, Kernels, LibraryGpu, LibraryLinks, Links, WheelCpu, WheelGpu, WheelReport
 from rekindle.verify.claims import Material, compare, judge_claims
 from tiny_wheels import make_wheel
 
@@ -419,3 +419,20 @@ def test_the_statement_beside_a_wheel_is_signed_by_the_wheels_name(signed: Path)
     signed.with_name(f"{signed.name}.intoto.json").unlink()
     with pytest.raises(BadInput, match="no statement beside"):
         api.key_sign(signed, "maker")
+
+
+def test_a_grafted_wheel_names_the_architectures_that_were_added() -> None:
+    library = LibraryGpu(file="torch/lib/a.so", sass=("sm_50", "sm_120"))
+    gpu = msgspec.structs.replace(REPORT.gpu, libraries=(library,))
+    report = msgspec.structs.replace(REPORT, gpu=gpu)
+    name = FILE.replace("+cu124", "+cu124.sm120")
+    grafted = replace(GOOD, file=name, metadata_version="2.6.0+cu124.sm120", report=report)
+    assert status(grafted)["version"] == "passed"
+    assert status(replace(grafted, report=REPORT))["version"] == "failed", "the code must be there"
+    assert status(replace(grafted, version_py=VERSION.replace("2.6.0", "2.6.1")))["version"] == "failed"
+    assert status(replace(grafted, version_py=VERSION.replace("+cu124", "+cu126")))["version"] == "failed"
+    alone = replace(
+        grafted, file=FILE.replace("+cu124", "+sm120"), metadata_version="2.6.0+sm120",
+        version_py=VERSION.replace("+cu124", ""),
+    )  # fmt: skip
+    assert status(alone)["version"] == "passed"
