@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from measure_facts import _wheels
 from rekindle import api
-from rekindle.inspect.measured_facts import _wheels
 from rekindle.inspect.published import pip_places
 
 pytestmark = [pytest.mark.network, pytest.mark.integration]

@@ -79,12 +79,27 @@ def facts_check(
     images: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> FactsCheck:
-    """Measure again. Without names: the index pages, the newest torch wheel and the newest ptxas.
+    """Measure again, in a source tree. Without names: the index pages, the newest torch wheel and the newest ptxas.
 
     ``beside`` names companions whose newest wheel is read: its torch, and the GPU code inside. ``images`` names
     container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
     """
-    from rekindle.inspect.measured_facts import measure_facts
+    import importlib
+    import sys
+    from pathlib import Path
+
+    from rekindle.errors import BadInput
     from rekindle.model.progress import Silent
 
-    return measure_facts(torch=torch, cuda=cuda, beside=beside, images=images, listener=progress or Silent())
+    tools = Path(__file__).parents[3] / "tools"
+    if not (tools / "measure_facts.py").is_file():
+        raise BadInput(
+            "the tables are measured again where they are edited, in a source tree; this is an installation",
+            remedy="get the source of this version, and there: ./rekindle facts check",
+        )
+    if str(tools) not in sys.path:
+        sys.path.append(str(tools))
+    measured: FactsCheck = importlib.import_module("measure_facts").measure_facts(
+        torch=torch, cuda=cuda, beside=beside, images=images, listener=progress or Silent()
+    )
+    return measured

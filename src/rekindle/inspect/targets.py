@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, open_local
-from rekindle.interpreters.environment import python_of
-from rekindle.interpreters.packages import ask_contents
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import Finding
 
@@ -96,6 +94,8 @@ def installed_in(name: str, interpreter: str | None) -> Path | None:
     a person here would mean (the active environment, this one, the first on PATH)."""
     from packaging.utils import canonicalize_name
 
+    from rekindle.interpreters.packages import ask_contents
+
     host = LiveHost()
     for python in [interpreter] if interpreter else usual_pythons():
         try:
@@ -110,6 +110,9 @@ def installed_in(name: str, interpreter: str | None) -> Path | None:
 
 def usual_pythons() -> list[str]:
     """Interpreters to ask where none was named, in order, each once."""
+    # What asks interpreters takes longer to load than a library takes to read.
+    from rekindle.interpreters.environment import python_of
+
     host = LiveHost()
     found = [str(python_of(Path(root))) for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (root := host.env.get(name))]
     found += [sys.executable, *(path for name in ("python3", "python") if (path := host.which(name)))]

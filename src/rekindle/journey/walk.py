@@ -92,11 +92,6 @@ class Walk:
 
         return self._timed(name, announce, make_and_keep, tell, "done", document)
 
-    def is_kept(self, name: str, kind: type[Any], inputs: str) -> bool:
-        """Is this leg's document there, made from the same inputs?"""
-        reports = self.workspace.reports
-        return _load_kept(reports / f"{name}.json", reports / f"{name}.key", kind, inputs) is not None
-
     def _timed(
         self,
         name: str,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.facts import drift, load_facts
+import facts_drift as drift
+from rekindle.facts import load_facts
 from rekindle.model.companion import CompanionPackageWheel
 
 ROW = CompanionPackageWheel(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.facts import drift, load_facts
+import facts_drift as drift
+from rekindle.facts import load_facts
 
 FACTS = load_facts()
 

@@ -1,4 +1,7 @@
-"""The facts tables measured again, from wheels and compilers that can be had: index pages, torch wheels, ptxas."""
+"""The facts tables measured again, from wheels and compilers that can be had: index pages, torch wheels, ptxas.
+
+``rekindle facts check`` runs this in a source tree, where the tables are edited; an installation does not carry it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import facts_drift as drift
+from image_registry import ask_digest, read_reference
 from rekindle.compat.companions import find_package, near_packages
 from rekindle.errors import BadInput, StageFailed
-from rekindle.facts import Facts, drift, load_facts
+from rekindle.facts import Facts, load_facts
 from rekindle.formats.ranges import read_page, tls_context
 from rekindle.formats.simple_index import ACCEPT, IndexFile, IndexWheel, read_project_page, sdists_of, wheels_of
-from rekindle.host.image_registry import ask_digest, read_reference
 from rekindle.host.live import LiveHost
 from rekindle.inspect.published import Places, find_wheels, open_wheel, pip_places
 from rekindle.inspect.survey import inspect_source
