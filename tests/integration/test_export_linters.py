@@ -8,11 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import export_plans as plans
 import needs
 import powershell_rules
+from rekindle import api
+from rekindle.facts import load_facts
 from rekindle.scripts.formats import encode, render
 from rekindle.scripts.recipe import make_recipe
 
@@ -169,3 +172,11 @@ def test_the_grammar_would_notice(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["ivybridge", "rocm", "cpu", "hostile"])
 def test_shellcheck_finds_nothing_in_a_cluster_job(name: str, tmp_path: Path) -> None:
     _run("shellcheck", "--shell=bash", "--exclude=SC2016", str(_write(tmp_path, name, "sbatch")))
+
+
+@pytest.mark.parametrize("name", [name for name in load_facts().machines.machine if name.endswith("windows")])
+def test_lines_to_paste_are_powershell(name: str, tmp_path: Path) -> None:
+    machine, wish = api.machine_profile(name)
+    path = tmp_path / "lines.ps1"
+    path.write_text("\n".join(api.plan(machine, msgspec.structs.replace(wish, build=True)).powershell) + "\n", "utf-8")
+    assert not [fault for fault in _faults(path) if "is no PowerShell" in fault]

@@ -42,6 +42,7 @@ def index_add(
     )
     from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive
     from rekindle.model.wheelhouse import Added
+    from rekindle.scripts.quoting import pasted
 
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
@@ -65,7 +66,7 @@ def index_add(
                 warnings=(*broken_claims(seen), *([why_not] if why_not else [])),
             )
             done.append(admit(house, incoming, evidence))
-    return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {root}")
+    return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {pasted(str(root))}")
 
 
 def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
@@ -246,6 +247,7 @@ def index_search(
     from rekindle.index.wheelhouse.catalogue import load_wheels, location
     from rekindle.index.wheelhouse.search import search, wanted_from
     from rekindle.model.wheelhouse import Found, Match
+    from rekindle.scripts.quoting import paste_line
 
     wanted = wanted_from(
         gpus=[_gpu_arch(gpu) for gpu in gpus],
@@ -262,7 +264,8 @@ def index_search(
         root=root,
         wanted=wanted.describe(),
         matches=tuple(
-            Match(wheel=row, verdict=verdict, command=f'pip install "{location(root, row)}"') for row, verdict in hits
+            Match(wheel=row, verdict=verdict, command=paste_line(["pip", "install", location(root, row)]))
+            for row, verdict in hits
         ),
         refused=tuple(refused),
         looked_at=len(rows),

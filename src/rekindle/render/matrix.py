@@ -19,6 +19,7 @@ from rekindle.model.matrix import (
 from rekindle.model.spoken import spoken_seconds
 from rekindle.render.build import size
 from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import pasted
 
 _MARKS = {"proven": "ok", "built": "ok", "failed": "fail", "running": "warn", "waiting": "skip", "cancelled": "skip"}
 MAX_ROWS = 200
@@ -48,7 +49,7 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
         _more(len(lock.refused), screen)
     if count:
         screen.section("Next")
-        screen.command(f"rekindle matrix run {lock.table}")
+        screen.command(f"rekindle matrix run {pasted(lock.table)}")
 
 
 def render_status(status: MatrixStatus, screen: Screen) -> None:

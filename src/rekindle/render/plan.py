@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rekindle.model.plan import Companion, Plan, Reason, TorchChoice, TorchReady, WhyNot
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import paste_line
 
 _SHOWN_REASONS = 5
 _SHOWN_WARNINGS = 4
@@ -227,7 +228,7 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
         name = f"torch {choice.torch}" + (f"+{choice.variant}" if choice.variant else "")
         screen.verdict("ok", f"{choice.answer.capitalize()} {name} for Python {choice.python}")
     for words in choice.pip:
-        screen.command(f"pip install {' '.join(words)}")
+        screen.command(paste_line(["pip", "install", *words]))
     for text in choice.why:
         screen.bullet(text)
     for text in choice.beware:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rekindle.model.spoken import spoken_bytes
 from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Synced, Yanked
 from rekindle.render.screen import Screen
+from rekindle.scripts.quoting import pasted
 
 _SAY = {"added": "added", "already": "is there already", "updated": "has new evidence"}
 
@@ -35,15 +38,15 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
         for text in document.left_out:
             screen.bullet(text, status="skip")
     screen.section("Use it")
-    screen.command(f"pip install --index-url file://{document.simple}/ NAME")
-    screen.command(f"rekindle index serve --root {document.root}")
+    screen.command(f"pip install --index-url {pasted(_address(document.simple) + '/')} NAME")
+    screen.command(f"rekindle index serve --root {pasted(document.root)}")
 
 
 def render_yanked(document: Yanked, screen: Screen) -> None:
     state = "offered again" if document.yanked is None else "withdrawn: installers take it only if pinned"
     screen.verdict("ok", f"{document.file} is {state}")
     screen.section("Next")
-    screen.command(f"rekindle index build --root {document.root}")
+    screen.command(f"rekindle index build --root {pasted(document.root)}")
 
 
 def render_synced(document: Synced, screen: Screen) -> None:
@@ -83,7 +86,12 @@ def render_page(document: PageWritten, screen: Screen) -> None:
     screen.verdict("ok", f"the page is {document.path} ({spoken_bytes(document.bytes)})")
     screen.bullet(f"{document.gpus} GPUs, {document.answers} different answers, {document.wheels} wheels")
     screen.section("Look at it")
-    screen.command(f"file://{document.path}")
+    screen.command(_address(document.path))
+
+
+def _address(place: str) -> str:
+    """A file or folder as browsers and pip take it: absolute, with its odd letters escaped."""
+    return Path(place).absolute().as_uri()
 
 
 def _gpu(row: Row) -> str:

@@ -213,7 +213,7 @@ def choose_for(
             near = difflib.get_close_matches(name, known, n=1)
             raise BadInput(
                 f"there is no patch {name!r} for {project}",
-                remedy=f"did you mean {near[0]}?" if near else "rekindle source status --all lists them",
+                remedy=f"did you mean {near[0]}?" if near else "'rekindle source status -v' lists them",
             )
     return tuple(
         Choice(choice.patch, "needed", "named")
