@@ -32,6 +32,8 @@ def lacking(host: Host, rows: Iterable[Need], env: Mapping[str, str] | None = No
     found = []
     for row in rows:
         what = [f"<{name}>" for name in row.headers if not _there(host, includes, name)]
+        if row.any_header and not any(_there(host, includes, name) for name in row.any_header):
+            what.append(" or ".join(f"<{name}>" for name in row.any_header))
         what += [f"lib{name}" for name in row.libraries if not _library(host, libraries, name)]
         what += [name for name in row.programs if host.which(name) is None]
         if row.any_library and not any(_library(host, libraries, name) for name in row.any_library):

@@ -94,6 +94,7 @@ class Need(Row, frozen=True, kw_only=True):
     torch: str
     backend: Literal["cuda", "rocm"] | None = None
     headers: tuple[str, ...] = ()
+    any_header: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     any_library: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()

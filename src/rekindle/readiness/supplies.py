@@ -58,7 +58,9 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         rows += parts_for(build.release)
     lacks = lacking(host, rows, recipe.env)
     if not lacks:
-        demanding = [row for row in rows if row.headers or row.libraries or row.programs or row.any_library]
+        demanding = [
+            row for row in rows if row.headers or row.any_header or row.libraries or row.programs or row.any_library
+        ]
         yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
         return
     words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)

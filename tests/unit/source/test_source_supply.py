@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import needs
+import rekindle.source.supply
 import source_mini as mini
 from rekindle.compat.supply import how_to_install, managers, parts_for
 from rekindle.facts import load_facts
@@ -192,3 +193,25 @@ def test_an_old_header_that_says_no_version_is_told_by_what_it_lacks() -> None:
     assert system_kind(Machine(), cpuinfo) is None, "not there: nobody knows"
     (fmt,) = [row for row in parts_for("2.6.0") if row.name == "fmt"]
     assert system_kind(Machine(files=[header]), fmt) is None
+
+
+@pytest.mark.parametrize("folder", ["concurrentqueue", "concurrentqueue/moodycamel"], ids=["Debian 12", "Debian 13"])
+def test_a_header_that_distributions_lay_elsewhere(folder: str) -> None:
+    (row,) = [row for row in parts_for("2.12.1") if row.name == "concurrentqueue"]
+    assert not lacking(Machine(files=[f"/usr/include/{folder}/concurrentqueue.h"]), [row])
+    (lack,) = lacking(Machine(files=["/usr/include/moodycamel/other.h"]), [row])
+    assert "<concurrentqueue/concurrentqueue.h> or <concurrentqueue/moodycamel/" in lack.what[0]
+
+
+@needs.posix()
+@pytest.mark.parametrize("folder", ["concurrentqueue", "concurrentqueue/moodycamel"], ids=["Debian 12", "Debian 13"])
+def test_the_stand_in_finds_either(folder: str, tmp_path: Path) -> None:
+    compiler = LiveHost().which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    (tmp_path / folder).mkdir(parents=True)
+    standins = Path(rekindle.source.supply.__file__).parent / "standins"
+    for name in ("concurrentqueue.h", "lightweightsemaphore.h"):
+        (tmp_path / folder / name).write_text("int found_here;\n")
+        said = LiveHost().run([compiler, "-E", "-x", "c++", f"-I{tmp_path}", str(standins / name)])
+        assert said.ok and "found_here" in said.out, said.err

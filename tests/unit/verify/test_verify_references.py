@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os
 import sys
 import types
 from collections.abc import Iterator
@@ -111,3 +112,21 @@ def test_whether_an_extension_can_name_a_folder_with_a_blank(checks: Any, tmp_pa
     for text, quotes in (("[f'-I{include}' for", False), ("[f'-I{shlex.quote(include)}' for", True)):
         source.write_text(text)
         assert checks("check_compile").quotes_paths(str(source)) is quotes
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="programs are shell scripts")
+def test_a_numbered_compiler_alone_is_a_compiler(checks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's g++-11 brings neither g++ nor c++; torch takes what CXX names."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path / 'nowhere'}")
+    monkeypatch.setenv("CXX", "")
+    names = ("c++", "g++", "clang++")
+    assert not checks("framework").find_compiler("CXX", names)
+    for name in ("g++-9", "g++-11", "clang++-10", "g++-11.wrapper", "xg++-12"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "g++-13").write_text("not executable for anyone")
+    assert checks("framework").find_compiler("CXX", names) == os.environ["CXX"] == "g++-11"
+    monkeypatch.setenv("CXX", "")
+    (tmp_path / "g++").write_text("#!/bin/sh\n")
+    (tmp_path / "g++").chmod(0o755)
+    assert checks("framework").find_compiler("CXX", names) == "g++" and os.environ["CXX"] == "", "nothing to be told"

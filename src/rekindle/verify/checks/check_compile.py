@@ -5,7 +5,9 @@ import shutil
 import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, Failed, Untried, check
+from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler
+
+CXX = ("c++", "g++", "clang++")
 
 
 def scripted(x, n: int):
@@ -83,7 +85,7 @@ def cpp_extension(t):
         raise Untried("a compiler cannot be started inside the emulation")
     import sysconfig
 
-    if not (shutil.which("c++") or shutil.which("g++") or os.environ.get("CXX") or os.name == "nt"):
+    if os.name != "nt" and not find_compiler("CXX", CXX):
         raise Untried("no C++ compiler on this machine")
     if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
         raise Untried("no Python.h for this Python on this machine")
@@ -120,7 +122,7 @@ def compiled(t):
 
     if os.name == "nt":
         raise Untried("torch.compile on the CPU needs MSVC's environment here")
-    if not (shutil.which("c++") or shutil.which("g++")):
+    if not find_compiler("CXX", CXX):
         raise Untried("no C++ compiler on this machine")
     x = torch.tensor(ref.grid(64), dtype=torch.float32)
 

@@ -6,7 +6,7 @@ import tempfile
 
 from rekindle_checks import reference as ref
 from rekindle_checks.gpu import at_least, capability, device_of, is_rocm
-from rekindle_checks.framework import Absent, Failed, Untried, check
+from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 
@@ -161,7 +161,7 @@ def compiled(t):
         import triton
     except ImportError:
         raise Untried("Triton is not installed")
-    if os.name != "nt" and not any(shutil.which(name) for name in ("gcc", "cc", "clang")):
+    if os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang")):
         raise Untried("no C compiler on this machine, which Triton needs")
     device = device_of(t)
     folder = tempfile.mkdtemp(prefix="rekindle-triton-")

@@ -4,7 +4,9 @@ A check is a function with a stable id. It returns one line of detail, raises ``
 against what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
 """
 
+import os
 import re
+import shutil
 import sys
 import time
 
@@ -205,3 +207,21 @@ def brief(value, limit=160):
 
 def clock():
     return time.time()
+
+
+def find_compiler(variable, names):
+    """The compiler that ``variable`` (CC, CXX) or PATH names. Debian's g++-11 alone brings no g++: where only such a
+    numbered one is here, the variable is set to the newest, so that torch takes it as well."""
+    plain = os.environ.get(variable) or next((name for name in names if shutil.which(name)), None)
+    if plain:
+        return plain
+    pattern = re.compile("(?:%s)-([0-9]+)$" % "|".join(re.escape(name) for name in names))
+    numbered = []
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            match = pattern.match(name)
+            if match and shutil.which(name):
+                numbered.append((int(match.group(1)), name))
+    if numbered:
+        os.environ[variable] = max(numbered)[1]
+    return os.environ.get(variable)
