@@ -10,18 +10,40 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from rekindle.doctor.answers import Nvml, read_answer
 from rekindle.doctor.pci import PciCard, chip_of, gpu_by_number
 from rekindle.host.asking import Asking
-from rekindle.host.text import text_of
+from rekindle.host.text import read_answer, text_of
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.machine import Gpu
 from rekindle.model.spoken import gib
 from rekindle.readiness.case import Cards
 
 _QUERY = "name,pci.bus_id,pci.device_id,driver_version,memory.total"
+
+
+class NvmlDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One card by NVML."""
+
+    name: str | None = None
+    compute_capability: str | None = None
+    memory: int | None = None
+    pci_id: str | None = None
+    pci_slot: str | None = None
+    error: str | None = None
+
+
+class Nvml(msgspec.Struct, frozen=True, kw_only=True):
+    """What NVIDIA's management library says."""
+
+    driver: str | None = None
+    devices: tuple[NvmlDevice, ...] = ()
+    error: str | None = None
+    code: int | None = None
+    missing: bool = False
+    timed_out: bool = False
 
 
 def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:

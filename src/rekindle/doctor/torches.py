@@ -9,17 +9,36 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
 from msgspec.structs import replace
 
-from rekindle.doctor.answers import Tried, read_answer
+from rekindle.compat.images import GpuCode, covers, flavour_code
+from rekindle.compat.published import find_flavour, platform_of
+from rekindle.compat.toolkit import cudnn_covers
+from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
-from rekindle.host.text import text_of
+from rekindle.host.text import read_answer, text_of
+from rekindle.model.arch import parse_sm
+from rekindle.model.facts import Flavour
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.machine import InstalledTorch
+from rekindle.model.machine import Gpu, InstalledTorch, Machine
+from rekindle.readiness.cuda import driver_misfit
 
 _MAX_TRIED = 3
 # The switches a user asks about; the others are the build system's own business.
 _SWITCHES = {"mkl", "mkldnn", "mkldnn_acl", "openmp", "lapack", "nnpack", "cudnn", "magma", "cusparselt", "kleidiai"}
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What loading a torch led to."""
+
+    works: bool | None = None
+    gpu_works: bool | None = None
+    gpu_error: str | None = None
+    arch_list: tuple[str, ...] = ()
+    error: str | None = None
+    exit_code: int | None = None
+    timed_out: bool = False
 
 
 def find_torches(host: Asking, answers: Mapping[str, Interpreter], *, try_it: bool) -> tuple[InstalledTorch, ...]:
@@ -88,3 +107,69 @@ def _died(code: int, said: object) -> str:
     if code in (-9,):
         return "it was killed while loading (out of memory?)"
     return f"loading it ends with exit code {code}: {said}"
+
+
+def torch_with_verdict(machine: Machine, torch: InstalledTorch) -> InstalledTorch:
+    """The same torch with its targets from the tables where it was not imported, and the reason if it fails."""
+    code = code_of(machine, torch)
+    if torch.works is False or torch.gpu_works is True:
+        return replace(torch, archs=code.targets)
+    reason = torch.why or _reason(machine, torch, code)
+    # The tables say it cannot: that is knowledge, too. That it can is only known after trying.
+    gpu_works = False if reason and machine.gpus and torch.gpu_works is None else torch.gpu_works
+    return replace(torch, archs=code.targets, why=reason, gpu_works=gpu_works)
+
+
+def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
+    """Its GPU code: as it says itself, else as the published wheel of that name has it."""
+    flavour = find_flavour(torch.version, load_facts(), cuda=torch.cuda, rocm=torch.rocm)
+    platform = platform_of(machine.os)
+    if flavour is None or platform is None:
+        return GpuCode(torch.archs, cuda=torch.cuda, rocm=torch.rocm)
+    published = flavour_code(flavour, platform)
+    return published._replace(
+        targets=torch.archs or _spelled(published.targets, flavour),
+        cuda=torch.cuda or flavour.cuda,
+        rocm=torch.rocm or flavour.rocm,
+    )
+
+
+def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
+    if not machine.gpus:
+        return None
+    if not (torch.cuda or torch.rocm):
+        return "it is a CPU build, so it cannot use the GPU"
+    vendor = "nvidia" if torch.cuda else "amd"
+    ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
+    if not ours:
+        return f"it is built for {'CUDA' if torch.cuda else 'ROCm'}, and there is no such card"
+    facts = load_facts()
+    answers = [(gpu, covers(code, gpu.arch, machine.os.system, facts)) for gpu in ours]
+    for gpu, answer in answers:
+        if answer.kind == "none" and answer.code != "gpu-math-library":
+            return f"it has no code for {gpu.arch} ({gpu.name}), only for {', '.join(code.targets)}"
+        if answer.kind in ("none", "override"):
+            return f"it {answer.text}"
+    if torch.cuda and (
+        wrong := driver_misfit(machine, torch.cuda, ptx=any(answer.kind == "jit" for _, answer in answers))
+    ):
+        return wrong
+    return next((lacking for gpu in ours if (lacking := _without_cudnn(code, gpu))), None)
+
+
+def _without_cudnn(code: GpuCode, gpu: Gpu) -> str | None:
+    answer = cudnn_covers(code.cudnn, code.cuda, gpu.arch, load_facts())
+    return f"its {answer.text}" if answer.kind == "partly" else None
+
+
+def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:
+    """As ``torch.cuda.get_arch_list()`` spells them: ``8.6+PTX`` is sm_86 and compute_86."""
+    if not flavour.sm:
+        return targets
+    found: dict[str, None] = {}
+    for target in targets:
+        sm = parse_sm(target)
+        found[str(sm)] = None
+        if target.endswith("+PTX"):
+            found[sm.compute] = None
+    return tuple(found)

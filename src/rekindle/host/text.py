@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
+import msgspec
+
+T = TypeVar("T", bound=msgspec.Struct)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
@@ -36,3 +41,11 @@ def version_in(text: str, *, after: str = "") -> str | None:
 def version_key(version: str | None) -> tuple[int, ...]:
     """Numbers for comparing: ``11.4.4`` before ``11.10``; what is no number counts as nothing."""
     return tuple(int(part) for part in re.findall(r"\d+", version or "")[:4])
+
+
+def read_answer(raw: Mapping[str, Any] | None, kind: type[T]) -> T:
+    """A question script's answer with types; nonsense becomes an answer whose ``error`` says so."""
+    try:
+        return msgspec.convert(dict(raw or {}), kind)
+    except msgspec.ValidationError as error:
+        return kind(error=f"its answer makes no sense ({error})")

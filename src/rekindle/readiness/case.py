@@ -1,21 +1,64 @@
-"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one."""
+"""What is asked about: a machine that the doctor has examined, or a build that is planned on this one; and the command
+that fixes what is not ready, by the package manager of the system (fixes.toml)."""
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rekindle.host.protocol import Host
+from rekindle.host.supply import is_root
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import DiskPhase
-from rekindle.readiness.fixes import fix_for
 
-_TO_BUILD: tuple[Purpose, ...] = ("build",)
+TO_BUILD: tuple[Purpose, ...] = ("build",)
+TO_USE: tuple[Purpose, ...] = ("use",)
+TO_BOTH: tuple[Purpose, ...] = ("build", "use")
+_MANAGERS = {
+    "linux": (("apt-get", "apt"), ("dnf", "dnf"), ("pacman", "pacman"), ("zypper", "zypper")),
+    "windows": (("winget", "winget"),),
+    "macos": (),
+}
+
+
+@functools.cache
+def load_fixes() -> Mapping[str, Any]:
+    """The table: topic → package manager → command."""
+    return tomllib.loads((files("rekindle.readiness") / "fixes.toml").read_text(encoding="utf-8"))
+
+
+def find_managers(host: Host) -> tuple[str, ...]:
+    """The package managers this system has, the system's own first."""
+    found = [name for program, name in _MANAGERS.get(host.system, ()) if host.which(program)]
+    if host.env.get("CONDA_PREFIX") or host.which("conda"):
+        # An activated environment is where the user wants things.
+        found.insert(0 if host.env.get("CONDA_PREFIX") else len(found), "conda")
+    if "ID=ubuntu" in (host.read("/etc/os-release") or b"").decode("utf-8", "replace").splitlines():
+        found.insert(0, "ubuntu")
+    if host.system == "windows":
+        # Not every Windows has winget; what is said then must still be about Windows.
+        found.append("windows")
+    return ("root", *found) if is_root(host) else tuple(found)
+
+
+def fix_for(topic: str, managers: tuple[str, ...]) -> str | None:
+    """The command for the first manager that has one."""
+    commands = load_fixes().get(topic)
+    if not isinstance(commands, dict):
+        return None
+    for manager in (*managers, "any"):
+        if manager in commands:
+            return str(commands[manager]).replace("{sudo}", "" if "root" in managers else "sudo ")
+    return None
 
 
 class Cards(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +104,24 @@ class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):
         """The command that fixes it on this system."""
         return fix_for(topic, self.managers)
 
+    def verdict(
+        self,
+        name: str,
+        good: object,
+        found: str | None,
+        *,
+        want: str,
+        topic: str | None = None,
+        why: str | None = None,
+        bad: CheckStatus = "fail",
+        needed_for: tuple[Purpose, ...] = TO_BUILD,
+    ) -> Check:
+        """Good needs no more words; what is not good says what is wanted, why, and what fixes it (``topic``)."""
+        if good:
+            return Check(id=name, status="ok", needed_for=needed_for, found=found)
+        fix = self.fix(topic or name)
+        return Check(id=name, status=bad, needed_for=needed_for, found=found, want=want, fix=fix, why=why)
+
     @property
     def windows(self) -> bool:
         """Is it Windows?"""
@@ -105,7 +166,7 @@ def build_check(
     name: str, status: CheckStatus, found: str | None = None, *, want: str | None = None, fix: str | None = None
 ) -> Check:
     """One answer to what a build asks."""
-    return Check(id=name, status=status, needed_for=_TO_BUILD, found=found, want=want, fix=fix)
+    return Check(id=name, status=status, needed_for=TO_BUILD, found=found, want=want, fix=fix)
 
 
 Checks = Iterator[Check]

@@ -51,13 +51,8 @@ def toolkit_of_machine(case: ExaminedMachine) -> Checks:
     toolkits = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "cuda"]
     misfits = {toolkit.path: cuda_misfits(case.machine, toolkit) for toolkit in toolkits}
     good = [toolkit for toolkit in toolkits if not any(misfit.blocking for misfit in misfits[toolkit.path])]
-    yield build_check(
-        "cuda-toolkit",
-        "ok" if good else "fail",
-        ", ".join(toolkit.version or "?" for toolkit in good or toolkits) or None,
-        want=None if good else "a CUDA toolkit that fits card and compiler",
-        fix=None if good else case.fix("cuda-toolkit"),
-    )
+    versions = ", ".join(toolkit.version or "?" for toolkit in good or toolkits) or None
+    yield case.verdict("cuda-toolkit", good, versions, want="a CUDA toolkit that fits card and compiler")
     for toolkit in toolkits:
         if misfits[toolkit.path]:
             yield name_misfits("cuda", misfits[toolkit.path])
@@ -179,14 +174,9 @@ def _other_compiler(host: Host, row: CudaToolkit, kind: str, cuda: str) -> str:
 
 def cuda_for_build(host: Host, build: PlannedBuild) -> Checks:
     """What nvcc can emit, and what torch links: the driver's stub, cuDNN, NCCL."""
-    yield from check_gpu(host, build.plan)
-
-
-def check_gpu(host: Host, plan: Plan) -> Checks:
-    """The same of a plan alone."""
-    if plan.cuda is None or plan.build is None or host.system != "linux":
+    plan, settings = build.plan, build.settings
+    if plan.cuda is None or host.system != "linux":
         return
-    settings = {**plan.build.cmake, **plan.build.env}
     nvcc = find_nvcc(host, settings, plan.cuda)
     if nvcc is None:
         return  # the compiler check has said so
@@ -314,13 +304,9 @@ def cudnn_of_machine(case: ExaminedMachine) -> Checks:
     wrong = cudnn_misfits(case.machine) + cudnn_cards(case.machine)
     bad = {misfit.toolkit for misfit in wrong if misfit.blocking}
     good = [toolkit for toolkit in here if toolkit not in bad]
-    yield build_check(
-        "cudnn",
-        "ok" if good else "warn",
-        ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good)) or None,
-        want=None if good else "a cuDNN for the toolkit (torch builds without it, slower)",
-        fix=None if good else case.fix("cudnn"),
-    )
+    versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good)) or None
+    want = "a cuDNN for the toolkit (torch builds without it, slower)"
+    yield case.verdict("cudnn", good, versions, want=want, bad="warn")
     # One installation of cuDNN 9 serves several CUDAs: the half that is not for this one is no trouble.
     fitting = {toolkit.version for toolkit in good}
     named = [misfit for misfit in wrong if not (misfit.blocking and misfit.toolkit.version in fitting)]

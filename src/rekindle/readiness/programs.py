@@ -11,16 +11,23 @@ from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
 from rekindle.host.text import version_key
 from rekindle.model.facts import Hazard
-from rekindle.model.machine import Check, cpu_arch
+from rekindle.model.machine import cpu_arch
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
 from rekindle.model.version import at_least, compare
-from rekindle.readiness.case import Checks, ExaminedMachine, MachineRule, PlannedBuild, build_check
+from rekindle.readiness.case import (
+    Checks,
+    ExaminedMachine,
+    MachineRule,
+    PlannedBuild,
+    build_check,
+    find_managers,
+    fix_for,
+)
 from rekindle.readiness.cuda import find_toolkit
-from rekindle.readiness.fixes import find_managers, fix_for
 from rekindle.toolkits.compilers import build_compilers, find_compilers
 from rekindle.toolkits.cuda import cuda_home, every_nvcc
-from rekindle.toolkits.programs import find_cmake, find_ninja
+from rekindle.toolkits.programs import Tool, find_cmake, find_ninja
 
 
 def compiler_of_machine(case: ExaminedMachine) -> Checks:
@@ -44,24 +51,19 @@ def compiler_for_build(host: Host, build: PlannedBuild) -> Checks:
         yield build_check("compiler", "fail", error.message, fix=fix)
         return
     yield build_check("compiler", "ok", f"{cxx.path} {cxx.version}", want=build.recipe.compiler)
-    if cxx.kind in ("gcc", "clang") and cxx.release:
-        yield from _judge_compiler(host, plan, cxx.kind, cxx.version, cxx.path)
+    yield from judge_compiler(host, plan, cxx)
     if "nvcc" in (toolkit := find_toolkit(host, plan, settings, cxx.path)):
         others = len(every_nvcc(host)) - 1
         which = f", the one that the plan names of {others + 1} toolkits here" if others > 0 else ""
         yield build_check("nvcc", "ok", toolkit["nvcc"] + which, want=plan.cuda)
 
 
-def judge_compiler(host: Host, plan: Plan) -> Checks:
+def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
     """What is known of the compiler; nothing of one that does not tell its version (cl)."""
     assert plan.build is not None
-    _, cxx = find_compilers(host, {**plan.build.cmake, **plan.build.env})
-    if cxx.kind in ("gcc", "clang") and cxx.release:
-        yield from _judge_compiler(host, plan, cxx.kind, cxx.version, cxx.path)
-
-
-def _judge_compiler(host: Host, plan: Plan, kind: str, version: str, path: str) -> Checks:
-    assert plan.build is not None
+    kind, version, path = compiler.kind, compiler.version, compiler.path
+    if kind not in ("gcc", "clang"):
+        return
     planned, _, number = (plan.build.compiler or "").partition("-")
     same = planned == kind and number.split(".")[0] == version.split(".")[0]
     if planned in ("gcc", "clang") and number and not same:
@@ -169,17 +171,8 @@ def ccache_of_machine(case: ExaminedMachine) -> Checks:
     """A compiler cache: nothing fails without it."""
     tools = case.machine.tools
     here = next((f"{name} {tools[name]}" for name in ("ccache", "sccache") if tools.get(name)), None)
-    if here:
-        yield build_check("ccache", "ok", here)
-        return
-    yield Check(
-        id="ccache",
-        status="warn",
-        needed_for=("build",),
-        want="ccache or sccache",
-        fix=case.fix("ccache"),
-        why="a second build would take as long as the first",
-    )
+    why = "a second build would take as long as the first"
+    yield case.verdict("ccache", here, here, want="ccache or sccache", why=why, bad="warn")
 
 
 def msvc_environment_of_machine(case: ExaminedMachine) -> Checks:
@@ -189,12 +182,5 @@ def msvc_environment_of_machine(case: ExaminedMachine) -> Checks:
         return
     sdk = re.search(r"Windows SDK (\d[\d.]*)", newest.note or "")
     why = next((gap.why for gap in case.gaps if gap.what in ("Visual Studio's environment", "Windows SDK")), None)
-    yield Check(
-        id="msvc-environment",
-        status="ok" if sdk else "fail",
-        needed_for=("build",),
-        found=f"Windows SDK {sdk[1]}" if sdk else None,
-        want=None if sdk else "vcvars64.bat that runs and finds a Windows SDK",
-        fix=None if sdk else case.fix("msvc-environment"),
-        why=None if sdk else why,
-    )
+    want = "vcvars64.bat that runs and finds a Windows SDK"
+    yield case.verdict("msvc-environment", sdk, f"Windows SDK {sdk[1]}" if sdk else None, want=want, why=why)

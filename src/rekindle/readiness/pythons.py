@@ -14,10 +14,10 @@ from rekindle.host.supply import is_root, manager_here
 from rekindle.host.text import version_key
 from rekindle.interpreters.search import find_interpreter
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.machine import Check, Purpose, Python
+from rekindle.model.machine import Check, Python
 from rekindle.model.plan import Plan
 from rekindle.model.version import key, matches, minor
-from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.readiness.case import TO_BOTH, Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.readiness.naming import wheel_name
 
 _ASK_TOOLS = (
@@ -33,20 +33,19 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     usable = [python for python in case.machine.pythons if _is_usable(python)]
     newest = next((pythons for _, pythons in newest_first if pythons), ())
     want = f"{newest[0]} to {newest[-1]}" if newest else None
-    purposes: tuple[Purpose, ...] = ("build", "use")
     for python in usable:
         if minor(python.version) in newest:
-            yield Check(id="python", status="ok", needed_for=purposes, found=python.version, want=want)
+            yield Check(id="python", status="ok", needed_for=TO_BOTH, found=python.version, want=want)
             return
     for version, pythons in newest_first:
         if old := next((python for python in usable if minor(python.version) in pythons), None):
             why = f"for Python {minor(old.version)} the newest torch is {version}"
             fix = case.fix("python-newer")
-            yield Check(id="python", status="warn", needed_for=purposes, found=old.version, want=want, why=why, fix=fix)
+            yield Check(id="python", status="warn", needed_for=TO_BOTH, found=old.version, want=want, why=why, fix=fix)
             return
     here = case.machine.pythons[0].version if case.machine.pythons else None
     fix = case.fix("python-newer" if here else "python")
-    yield Check(id="python", status="fail", needed_for=purposes, found=here, want=want, fix=fix)
+    yield Check(id="python", status="fail", needed_for=TO_BOTH, found=here, want=want, fix=fix)
 
 
 def _is_usable(python: Python) -> bool:
@@ -64,10 +63,8 @@ def headers_of_machine(case: ExaminedMachine) -> Checks:
     if case.windows or not case.machine.pythons:
         return
     with_headers = [python for python in case.machine.pythons if python.note is None]
-    if with_headers:
-        yield build_check("python-headers", "ok", f"for {with_headers[0].version}")
-    else:
-        yield build_check("python-headers", "fail", want="Python.h", fix=case.fix("python-headers"))
+    here = f"for {with_headers[0].version}" if with_headers else None
+    yield case.verdict("python-headers", here, here, want="Python.h")
 
 
 def find_build_python(host: Host, python: str) -> Interpreter:

@@ -26,13 +26,7 @@ from rekindle.toolkits.rocm import rocm_home
 
 _LOAD = "cmake/public/LoadHIP.cmake"
 _DEMANDED = re.compile(r"^\s*find_package\w*\(\s*(\w[\w-]*)\s[^)]*\bREQUIRED\b", re.MULTILINE)
-_FOLDERS = (
-    "lib/cmake",
-    "lib64/cmake",
-    "lib/*-linux-gnu/cmake",
-    "share/cmake",
-    "*/lib/cmake",
-)
+_FOLDERS = ("lib/cmake", "lib64/cmake", "lib/*-linux-gnu/cmake", "share/cmake", "*/lib/cmake")
 
 
 def toolkit_of_machine(case: ExaminedMachine) -> Checks:
@@ -42,13 +36,9 @@ def toolkit_of_machine(case: ExaminedMachine) -> Checks:
     here = [toolkit for toolkit in case.machine.toolkits if toolkit.kind == "rocm"]
     # Libraries alone compile nothing.
     good = [toolkit for toolkit in here if not (toolkit.note or "").startswith("no hipcc")]
-    yield build_check(
-        "rocm",
-        "ok" if good else "fail",
-        ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good or here)) or None,
-        want=None if good else "a ROCm with its compiler (hipcc)" if here else "a ROCm that knows the card",
-        fix=None if good else case.fix("rocm"),
-    )
+    versions = ", ".join(dict.fromkeys(toolkit.version or "?" for toolkit in good or here)) or None
+    want = "a ROCm with its compiler (hipcc)" if here else "a ROCm that knows the card"
+    yield case.verdict("rocm", good, versions, want=want)
     for toolkit in here:
         if why := rocm_misfit(case.machine, toolkit):
             yield name_misfits("rocm", [Misfit(toolkit=toolkit, why=why)])
@@ -70,21 +60,17 @@ def rocm_misfit(machine: Machine, toolkit: Toolkit) -> str | None:
 
 
 def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
-    """Every library that configure demands."""
-    yield from check_rocm(host, build.plan, build.tree)
-
-
-def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Checks:
-    """Only for torch itself; an extension takes what its torch was built with."""
-    if plan.rocm is None or plan.build is None or plan.project != "torch" or host.system != "linux":
+    """Every library that configure demands. Only for torch itself; an extension takes what its torch was built with."""
+    plan, tree = build.plan, build.tree
+    if plan.rocm is None or plan.project != "torch" or host.system != "linux":
         return
-    home = rocm_home(host, {**plan.build.cmake, **plan.build.env})
+    home = rocm_home(host, build.settings)
     if tree is None or home is None:
         return  # the compiler check says that there is no hipcc
     wanted = demanded(host, tree.root)
     lacks = {name: name for name in wanted if not _config(host, home, name)}
     linked = needs_for(tree.version.split("+")[0], backend="rocm") if wanted else ()
-    told = {**host.env, **plan.build.env}
+    told = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
     told["CMAKE_PREFIX_PATH"] = ":".join((home, f"{home}/roctracer", told.get("CMAKE_PREFIX_PATH", "")))
     lacks |= {lack.need.name: f"{lack.need.name} ({', '.join(lack.what)})" for lack in lacking(host, linked, told)}

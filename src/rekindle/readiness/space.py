@@ -12,12 +12,12 @@ from rekindle.facts import load_facts
 from rekindle.formats.ninja_log import has_objects
 from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
-from rekindle.model.machine import Check, Purpose
+from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.spoken import GIB, spoken_bytes
 from rekindle.model.supply import BuildCost, DiskPhase
-from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
+from rekindle.readiness.case import TO_BOTH, TO_BUILD, Checks, ExaminedMachine, PlannedBuild, build_check
 
 # Below this nothing is started: configure alone would not end.
 START_FREE_BYTES = 2 << 30
@@ -53,28 +53,19 @@ def disk_of_machine(case: ExaminedMachine) -> Checks:
     free = case.machine.disk_free_gib
     to_build, to_use = build_needs().disk_gib, use_disk_gib(_backend(case), load_facts())
     want = f"{to_build:g} GiB free to build, {to_use:g} to use"
-    both: tuple[Purpose, ...] = ("build", "use")
     if free is None:
-        yield Check(id="disk", status="skip", needed_for=both, want=want)
+        yield Check(id="disk", status="skip", needed_for=TO_BOTH, want=want)
     elif free >= to_build:
-        yield Check(id="disk", status="ok", needed_for=both, found=f"{free:g} GiB", want=want)
+        yield Check(id="disk", status="ok", needed_for=TO_BOTH, found=f"{free:g} GiB", want=want)
     else:
-        needed = both[:1] if free >= to_use else both
-        fix = case.fix("disk")
-        yield Check(id="disk", status="fail", needed_for=needed, found=f"{free:g} GiB", want=want, fix=fix)
+        needed = TO_BUILD if free >= to_use else TO_BOTH
+        yield case.verdict("disk", False, f"{free:g} GiB", want=want, needed_for=needed)
 
 
 def _backend(case: ExaminedMachine) -> Name:
     """The backend that the first usable card asks for."""
     backends = (backend_of(gpu.vendor) for gpu in case.machine.gpus)
     return next((name for name in backends if name), "cpu")
-
-
-def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
-    """Room for each phase, where it writes: asked before the first, of every file system."""
-    here = build.workspace or build.place
-    places: dict[DiskPhase, Path] = {"fetch": here, "environment": here, "compile": build.place, "wheel": here}
-    yield from check_disk(host, build.plan, {**places, **build.places}, build.tree)
 
 
 def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> tuple[Demand, ...]:
@@ -93,9 +84,13 @@ def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | 
     return tuple(demands)
 
 
-def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> Checks:
-    """Fails where a phase would not fit by what was measured; a warning where the plan expects more than is free."""
-    assert plan.build is not None
+def disk_for_build(host: Host, build: PlannedBuild) -> Checks:
+    """Room for each phase, where it writes: asked before the first, of every file system. Fails where a phase would not
+    fit by what was measured; a warning where the plan expects more than is free."""
+    beside = build.workspace or build.place
+    places: dict[DiskPhase, Path] = {"fetch": beside, "environment": beside, "compile": build.place, "wheel": beside}
+    places |= build.places
+    plan, tree = build.plan, build.tree
     demands = demands_of(plan, places, tree)
     room = free_space(host)
     here = room(str(places["compile"]))
@@ -113,7 +108,7 @@ def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: S
         )
     if here is None:
         return
-    want = plan.build.disk_gib
+    want = build.recipe.disk_gib
     tight = bool(want and here[1] < want * GIB) and not _is_begun(tree)
     sizes = [f"{each.phase} {'unknown' if each.bytes is None else spoken_bytes(each.bytes)}" for each in demands]
     told = f"{spoken_bytes(here[1])} free where {places['compile']} lies" + (f" ({', '.join(sizes)})" if sizes else "")
@@ -155,15 +150,8 @@ def workspace_path_of_machine(case: ExaminedMachine) -> Checks:
         troubles.append("it has letters outside ASCII, which nvcc and old CMake files garble")
     if not case.machine.os.long_paths and len(path) > _ROOM_FOR_THE_TREE:
         troubles.append(f"it is {len(path)} characters long, and long paths are off")
-    yield Check(
-        id="workspace-path",
-        status="warn" if troubles else "ok",
-        needed_for=("build",),
-        found=path,
-        want="a short plain path such as C:\\rk" if troubles else None,
-        fix=case.fix("workspace-path") if troubles else None,
-        why="; ".join(troubles) or None,
-    )
+    want, why = "a short plain path such as C:\\rk", "; ".join(troubles)
+    yield case.verdict("workspace-path", not troubles, path, want=want, why=why, bad="warn")
 
 
 def long_paths_of_machine(case: ExaminedMachine) -> Checks:

@@ -20,6 +20,7 @@ from rekindle.model.plan import BuildRecipe, Plan, Wish
 from rekindle.plan.candidates import Candidate, hazards_met
 from rekindle.plan.question import Question
 from rekindle.readiness.programs import judge_compiler
+from rekindle.toolkits.compilers import find_compilers
 from small_hazards import hazard
 
 MACHINE = Surroundings("linux", "x86_64", "2.41", frozenset({"avx", "avx2"}), (Sm(8, 6), Sm(9, 0)), False)
@@ -117,7 +118,9 @@ def told_by_the_build(torch: str, cuda: str | None, gcc: str, glibc: str, toolki
     env = {"CC": "gcc", "CXX": "g++", "CUDACXX": f"{toolkit}/bin/nvcc"}
     recipe = BuildRecipe(source="torch", env=env, compiler="clang-1")  # another than planned: nothing is judged yet
     plan = Plan(answer="build", torch=torch, cuda=cuda, python="3.11", build=recipe)
-    return {check.id for check in judge_compiler(Here(gcc, glibc, toolkit), plan)} - {"compiler-version"}
+    host = Here(gcc, glibc, toolkit)
+    compiler = find_compilers(host, env)[1]
+    return {check.id for check in judge_compiler(host, plan, compiler)} - {"compiler-version"}
 
 
 def told_by_the_planner(torch: str, cuda: str | None, gcc: str, glibc: str, toolkit: str) -> set[str]:

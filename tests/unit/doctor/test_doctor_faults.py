@@ -19,8 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rekindle.doctor.examine import examine
-from rekindle.doctor.probing import OUR_BUG
+from rekindle.doctor.examine import OUR_BUG, examine
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
 from rekindle.host.recorded import RecordedHost, load_recorded

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import TreePart
 from rekindle.readiness.case import PlannedBuild
-from rekindle.readiness.cuda import check_gpu
+from rekindle.readiness.cuda import cuda_for_build
 from rekindle.readiness.naming import wheel_name
 from rekindle.readiness.pythons import check_linker, check_release, find_build_python, python_tools
 from rekindle.readiness.register import check_build, refuse_unready
@@ -59,6 +59,10 @@ class Machine(LiveHost):
         name = Path(argv[0]).name
         known = name in self.programs
         return Completed(argv=tuple(argv), code=0 if known else None, out=self.programs.get(name, ""))
+
+
+def check_gpu(host: Machine, plan: Plan) -> Iterator[Check]:
+    return cuda_for_build(host, PlannedBuild(plan=plan, python="", place=Path()))
 
 
 def plan(**more: object) -> Plan:

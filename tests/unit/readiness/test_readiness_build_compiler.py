@@ -16,6 +16,7 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.readiness.case import PlannedBuild
 from rekindle.readiness.programs import glibc_of, judge_compiler
 from rekindle.readiness.register import check_build
+from rekindle.toolkits.compilers import find_compilers
 
 
 class Machine(BareHost):
@@ -41,7 +42,8 @@ def asked(host: Machine, compiler: str = "gcc-12.2.0", **more: Any) -> dict[str,
     recipe = {"source": "torch", "env": {"CC": "gcc", "CXX": "g++"}, "compiler": compiler, **more.pop("recipe", {})}
     told = {"answer": "build", "torch": "2.6.0", "python": "3.11", **more}
     plan = Plan(**told, build=BuildRecipe(**recipe))
-    return {check.id: check for check in judge_compiler(host, plan)}
+    _, cxx = find_compilers(host, recipe["env"])
+    return {check.id: check for check in judge_compiler(host, plan, cxx)}
 
 
 def test_the_planned_one() -> None:

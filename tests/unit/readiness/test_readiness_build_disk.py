@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from rekindle.compat.resources import Demand, Shortage, first_shortage, measured
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
-from rekindle.host.protocol import Disk
+from rekindle.host.protocol import Disk, Host
+from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
 from rekindle.model.spoken import GIB
 from rekindle.model.supply import DiskPhase
-from rekindle.readiness.space import check_disk, demands_of
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.space import demands_of, disk_for_build
 from small_disks import small_disk_at
 
 ROOM = {"/a": (1, 10), "/b": (2, 5), "/a/too": (1, 10), "/untold": (None, 4), "/untold too": (None, 4)}
@@ -36,6 +39,10 @@ class Disks(BareHost):
             if path.replace("\\", "/").startswith(f"/{name}"):
                 return Disk(total=1 << 50, free=int(gib * GIB), device=number)
         return None
+
+
+def check_disk(host: Host, plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> Iterator[Check]:
+    return disk_for_build(host, PlannedBuild(plan=plan, python="", place=places["compile"], places=places, tree=tree))
 
 
 def plan(**more: Any) -> Plan:

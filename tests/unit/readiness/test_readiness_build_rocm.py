@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,10 +13,12 @@ import needs
 from bare_host import BareHost
 from rekindle.build.toolkits import toolkit_places
 from rekindle.errors import BadInput
-from rekindle.host.protocol import Completed
+from rekindle.host.protocol import Completed, Host
+from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree
-from rekindle.readiness.rocm import check_rocm, demanded, refuse_cuda_tree
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.rocm import demanded, refuse_cuda_tree, rocm_for_build
 
 LOAD = """
 find_package_and_print_version(HIP 1.0 MODULE REQUIRED)
@@ -62,6 +64,10 @@ def plan(**env: str) -> Plan:
 
 
 TREE = SourceTree(project="torch", version="2.6.0", root="/t", hipified=True)
+
+
+def check_rocm(host: Host, plan: Plan, tree: SourceTree | None) -> Iterator[Check]:
+    return rocm_for_build(host, PlannedBuild(plan=plan, python="", place=Path(), tree=tree))
 
 
 def test_only_what_the_tree_demands_is_asked_for() -> None:

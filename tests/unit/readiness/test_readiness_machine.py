@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rekindle.readiness
-from rekindle.doctor.torch_verdict import torch_with_verdict
+from rekindle.doctor.torches import torch_with_verdict
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.machine import (
@@ -24,9 +24,8 @@ from rekindle.model.machine import (
     Python,
     Toolkit,
 )
-from rekindle.readiness.case import Cards, ExaminedMachine, Graphics
+from rekindle.readiness.case import Cards, ExaminedMachine, Graphics, fix_for, load_fixes
 from rekindle.readiness.cuda import cuda_misfits, cudnn_misfits, driver_misfit
-from rekindle.readiness.fixes import fix_for, load_fixes
 from rekindle.readiness.register import check_machine
 
 MANAGERS = ("apt", "dnf", "pacman", "zypper", "winget", "conda", "ubuntu", "root")
@@ -43,8 +42,10 @@ def test_every_topic_has_a_way_out_on_every_system(topic: str, managers: list[st
 
 def test_every_topic_a_rule_names_exists() -> None:
     room = Path(rekindle.readiness.__file__).parent
-    named = {topic for path in room.glob("*.py") for topic in re.findall(r'fix(?:_for)?\("([\w-]+)"', path.read_text())}
-    assert named and named <= set(TOPICS)
+    text = "\n".join(path.read_text("utf-8") for path in room.glob("*.py"))
+    named = set(re.findall(r'(?:\bfix(?:_for)?|\bverdict)\(\s*"([\w-]+)"', text))
+    named |= set(re.findall(r'"((?:nvidia|amd)-\w+|musl)"', text))
+    assert len(named) > 15 and named <= set(TOPICS)
 
 
 def gpu(arch: str, name: str = "card") -> Gpu:
@@ -230,7 +231,7 @@ def test_the_driver_is_mended_where_it_belongs(parts: dict[str, object], words: 
 
 
 def test_windows_without_winget_hears_of_windows() -> None:
-    from rekindle.readiness.fixes import fix_for
+    from rekindle.readiness.case import fix_for
 
     for topic in ("compiler", "git", "python"):
         said = fix_for(topic, ("windows",)) or ""
@@ -244,7 +245,7 @@ LINUX_ALONE = {"amd-groups", "amd-container", "nvidia-container", "nvidia-wsl", 
 
 
 def test_windows_is_told_nothing_of_another_system() -> None:
-    from rekindle.readiness.fixes import fix_for, load_fixes
+    from rekindle.readiness.case import fix_for, load_fixes
 
     topics = {name for name, row in load_fixes().items() if isinstance(row, dict)}
     assert topics > LINUX_ALONE and len(topics) > 20
