@@ -79,8 +79,9 @@ def read_records(host: Host, python: str) -> list[Record]:
 
 def kept_in(host: Host, python: str) -> Path:
     """Where ``up`` leaves the constraints of an environment."""
-    done = host.run([python, "-I", "-c", "import sys;print(sys.prefix)"], timeout=30.0)
-    return Path(done.out.strip() or ".") / "rekindle" / KEPT
+    from rekindle.interpreters.search import ask_interpreter
+
+    return Path(ask_interpreter(host, python).prefix or ".") / "rekindle" / KEPT
 
 
 def read_kept(place: Path) -> dict[str, str]:

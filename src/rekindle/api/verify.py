@@ -54,7 +54,7 @@ def verify(
     from rekindle.verify import output, prove
     from rekindle.verify.gather import read_events
     from rekindle.verify.suspects import keep as keep_trials
-    from rekindle.verify.trial import Trial, promises, told_settings
+    from rekindle.verify.target import Trial, promises, told_settings
 
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")

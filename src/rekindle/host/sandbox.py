@@ -101,19 +101,6 @@ def find_sandbox(
     return None, f"none: {why}"
 
 
-def seen_by(python: str) -> list[Path]:
-    """What an interpreter needs to see of itself: where its standard library and its links lead."""
-    question = "import sys; print(sys.base_prefix); print(sys.base_exec_prefix)"
-    try:
-        argv = [python, "-I", "-S", "-c", question]
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
-    return [path for prefix in done.stdout.splitlines() for path in parts_of(Path(prefix))] + links_of(Path(python))
-
-
 def parts_of(prefix: Path) -> list[Path]:
     """The folders of a Python installation. Its top is not shown whole: it may be someone's home."""
     tops = dict.fromkeys((prefix, prefix.resolve()))

@@ -152,12 +152,12 @@ def _unix_paths(host: Host) -> list[str]:
             *(f"{home}/{name}/envs/*/bin/python" for name in _CONDA_FOLDERS),
         ]
     patterns += [
-        *_below(host, "PYENV_ROOT", "versions/*/bin/python"),
-        *_below(host, "UV_PYTHON_INSTALL_DIR", "*/bin/python3"),
-        *_below(host, "XDG_DATA_HOME", "uv/python/*/bin/python3"),
-        *_below(host, "MAMBA_ROOT_PREFIX", "bin/python", "envs/*/bin/python"),
-        *_below(host, "CONDA_ENVS_PATH", "*/bin/python"),
-        *_beside(host, "CONDA_EXE", "/bin/conda", "bin/python", "envs/*/bin/python"),
+        *_below(host, host.env.get("PYENV_ROOT", ""), "versions/*/bin/python"),
+        *_below(host, host.env.get("UV_PYTHON_INSTALL_DIR", ""), "*/bin/python3"),
+        *_below(host, host.env.get("XDG_DATA_HOME", ""), "uv/python/*/bin/python3"),
+        *_below(host, host.env.get("MAMBA_ROOT_PREFIX", ""), "bin/python", "envs/*/bin/python"),
+        *_below(host, host.env.get("CONDA_ENVS_PATH", ""), "*/bin/python"),
+        *_below(host, _conda_root(host, "/bin/conda"), "bin/python", "envs/*/bin/python"),
     ]
     for name in ("conda", "miniconda3", "miniforge3"):
         patterns += [f"/opt/{name}/bin/python", f"/opt/{name}/envs/*/bin/python"]
@@ -198,11 +198,11 @@ def _windows_paths(host: Host) -> list[str]:
         r"C:\Python3*\python.exe",
     ]
     patterns += [
-        *_below(host, "PYENV_ROOT", r"versions\*\python.exe"),
-        *_below(host, "PYENV", r"versions\*\python.exe"),
-        *_below(host, "UV_PYTHON_INSTALL_DIR", r"*\python.exe"),
-        *_below(host, "MAMBA_ROOT_PREFIX", "python.exe", r"envs\*\python.exe"),
-        *_beside(host, "CONDA_EXE", r"\Scripts\conda.exe", "python.exe", r"envs\*\python.exe"),
+        *_below(host, host.env.get("PYENV_ROOT", ""), r"versions\*\python.exe"),
+        *_below(host, host.env.get("PYENV", ""), r"versions\*\python.exe"),
+        *_below(host, host.env.get("UV_PYTHON_INSTALL_DIR", ""), r"*\python.exe"),
+        *_below(host, host.env.get("MAMBA_ROOT_PREFIX", ""), "python.exe", r"envs\*\python.exe"),
+        *_below(host, _conda_root(host, r"\Scripts\conda.exe"), "python.exe", r"envs\*\python.exe"),
     ]
     for pattern in patterns:
         found.update(dict.fromkeys(host.glob(pattern)))
@@ -218,23 +218,16 @@ def _is_pattern(path: str) -> bool:
     return any(mark in path for mark in "*?[")
 
 
-def _below(host: Host, variable: str, *patterns: str) -> list[str]:
-    """Patterns below the folder that a variable names."""
-    root = host.env.get(variable, "").rstrip("/\\")
-    if not root or _is_pattern(root):
-        return []
+def _below(host: Host, root: str, *patterns: str) -> list[str]:
+    """Patterns below a folder that a variable names."""
     slash = "\\" if host.system == "windows" else "/"
-    return [f"{root}{slash}{pattern}" for pattern in patterns]
+    return [f"{root.rstrip(slash)}{slash}{pattern}" for pattern in patterns] if root and not _is_pattern(root) else []
 
 
-def _beside(host: Host, variable: str, ending: str, *patterns: str) -> list[str]:
-    """Patterns below the root of a program that a variable names (``CONDA_EXE``: …/bin/conda)."""
-    program = host.env.get(variable, "")
-    root = program.removesuffix(ending)
-    if root == program or _is_pattern(root):
-        return []
-    slash = "\\" if host.system == "windows" else "/"
-    return [f"{root}{slash}{pattern}" for pattern in patterns]
+def _conda_root(host: Host, ending: str) -> str:
+    """The folder whose conda the shell uses (``CONDA_EXE``: …/bin/conda)."""
+    program = host.env.get("CONDA_EXE", "")
+    return program.removesuffix(ending) if program.endswith(ending) else ""
 
 
 def _conda_environments(host: Host, path: str) -> list[str]:

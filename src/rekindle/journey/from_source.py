@@ -21,8 +21,7 @@ from rekindle.host.files import read_head, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
-from rekindle.interpreters.installer import Installer, choose_installer, pip_of
-from rekindle.interpreters.pip_errors import telling_lines
+from rekindle.interpreters.installer import Installer, choose_installer, pip_of, telling_lines
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions

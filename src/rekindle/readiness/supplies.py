@@ -21,7 +21,7 @@ from rekindle.compat.supply import (
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root, lacking, manager_here
-from rekindle.interpreters.pip_errors import telling_lines
+from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
 from rekindle.model.supply import Lack, Need

@@ -37,7 +37,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         screen.verdict("fail", f"{what} does not work as it should ({report.level}): {count}")
     else:
         screen.verdict("warn", f"{what} is not proven ({report.level}): {count}")
-    place = ("torch", "cuda", "hip", "python", "machine", "cpu model", "emulator", "sandbox")
+    place = ("torch", "cuda", "hip", "python", "machine", "cpu model", "emulator", "sandbox", "installed")
     shown = [*place, *sorted(name for name in report.environment if name.startswith("gpu"))]
     rows = [(name, report.environment[name]) for name in shown if name in report.environment]
     screen.rows(rows)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
-from rekindle.interpreters.pip_errors import telling_lines
+from rekindle.interpreters.installer import telling_lines
 from rekindle.model.progress import Progress
 from rekindle.model.supply import FromIndex
 from rekindle.source.archive import unpack

@@ -1,4 +1,7 @@
-"""A fresh throw-away environment with one wheel and its dependencies in it.
+"""A fresh throw-away environment with one wheel and its dependencies in it, and whether that wheel is kept apart.
+
+Kept apart from the rest of the machine, wherever that is possible, is what was not built here. Its own code runs as
+soon as it is imported, so nothing of it is started before the sandbox stands.
 
 For a wheel that is kept apart nothing is built from source and no program is started on the way: that would run what
 it asks for before any sandbox stands. What its requirements' requirements fetch from addresses of their own is refused.
@@ -7,16 +10,22 @@ it asks for before any sandbox stands. What its requirements' requirements fetch
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, MissingTool, Unprepared
-from rekindle.host.files import read_head
+from rekindle.host.files import free_space, read_head
+from rekindle.host.made import wheel_was_made_here
 from rekindle.host.protocol import Host
+from rekindle.host.sandbox import Sandbox, Wish, find_sandbox
 from rekindle.interpreters.environment import (
     copy_embedded,
     is_embedded,
@@ -35,12 +44,70 @@ from rekindle.interpreters.installer import (
 )
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
+from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
 
 INSTALL_SECONDS = 3600.0
 WHEELS_ONLY = "wheels only, and no program ran meanwhile"
 _LEAVE_OUT = "--no-deps leaves dependencies out; --sandbox no trusts it"
 _NOTE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Apart:
+    """How a wheel is to be tried. ``strange``: not built here, and nobody said to treat it as if it were."""
+
+    wish: Wish
+    strange: bool
+    gpu: bool
+
+    @property
+    def wheels_only(self) -> bool:
+        """Is nothing to be built for it, because that would run before any sandbox stands?"""
+        return self.strange or self.wish == "yes"
+
+    def sandbox(
+        self, shown: Iterable[Path], probe: Sequence[str], work: Path, progress: Progress
+    ) -> tuple[Sandbox | None, dict[str, str]]:
+        """The sandbox, and what the report says about it; a stranger's wheel without one is never passed over."""
+        if self.wish == "auto" and not self.strange:
+            return None, {}
+        work.mkdir(parents=True, exist_ok=True)
+        box, words = find_sandbox(self.wish, shown=shown, gpu=self.gpu, probe=probe, work=work)
+        if box is None and self.strange:
+            progress.note(
+                f"no sandbox ({words.removeprefix('none: ')}): this wheel was not built here, and its code runs"
+            )
+            progress.note("with your rights, your network and your files; a container keeps it apart")
+        return box, {"sandbox": words, **({"installed": WHEELS_ONLY} if self.wheels_only else {})}
+
+
+def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> Apart:
+    """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
+    strange = wish != "no" and not wheel_was_made_here(sha256)
+    if strange or wish == "yes":
+        for text in subject.requires:
+            try:
+                place = Requirement(text).url
+            except InvalidRequirement:
+                continue
+            if place is not None:
+                raise BadInput(
+                    f"{subject.path.name} wants {text[:200]!r}: a place of its own choosing, which may run programs",
+                    remedy=_LEAVE_OUT,
+                )
+    return Apart(wish=wish, strange=strange, gpu=gpu is not False)
+
+
+def refuse_small_disk(host: Host, subject: Subject, folder: str) -> None:
+    """The environment holds the wheel unpacked; what it requires comes on top, and nobody knows how much that is."""
+    short = first_shortage([Demand("environment", folder, subject.unpacked)], free_space(host))
+    if short is not None:
+        raise BadInput(
+            f"the environment to try {subject.path.name} in needs {spoken_bytes(subject.unpacked)} for that wheel"
+            f" alone, and {spoken_bytes(short.free)} are free at {tempfile.gettempdir()}",
+            remedy="free some space there, or set TMPDIR to another disk",
+        )
 
 
 def check_fits(subject: Subject, interpreter: Interpreter) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,19 +22,38 @@ from rekindle.errors import BadInput, RekindleError, StageFailed
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
-from rekindle.host.sandbox import links_of, seen_by
+from rekindle.host.sandbox import links_of, parts_of
 from rekindle.interpreters.search import ask_interpreter, find_interpreter, search_version, usual_python
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.model.verify import VerifyReport
-from rekindle.verify.apart import judge_wheel
 from rekindle.verify.beside import provable
-from rekindle.verify.disk_errors import disk_errors, refuse_small_disk
-from rekindle.verify.environment import install_for_emulation, prepare_environment, refuse_addresses
+from rekindle.verify.environment import (
+    install_for_emulation,
+    judge_wheel,
+    prepare_environment,
+    refuse_addresses,
+    refuse_small_disk,
+)
 from rekindle.verify.runner import run_checks
 from rekindle.verify.subject import KNOWN, Subject, read_subject
-from rekindle.verify.target import Target
-from rekindle.verify.trial import Trial
+from rekindle.verify.target import Target, Trial
+
+_OURS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """Everything inside writes to the temporary directory or the cache."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OURS:
+            raise
+        place = error.filename or tempfile.gettempdir()
+        raise BadInput(
+            f"cannot write to {place}: {error.strerror}", remedy="free some space there, or set TMPDIR to another disk"
+        ) from error
 
 
 @disk_errors()
@@ -73,7 +94,7 @@ def prove_wheel(
         except RekindleError:
             refuse_changed(wheel, sha256)  # what the installer says of half a file is no help
             raise
-        shown = [Path(folder) / "env", *seen_by(interpreter.path), *links_of(exe)]
+        shown = [Path(folder) / "env", *seen_by(interpreter), *links_of(exe)]
         box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
             command=(str(exe),),
@@ -155,6 +176,11 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
         f"the wheel is for Python {' or '.join(wanted)}, and there is none on this machine",
         remedy=f"give one with --python EXE, or install one: uv python install {wanted[0]}",
     )
+
+
+def seen_by(interpreter: Interpreter) -> list[Path]:
+    """What an interpreter needs to see of itself: where its standard library and its links lead."""
+    return [*parts_of(Path(interpreter.base_prefix or interpreter.path)), *links_of(Path(interpreter.path))]
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.errors import CommandFailed, Unprepared
-from rekindle.interpreters.pip_errors import gave_up_waiting, known_remedy, reason_in, telling_lines, with_patience
+from rekindle.interpreters.installer import gave_up_waiting, known_remedy, reason_in, telling_lines, with_patience
 from rekindle.journey.install import run_logged
 from rekindle.render.progress import LineProgress
 from rekindle.verify import environment

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.interpreters.packages import Contents, Distribution
-from rekindle.journey.installed import disagreements
+from rekindle.journey.install import disagreements
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
 

@@ -24,7 +24,7 @@ from rekindle.model.progress import Silent
 from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
 from rekindle.render.summary import summarise_plan
-from rekindle.verify.trial import promises
+from rekindle.verify.target import promises
 from tiny_wheels import make_wheel
 
 NAME = Path("torch-2.6.0+cu124-cp311-cp311-linux_x86_64.whl")

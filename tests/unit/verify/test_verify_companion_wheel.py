@@ -17,10 +17,9 @@ from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
 from rekindle.verify.beside import load_table
-from rekindle.verify.disk_errors import refuse_small_disk
+from rekindle.verify.environment import refuse_small_disk
 from rekindle.verify.subject import read_subject
-from rekindle.verify.target import Target
-from rekindle.verify.trial import Trial
+from rekindle.verify.target import Target, Trial
 from tiny_wheels import make_wheel
 
 

@@ -16,7 +16,7 @@ from rekindle.errors import BadInput, Exit, MissingTool
 from rekindle.host.files import write_for_user
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.verify.disk_errors import disk_errors
+from rekindle.verify.prove import disk_errors
 
 
 def test_a_full_disk_is_told_with_its_place() -> None:

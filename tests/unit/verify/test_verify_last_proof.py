@@ -43,7 +43,7 @@ def test_levels_and_emulation_are_kept_apart_and_a_broken_memory_is_none(tmp_pat
 
 
 def test_a_setting_that_changed_is_told_and_a_secret_is_not() -> None:
-    from rekindle.verify.trial import told_settings
+    from rekindle.verify.target import told_settings
 
     shell = {"HOME": "/x", "ATEN_CPU_CAPABILITY": "avx2", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "0"}
     words = told_settings(shell, {"HF_TOKEN": "hf_secret", "ATEN_CPU_CAPABILITY": "default"})

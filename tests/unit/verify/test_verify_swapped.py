@@ -13,7 +13,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify import prove
-from rekindle.verify.trial import Trial
+from rekindle.verify.target import Trial
 from tiny_wheels import make_wheel
 
 
