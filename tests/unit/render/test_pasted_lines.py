@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from rekindle.model.choice import TorchChoice
 
 from needs import tool
 from rekindle import api
@@ -22,6 +21,7 @@ from rekindle.cli.main import VERBS, verb_parser
 from rekindle.facts import load_facts
 from rekindle.model.build import BuildResult, BuildResults
 from rekindle.model.matrix import Cell, MatrixCost, MatrixLock
+from rekindle.model.plan import TorchChoice
 from rekindle.model.wheelhouse import PageWritten, SiteBuilt, Yanked
 from rekindle.render import build, matrix, plan, wheelhouse
 from rekindle.render.screen import Screen
