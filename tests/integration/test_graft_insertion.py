@@ -114,12 +114,12 @@ def test_the_loader_and_the_librarys_own_code_agree(
         library.write_with({0: [added]}, tmp_path / "grafted.so")
     after = told("./grafted.so")
     with Library(tmp_path / "grafted.so", "grafted.so") as library:
-        content = [library.container_bytes(unit) for unit in library.units]
+        stored = [library.container_bytes(unit) for unit in library.units]
         assert [[entry.name for entry in unit.container.entries] for unit in library.units] == [
             ["sm_80", "sm_86", "sm_120"],
             ["sm_80"],
         ]
-    assert after[:2] == [str(_sum(one)) for one in content] and after[2:] == before[2:]
+    assert after[:2] == [str(_sum(one)) for one in stored] and after[2:] == before[2:]
     if size > 1 << 17:
         grown = (tmp_path / "grafted.so").stat().st_size - (tmp_path / "lib.so").stat().st_size
         assert grown < len(added) + 3 * (1 << 16), "the old content leaves the file"

@@ -357,6 +357,7 @@ def _write(
     return msgspec.structs.replace(
         report, out=str(applied.path), sha256=applied.sha256, bytes_after=applied.path.stat().st_size,
         graft=str(draft), graft_bytes=draft.stat().st_size, provenance=str(statement),
+        notes=(*report.notes, *applied.notes),
     )  # fmt: skip
 
 
@@ -415,6 +416,7 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         graft=str(graft_file),
         graft_bytes=graft_file.stat().st_size,
         tools=graft.made.tools,
+        notes=applied.notes,
         same_bytes=applied.sha256 == graft.grafted_sha256 if graft.grafted_sha256 else None,
     )
     statement = write_beside(applied.path, applied.sha256, report, graft.made)

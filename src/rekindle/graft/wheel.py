@@ -25,6 +25,7 @@ from rekindle.errors import BadInput
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
+from rekindle.graft import arch_list
 from rekindle.graft.library import Library
 from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
@@ -46,6 +47,7 @@ class Applied(NamedTuple):
     path: Path
     sha256: str
     record_sha256: str
+    notes: tuple[str, ...] = ()
 
 
 def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
@@ -116,11 +118,14 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
             new = f"{old.removesuffix('.dist-info').rpartition('-')[0]}-{version}.dist-info"
             writer = Rewriter(source, target, new, record=f"{old}/RECORD")
             infos = [info for info in source.infolist() if not info.is_dir()]
+            notes: list[str] = []
             progress.stage("write", final.name)
             for number, info in enumerate(infos):
                 progress.step(number, len(infos), info.filename)
                 if info.filename in by_library:
                     _graft_member(writer, info, by_library[info.filename], entries, shop)
+                elif info.filename == arch_list.LIBRARY:
+                    notes += _correct_list(writer, info, graft.made.archs, shop)
                 elif info.filename.startswith(f"{old}/"):
                     _metadata_member(writer, info, old, version)
                 else:
@@ -129,7 +134,7 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
             record = writer.finish()
         sha256 = sha256_of(part)
         part.replace(final)
-    return Applied(final, sha256, hashlib.sha256(record).hexdigest())
+    return Applied(final, sha256, hashlib.sha256(record).hexdigest(), tuple(notes))
 
 
 def _inside(graft: GraftFile) -> bytes:
@@ -165,6 +170,19 @@ def _graft_member(
     before.unlink()
     writer.add(info.filename, file_chunks(after), mode=(info.external_attr >> 16) & 0o777 or 0o755)
     after.unlink()
+
+
+def _correct_list(writer: Rewriter, info: zipfile.ZipInfo, archs: Sequence[str], shop: Path) -> list[str]:
+    """torch's own list of architectures with the new ones in it; a note where it stays as it is."""
+    copy = shop / "library"
+    extract(writer.source, info.filename, copy)
+    why = arch_list.correct_list(copy, archs)
+    if why is None:
+        writer.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
+    else:
+        writer.copy(info)
+    copy.unlink()
+    return [f"torch.cuda.get_arch_list() does not name {', '.join(archs)}: {why}"] if why else []
 
 
 def _metadata_member(writer: Rewriter, info: zipfile.ZipInfo, old: str, version: str) -> None:

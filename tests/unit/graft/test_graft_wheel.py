@@ -193,6 +193,14 @@ def test_a_library_that_is_not_understood_stays_as_it_is(tmp_path: Path) -> None
     assert any("odd.so stays as it is: no pointer" in note for note in report.notes) and report.out
 
 
+def test_a_list_of_architectures_that_cannot_be_corrected_is_told(tmp_path: Path) -> None:
+    odd = {"torch/lib/libtorch_python.so": make_gpu_library() + b"sm_75 sm_80\0"}
+    report = carry_out(_order(_wheel(tmp_path, **odd), tmp_path), Silent())
+    assert [note for note in report.notes if "get_arch_list() does not name sm_120" in note]
+    with zipfile.ZipFile(report.out or "") as archive:
+        assert archive.read("torch/lib/libtorch_python.so") == odd["torch/lib/libtorch_python.so"]
+
+
 # A graft file: made here, applied there
 
 
