@@ -59,13 +59,9 @@ from rekindle.api.keys import (
 from rekindle.api.page import index_page as index_page
 from rekindle.api.plan import (
     find_machine as find_machine,
-    machine_from_flags as machine_from_flags,
-    machine_profile as machine_profile,
     plan as plan,
     remember_plan as remember_plan,
     this_machine as this_machine,
-    why_not as why_not,
-    with_hardware as with_hardware,
 )
 from rekindle.api.rebuild import rebuild as rebuild
 from rekindle.api.source import (
@@ -99,3 +95,9 @@ from rekindle.journey.matrix import (
 from rekindle.journey.verbs import bring_torch as bring_torch, demo as demo, up as up
 
 __all__: list[str]
+from rekindle.plan.describe import (
+    machine_from_flags as machine_from_flags,
+    machine_profile as machine_profile,
+    with_hardware as with_hardware,
+)
+from rekindle.plan.whynot import why_not as why_not

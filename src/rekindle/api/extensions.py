@@ -144,12 +144,13 @@ def _against_torch(tree: Path) -> bool:
 
 def own_plan(options: BuildOptions) -> Plan:
     """A plan to build with the torch that was named, or that the given Python has."""
-    from rekindle.api.plan import machine_from_flags, plan, this_machine
+    from rekindle.api.plan import plan, this_machine
     from rekindle.build.extension import torch_in, torch_of
     from rekindle.errors import BadInput
     from rekindle.host.live import LiveHost
     from rekindle.model.plan import Wish
     from rekindle.model.version import same_prefix
+    from rekindle.plan.describe import machine_from_flags
     from rekindle.readiness.pythons import find_build_python
 
     host = LiveHost()

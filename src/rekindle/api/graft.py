@@ -102,9 +102,9 @@ def graft_apply(
 
 def _card(gpu: str) -> Sm:
     """The architecture of a card by its name, or ``sm_120`` itself."""
-    from rekindle.api.plan import machine_from_flags
     from rekindle.errors import BadInput
     from rekindle.model.arch import Sm
+    from rekindle.plan.describe import machine_from_flags
 
     arch = machine_from_flags(gpu=[gpu]).gpus[0].arch
     if not isinstance(arch, Sm):

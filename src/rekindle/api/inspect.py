@@ -192,8 +192,9 @@ def inspect_machine(where: str) -> Machine:
     from pathlib import Path
     from typing import Any
 
-    from rekindle.api.plan import find_machine, machine_from_flags, this_machine
+    from rekindle.api.plan import find_machine, this_machine
     from rekindle.errors import BadInput
+    from rekindle.plan.describe import machine_from_flags
 
     if where == "this":
         return this_machine()

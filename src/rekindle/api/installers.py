@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> TorchChoice:
     """Which torch for a machine (default: this one), as a small document of stable form.
 
-    >>> from rekindle.api.plan import machine_from_flags
+    >>> from rekindle.plan.describe import machine_from_flags
     >>> choice = choose_torch(machine_from_flags(gpu=["GTX 1080"], os="linux", arch="x86_64"))
     >>> choice.answer, choice.backend, choice.pip[0][0].startswith("torch==")
     ('install', 'cuda', True)

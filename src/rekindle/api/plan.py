@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rekindle.model.facts import Platform
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import BuildOutline, Plan, Reason, WhyNot, Wish
+    from rekindle.model.plan import BuildOutline, Plan, Reason, Wish
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import Row
     from rekindle.plan.candidates import HouseWheel
@@ -30,6 +30,7 @@ def plan(
     ``wish.beside`` names companions (``("xformers", "triton")``): the plan's ``companions`` says what becomes of each.
     ``taken`` names a torch that is built already: of a build, nothing of torch's own is left to do.
 
+    >>> from rekindle.plan.describe import machine_from_flags
     >>> made = plan(machine_from_flags(gpu=["Tesla K40c"], os="windows"))
     >>> made.answer, made.cuda
     ('build', '11.4')
@@ -205,19 +206,6 @@ def _third_parties_of(origin: str) -> Callable[[str], tuple[ThirdParty, ...]]:
     return ask
 
 
-def why_not(machine: Machine, wish: Wish, text: str) -> WhyNot:
-    """What was judged about a value that the plan does not propose.
-
-    >>> from rekindle.model.plan import Wish
-    >>> answer = why_not(machine_from_flags(gpu=["Tesla K40c"]), Wish(), "torch=2.15")
-    >>> answer.possible
-    False
-    """
-    from rekindle.plan.whynot import why_not as look
-
-    return look(machine, wish, text)
-
-
 def this_machine() -> Machine:
     """What the doctor finds here.
 
@@ -230,51 +218,11 @@ def this_machine() -> Machine:
     return examine(LiveHost()).examination.machine
 
 
-def machine_from_flags(*, gpu: Sequence[str] = (), **flags: str | float | None) -> Machine:
-    """A machine described by hand; everything not given is unknown.
-
-    >>> machine = machine_from_flags(gpu=["Tesla K40c"], os="windows")
-    >>> [str(gpu.arch) for gpu in machine.gpus], machine.memory_gib
-    (['sm_35'], None)
-    """
-    from rekindle.facts import load_facts
-    from rekindle.plan.describe import machine_from_flags as describe
-
-    return describe(load_facts(), gpu=gpu, **flags)  # type: ignore[arg-type]
-
-
-def with_hardware(machine: Machine, *, gpu: Sequence[str] = (), cpu: str | None = None) -> Machine:
-    """``machine`` with other cards or another CPU: built on one, meant for another.
-
-    >>> other = with_hardware(machine_from_flags(gpu=["H200"]), gpu=["sm_35", "sm_90"], cpu="ivybridge")
-    >>> [str(gpu.arch) for gpu in other.gpus], other.cpu.microarchitecture
-    (['sm_35', 'sm_90'], 'ivybridge')
-    """
-    from rekindle.facts import load_facts
-    from rekindle.plan.describe import with_hardware as describe
-
-    return describe(machine, load_facts(), gpu=gpu, cpu=cpu)
-
-
-def machine_profile(name: str) -> tuple[Machine, Wish]:
-    """A machine people plan for, by name, and the wish that goes with it.
-
-    >>> from rekindle.facts import load_facts
-    >>> name = next(iter(load_facts().machines.machine))
-    >>> machine, wish = machine_profile(name)
-    >>> machine.os.system in ("linux", "windows")
-    True
-    """
-    from rekindle.facts import load_facts
-    from rekindle.plan.describe import machine_profile as profile
-
-    return profile(name, load_facts())
-
-
 def find_machine(where: str) -> tuple[Machine, Wish]:
     """A machine.json, what ``doctor --json`` printed, or the name of a profile.
 
     >>> from rekindle.model.document import encode
+    >>> from rekindle.plan.describe import machine_from_flags
     >>> _ = (folder / "machine.json").write_bytes(encode(machine_from_flags(gpu=["gfx1031"])))
     >>> machine, wish = find_machine(str(folder / "machine.json"))
     >>> str(machine.gpus[0].arch)
@@ -284,6 +232,7 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
     from rekindle.model.document import load
     from rekindle.model.machine import Examination, Machine
     from rekindle.model.plan import Wish
+    from rekindle.plan.describe import machine_profile
 
     path = Path(where)
     if not path.is_file():

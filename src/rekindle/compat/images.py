@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from rekindle.compat.answer import Coverage
@@ -205,8 +204,3 @@ def find_gap(gfx: Gfx, rocm: str | None, publisher: str | None, facts: Facts) ->
         if compare(rocm, gap.rocm_from) >= 0 and (gap.rocm_below is None or compare(rocm, gap.rocm_below) < 0):
             return gap
     return None
-
-
-def targets_of(names: Iterable[str], **made: str | None) -> GpuCode:
-    """Code from names, with what is known of its making (``cuda=``, ``rocm=``, ``publisher=``)."""
-    return GpuCode(tuple(names), **made)

@@ -132,13 +132,13 @@ class FactsTable(Generic[FileKind]):
     """One file of the tables, read when it is first asked for and kept from then on."""
 
     def __init__(self, kind: type[FileKind]) -> None:
-        self._kind = kind
+        self.kind = kind
 
     def __set_name__(self, owner: type[Facts], name: str) -> None:
         self._name = name
 
     def __get__(self, facts: Facts, owner: type[Facts]) -> FileKind:
-        table = read_table(self._name, self._kind, facts.overlay)
+        table = read_table(self._name, self.kind, facts.overlay)
         vars(facts)[self._name] = table  # asked again, this descriptor is passed over
         return table
 
@@ -255,6 +255,10 @@ class Facts:
             newest = next((kit for kit in self.toolkits if key(kit)[0] == int(version)), None)
             return self.cuda.toolkit[newest] if newest else None
         return found
+
+
+# The names of the files with their shapes; `facts show` and the tests walk this.
+FILES = {name: table.kind for name, table in vars(Facts).items() if isinstance(table, FactsTable)}
 
 
 @functools.lru_cache(maxsize=4)

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.facts import Facts
-from rekindle.facts.tables import FILES
+from rekindle.facts import FILES, Facts
 from rekindle.model.document import _to_json
 from rekindle.model.facts import Probe, Row, SourcesView, SourceUse, TableView
 

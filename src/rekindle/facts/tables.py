@@ -189,30 +189,6 @@ class ImagesFile(FactsFile, frozen=True, kw_only=True):
     runner: dict[str, HostedRunner]
 
 
-# file name -> its shape; `facts show` and the tests walk this
-FILES: dict[str, type[FactsFile]] = {
-    "cuda": CudaFile,
-    "cudnn": CudnnFile,
-    "torch": TorchFile,
-    "sources": SourcesFile,
-    "probes": ProbesFile,
-    "wheels": WheelsFile,
-    "companions": CompanionsFile,
-    "beside": CompanionPackagesFile,
-    "rocm": RocmFile,
-    "nvidia": NvidiaFile,
-    "amd": AmdFile,
-    "cpu": CpuFile,
-    "distros": DistrosFile,
-    "hazards": HazardsFile,
-    "costs": CostsFile,
-    "machines": MachinesFile,
-    "supply": SupplyFile,
-    "images": ImagesFile,
-    "graft": GraftRecipesFile,
-}
-
-
 def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
     """What ``tomllib`` makes of ``raw``, from the cache where it is there."""
     kept = _folder() / f"{name}-{hashlib.sha256(raw).hexdigest()[:32]}.msgpack"

@@ -228,7 +228,7 @@ class _Planner:
 
     def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
-        from rekindle.api.plan import machine_from_flags
+        from rekindle.plan.describe import machine_from_flags
 
         system, _, arch = axes.get("system", self._here).partition("-")
         made = machine_from_flags(

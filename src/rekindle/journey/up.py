@@ -19,7 +19,6 @@ from packaging.utils import canonicalize_name
 from rekindle.api.build import build_checks, companion_checks
 from rekindle.api.doctor import doctor
 from rekindle.api.plan import plan as make_plan
-from rekindle.api.plan import with_hardware
 from rekindle.api.verify import verify
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of, write_atomically
@@ -50,6 +49,7 @@ from rekindle.model.progress import Progress
 from rekindle.model.supply import DiskPhase
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyReport
+from rekindle.plan.describe import with_hardware
 from rekindle.readiness.register import refuse_unready
 from rekindle.render.summary import (
     summarise_checks,

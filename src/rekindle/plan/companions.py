@@ -14,7 +14,7 @@ from rekindle.compat.libc import libc_of
 from rekindle.errors import BadInput
 from rekindle.facts import PAIRED_PACKAGES, Facts, paired_companions
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Companion, CompanionChoice, Plan, Wish
+from rekindle.model.plan import CompanionChoice, Plan, Wish
 from rekindle.model.version import matches
 from rekindle.plan.question import Question
 from rekindle.plan.wording.companions import describe
@@ -169,8 +169,3 @@ def _choice(plan: Plan, found: Sequence[CompanionFinding], taken: bool) -> Compa
     return CompanionChoice(
         answer=plan.answer, torch=plan.torch, variant=plan.variant, gives=tuple(gives), costs=tuple(costs), taken=taken
     )
-
-
-def companion_of(plan: Plan, name: str) -> Companion | None:
-    """The answer about one companion of a plan."""
-    return next((one for one in plan.companions if one.name == name), None)

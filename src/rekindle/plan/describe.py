@@ -10,7 +10,7 @@ import msgspec
 
 from rekindle.compat.cpu_names import find_cpu, microarchitecture
 from rekindle.errors import BadInput
-from rekindle.facts import Facts
+from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import find_gpu
 from rekindle.model.machine import Compiler, Cpu, Drivers, Gpu, Machine, Os, Python, System, Toolkit, cpu_arch
 from rekindle.model.plan import Wish
@@ -25,7 +25,7 @@ _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron
 
 
 def machine_from_flags(
-    facts: Facts,
+    facts: Facts | None = None,
     *,
     gpu: Sequence[str] = (),
     cpu: str | None = None,
@@ -41,7 +41,14 @@ def machine_from_flags(
     python: str | None = None,
     memory: str | float | None = None,
 ) -> Machine:
-    """Everything not given is unknown; an unknown GPU or CPU name is a :class:`BadInput`."""
+    """A machine described by hand. Everything not given is unknown; an unknown GPU or CPU name is a
+    :class:`BadInput`.
+
+    >>> machine = machine_from_flags(gpu=["Tesla K40c"], os="windows")
+    >>> [str(gpu.arch) for gpu in machine.gpus], machine.memory_gib
+    (['sm_35'], None)
+    """
+    facts = facts or load_facts()
     system = _SYSTEMS.get((os or "linux").lower())
     if system is None:
         raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
@@ -77,11 +84,18 @@ def machine_from_flags(
     )
 
 
-def with_hardware(machine: Machine, facts: Facts, *, gpu: Sequence[str] = (), cpu: str | None = None) -> Machine:
+def with_hardware(
+    machine: Machine, facts: Facts | None = None, *, gpu: Sequence[str] = (), cpu: str | None = None
+) -> Machine:
     """The same system with other cards or another CPU than are in it: a torch is built here and will run there.
 
     The driver here says nothing about cards that are elsewhere.
+
+    >>> other = with_hardware(machine_from_flags(gpu=["H200"]), gpu=["sm_35", "sm_90"], cpu="ivybridge")
+    >>> [str(gpu.arch) for gpu in other.gpus], other.cpu.microarchitecture
+    (['sm_35', 'sm_90'], 'ivybridge')
     """
+    facts = facts or load_facts()
     if gpu:
         cards = _gpus(gpu, facts)
         machine = msgspec.structs.replace(machine, gpus=cards, no_gpu=not cards or None, drivers=Drivers())
@@ -146,8 +160,14 @@ def _gib(value: str | float | None) -> float | None:
     return parse_size(value) / GIB if isinstance(value, str) else value
 
 
-def machine_profile(name: str, facts: Facts) -> tuple[Machine, Wish]:
-    """A machine people plan for, by name, with the wish that belongs to it."""
+def machine_profile(name: str, facts: Facts | None = None) -> tuple[Machine, Wish]:
+    """A machine people plan for, by name, with the wish that belongs to it.
+
+    >>> machine, wish = machine_profile("k40c-windows")
+    >>> machine.os.system
+    'windows'
+    """
+    facts = facts or load_facts()
     row = facts.machines.machine.get(name)
     if row is None:
         near = difflib.get_close_matches(name, facts.machines.machine, n=2, cutoff=0.5)

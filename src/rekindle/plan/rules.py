@@ -7,8 +7,11 @@ with ``certain=False``. What a rule needs of the facts it reads there: no versio
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from rekindle.model.plan import Answer, Refusal
 from rekindle.plan.candidates import Candidate
@@ -31,11 +34,19 @@ RULES: dict[str, PlanRule] = {}
 
 
 def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
+    """Register a check under its number, which its refusals then carry."""
+
     def register(check: Check) -> Check:
         if number in RULES:
             raise ValueError(f"rule {number} is registered twice")
-        RULES[number] = PlanRule(number, applies or ("install", "build"), check)
-        return check
+
+        @functools.wraps(check)
+        def numbered(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+            for refusal in check(candidate, question):
+                yield refusal if refusal.rule else replace(refusal, rule=number)
+
+        RULES[number] = PlanRule(number, applies or ("install", "build"), numbered)
+        return numbered
 
     return register
 

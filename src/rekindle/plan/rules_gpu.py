@@ -55,7 +55,6 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
     for gpu, coverage in coverages(candidate, question):
         if coverage.kind in ("none", "jit"):
             yield Refusal(
-                rule="R101",
                 code="gpu-not-in-wheel" if coverage.kind == "none" else "gpu-only-ptx",
                 what=candidate.name,
                 reason=f"{candidate.name} {coverage.text}"
@@ -131,7 +130,6 @@ def cudnn_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
         answer = cudnn_covers(candidate.flavour.cudnn, candidate.cuda, gpu.arch, question.facts)
         if answer.kind == "partly":
             yield Refusal(
-                rule="R103",
                 code=answer.code,
                 what=candidate.name,
                 reason=f"{candidate.name} brings cuDNN {candidate.flavour.cudnn}. For {card(gpu)}: {answer.text}.",
@@ -151,7 +149,6 @@ def toolkit_targets_cards(candidate: Candidate, question: Question) -> Iterator[
         answer = compiles_for(candidate.cuda, gpu.arch, question.facts, gpu.name or str(gpu.arch))
         if answer.kind == "no":
             yield Refusal(
-                rule="R111",
                 code=answer.code,
                 what=f"CUDA {candidate.cuda}",
                 reason=f"{answer.text}.",
@@ -177,7 +174,6 @@ def sources_take_arch(candidate: Candidate, question: Question) -> Iterator[Refu
             row = arch_syntax(candidate.torch, question.facts)
             able = next((v for v in reversed(question.facts.releases) if sources_parse(v, sm, question.facts)), None)
             yield Refusal(
-                rule="R112",
                 code="source-does-not-know-arch",
                 what=f"torch {candidate.torch}",
                 reason=f"the sources of torch {candidate.torch} do not understand {sm.dotted} ({card(gpu)}) in"
@@ -202,7 +198,6 @@ def sources_still_compile(candidate: Candidate, question: Question) -> Iterator[
         if end is None or (end.torch_last != "none" and compare(candidate.torch, end.torch_last) <= 0):
             continue
         yield Refusal(
-            rule="R113",
             code="source-ended-for-arch",
             what=f"torch {candidate.torch}",
             reason=f"torch {end.torch_last} is the last that can be expected to compile for {card(gpu)}"
@@ -224,7 +219,6 @@ def kernels_compile(candidate: Candidate, question: Question) -> Iterator[Refusa
                 continue
             for name in sorted(set(row.failed) - set(row.without))[:1]:
                 yield Refusal(
-                    rule="R120",
                     code="kernel-does-not-compile",
                     what=candidate.name,
                     reason=f"{name} of torch {row.torch} does not compile for {card(gpu)} with CUDA {row.cuda}:"
@@ -242,7 +236,6 @@ def board_keeps_its_jetpack(candidate: Candidate, question: Question) -> Iterato
         return
     why = f"the board has CUDA {have}; CUDA {candidate.cuda} takes another JetPack (L4T), which means flashing it anew"
     yield Refusal(
-        rule="R119",
         code="jetpack-change",
         what=f"CUDA {candidate.cuda}",
         reason=sentence(why),
@@ -260,7 +253,6 @@ def jetpack_offers_cuda(candidate: Candidate, question: Question) -> Iterator[Re
         offered = jetson_cuda(sm, question.facts)
         if offered and minor(candidate.cuda) not in offered:
             yield Refusal(
-                rule="R115",
                 code="jetpack-bound",
                 what=f"CUDA {candidate.cuda}",
                 reason=f"JetPack for this Jetson board ({sm}) offers CUDA {', '.join(offered)}, not {candidate.cuda}.",
@@ -286,7 +278,6 @@ def rocm_knows_target(candidate: Candidate, question: Question) -> Iterator[Refu
         else:
             continue
         yield Refusal(
-            rule="R114",
             code="rocm-cannot-target-arch",
             what=f"ROCm {candidate.rocm}",
             reason=reason,
@@ -306,7 +297,6 @@ def rocm_builds_on_windows(candidate: Candidate, question: Question) -> Iterator
     for gfx in question.gfxs:
         if gfx.name not in known or candidate.rocm not in versions:
             yield Refusal(
-                rule="R116",
                 code="rocm-not-on-windows",
                 what=candidate.name,
                 reason=f"ROCm {candidate.rocm} for {gfx} does not exist on Windows; AMD's (TheRock) has"
@@ -323,7 +313,6 @@ def target_was_tested(candidate: Candidate, question: Question) -> Iterator[Refu
     for gpu in question.gpus:
         if gpu.arch in candidate.flavour.untested.get(question.platform, ()):
             yield Refusal(
-                rule="R117",
                 code="target-untested",
                 what=candidate.name,
                 reason=f"{candidate.name} is compiled for {gpu.arch} but its maker does not test it there.",
@@ -341,7 +330,6 @@ def math_library_has_target(candidate: Candidate, question: Question) -> Iterato
         gap = find_gap(gfx, candidate.rocm, "pytorch", question.facts)
         if gap is not None:
             yield Refusal(
-                rule="R118",
                 code="rocm-math-gap",
                 what=candidate.name,
                 reason=f"{gap.library} of ROCm {candidate.rocm} has no files for {gfx}: build it for {gfx} first.",

@@ -28,7 +28,6 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
     name = candidate.name if candidate.answer == "install" else f"torch {candidate.torch}"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
     yield Refusal(
-        rule="R301",
         code="python-has-no-wheel" if candidate.answer == "install" else "python-not-in-source",
         what=f"Python {asked}",
         reason=f"the {what} of {name} are for Python {python_span(known)}{where}, not for Python {asked}.",
@@ -50,7 +49,6 @@ def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[
     """There is any Python at all for this platform."""
     if candidate.python is None:
         yield Refusal(
-            rule="R302",
             code="no-python",
             what=candidate.name,
             reason=f"{candidate.name} has no wheel for any Python on {question.platform}.",
@@ -66,7 +64,6 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
     answer = libc_runs(need, question.libc)
     if answer.kind == "no":
         yield Refusal(
-            rule="R401",
             code=answer.code,
             what=candidate.name,
             reason=f"The wheel {candidate.name.removeprefix('torch ')} {answer.text}.",
@@ -82,7 +79,6 @@ def memory_is_enough(candidate: Candidate, question: Question) -> Iterator[Refus
     cost = build_cost(candidate.torch, candidate.backend, question.facts)
     if memory_fits(have, swap, cost) is False:
         yield Refusal(
-            rule="R501",
             code="memory-small",
             what=candidate.name,
             reason=f"one compiler can take {cost.largest_gib:g} GiB, and there are {have:g} GiB of memory.",
@@ -105,7 +101,6 @@ def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]
         need, source = use_disk_gib(candidate.backend, question.facts), "installed sizes of published wheels"
     if have < need:
         yield Refusal(
-            rule="R502",
             code="disk-small",
             what=candidate.name,
             reason=f"it takes about {need:g} GiB of disk, and {have:.1f} GiB are free.",

@@ -159,7 +159,6 @@ def toolkit_is_new_enough(candidate: Candidate, question: Question) -> Iterator[
     if candidate.cuda is None or era.cuda_min is None or compare(candidate.cuda, era.cuda_min) >= 0:
         return
     yield Refusal(
-        rule="R201",
         code="cuda-too-old-for-source",
         what=f"CUDA {candidate.cuda}",
         reason=f"the sources of torch {candidate.torch} need CUDA {era.cuda_min} or newer.",
@@ -177,7 +176,6 @@ def toolkit_runs_here(candidate: Candidate, question: Question) -> Iterator[Refu
     answer = libc_runs(toolkit_libc(row), question.libc)
     if answer.kind == "no":
         yield Refusal(
-            rule="R208",
             code="glibc-too-old-for-toolkit",
             what=f"CUDA {candidate.cuda}",
             reason=f"CUDA {candidate.cuda} {answer.text}.",
@@ -192,7 +190,6 @@ def compiler_is_taken(candidate: Candidate, question: Question) -> Iterator[Refu
     asked = question.wish.compiler
     if candidate.compiler is None:
         yield Refusal(
-            rule="R202",
             code="no-compiler",
             what=candidate.name,
             reason=f"no compiler is known that can build {candidate.name}.",
@@ -224,7 +221,6 @@ def distribution_compiler_will_do(candidate: Candidate, question: Question) -> I
     if row.gcc < key(era.gcc_min)[0]:
         why = f"{row.name} has gcc {row.gcc}, and the sources of torch {candidate.torch} need gcc {era.gcc_min}."
         yield Refusal(
-            rule="R203",
             code="compiler-too-old",
             what=f"gcc {row.gcc}",
             reason=why,
@@ -240,7 +236,6 @@ def no_known_hazard(candidate: Candidate, question: Question) -> Iterator[Refusa
         # A compiler's hazard is a matter of choosing another one: R202.
         if hazard.effect == "breaks" and hazard.compiler is None and not is_cured(hazard):
             yield Refusal(
-                rule="R204",
                 code=hazard.id,
                 what=candidate.name,
                 reason=hazard.text,
@@ -256,7 +251,6 @@ def sources_need_no_patch(candidate: Candidate, question: Question) -> Iterator[
         if is_cured(hazard):
             why = f"{hazard.text} The patch {hazard.patch} cures it"
             yield Refusal(
-                rule="R207",
                 code=hazard.id,
                 what=candidate.name,
                 reason=f"{why}.",
@@ -281,7 +275,6 @@ def rocm_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
     if not any(key(known)[0] == key(candidate.rocm)[0] for known in (*flavours, *named)):
         official = ", ".join(dict.fromkeys((*flavours, *named))) or "none that we know"
         yield Refusal(
-            rule="R205",
             code="rocm-pair-unproven",
             what=candidate.name,
             reason=f"nobody official pairs torch {candidate.torch} with ROCm {candidate.rocm}; named are: {official}.",
@@ -298,7 +291,6 @@ def cuda_pair_is_known(candidate: Candidate, question: Question) -> Iterator[Ref
     used = [flavour.cuda for flavour in question.facts.flavours(candidate.torch) if flavour.cuda]
     if used and not any(key(cuda)[0] == key(candidate.cuda)[0] for cuda in used):
         yield Refusal(
-            rule="R206",
             code="cuda-pair-unproven",
             what=candidate.name,
             reason=f"no official build of torch {candidate.torch} used CUDA {key(candidate.cuda)[0]}.x"

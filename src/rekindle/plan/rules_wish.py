@@ -128,7 +128,6 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
         wanted = " or ".join(map(str, majors))
         why = f"the sources of torch {candidate.torch} are made for cuDNN {wanted}, not for cuDNN {asked}."
         yield Refusal(
-            rule="R004",
             code="cudnn-not-for-source",
             what=f"cuDNN {asked}",
             reason=why,
@@ -141,7 +140,6 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
         last = last_cudnn(min(lacking), question.facts)
         why = f"cuDNN {asked} has no code for {min(lacking)}: cuDNN {version} starts at {oldest}, {last} is the last."
         yield Refusal(
-            rule="R004",
             code="cudnn-lacks-arch",
             what=f"cuDNN {asked}",
             reason=why,

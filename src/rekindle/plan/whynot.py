@@ -20,7 +20,13 @@ _MOST = 8
 
 
 def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None) -> WhyNot:
-    """``text`` is ``torch=2.15``; every wheel and the nearest builds with that value are assessed and reported."""
+    """What was judged about a value that the plan does not propose: ``text`` is ``torch=2.15``; every wheel and the
+    nearest builds with that value are assessed and reported.
+
+    >>> from rekindle.plan.describe import machine_from_flags
+    >>> why_not(machine_from_flags(gpu=["Tesla K40c"]), Wish(), "torch=2.15").possible
+    False
+    """
     axis, _, value = (part.strip() for part in text.partition("="))
     if axis not in AXES or not value:
         raise BadInput(f"--why-not {text!r} is not understood", remedy=f"write {'|'.join(AXES)}=VALUE, like torch=2.15")

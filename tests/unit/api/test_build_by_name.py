@@ -17,7 +17,6 @@ import needs
 from rekindle.api import extensions
 from rekindle.api.build import build_script
 from rekindle.api.extensions import fetch_sources, own_plan, with_own_plan, with_sources
-from rekindle.api.plan import machine_from_flags
 from rekindle.build.extension import torch_of
 from rekindle.build.frontend import BY_JOBSERVER, DRIVER, chooses_jobs, find_front_end, is_serial
 from rekindle.errors import BadInput, StageFailed
@@ -28,6 +27,7 @@ from rekindle.inspect.published import Places, find_sdist
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.plan.describe import machine_from_flags
 from rekindle.scripts.quoting import pasted
 
 SETUP = "from torch.utils.cpp_extension import CppExtension\n"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rekindle.api.inspect import inspect_machine
-from rekindle.api.plan import machine_from_flags
 from rekindle.api.verify import _features
 from rekindle.doctor.cpu import probe_cpu
 from rekindle.emulate.qemu import emulated_models, find_emulated_cpu, machine_of_cpu
@@ -18,6 +17,7 @@ from rekindle.host.protocol import RegistryKey
 from rekindle.host.record import Record
 from rekindle.host.recorded import RecordedHost
 from rekindle.model.machine import Machine
+from rekindle.plan.describe import machine_from_flags
 
 TRUTH = Path(__file__).parents[2] / "truth" / "cpus.txt"
 # What people type: half of it with neither a maker nor a line before the number.

@@ -3,7 +3,7 @@
 import pytest
 
 from rekindle.compat.driver import Side, last_cuda, least_cuda, newest_cuda
-from rekindle.compat.images import covers, targets_of
+from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.processor import wheel_starts
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch, parse_sm
@@ -41,10 +41,21 @@ def test_what_the_last_driver_of_a_card_says(card: str, cuda: str | None, side: 
 
 
 def test_code_linked_late_runs_on_newer_cards_only() -> None:
-    got = covers(targets_of(["lto_80", "lto_90", "lto_120"]), parse_gpu_arch("sm_100"), "linux", FACTS)
+    got = covers(
+        GpuCode(
+            (
+                "lto_80",
+                "lto_90",
+                "lto_120",
+            )
+        ),
+        parse_gpu_arch("sm_100"),
+        "linux",
+        FACTS,
+    )
     assert (got.kind, got.target) == ("jit", "lto_90")
     assert "LTO code (lto_90)" in got.text
-    assert covers(targets_of(["lto_120"]), parse_gpu_arch("sm_100"), "linux", FACTS).kind == "none"
+    assert covers(GpuCode(("lto_120",)), parse_gpu_arch("sm_100"), "linux", FACTS).kind == "none"
 
 
 def test_a_cpu_that_can_do_less_than_one_seen_crashing_is_not_known() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rekindle.compat import BACKENDS
 from rekindle.compat.answer import Coverage
-from rekindle.compat.images import GpuCode, covers, find_gap, find_override, flavour_code, split_targets, targets_of
+from rekindle.compat.images import GpuCode, covers, find_gap, find_override, flavour_code, split_targets
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch, parse_sm
@@ -19,7 +19,7 @@ FACTS = load_facts()
 
 
 def judged(targets: str, card: str, system: str | None = "linux", **made: str) -> Coverage:
-    return covers(targets_of(targets.split(), **made), parse_gpu_arch(card), system, FACTS)
+    return covers(GpuCode(tuple(targets.split()), **made), parse_gpu_arch(card), system, FACTS)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ import pytest
 
 from rekindle.compat import BACKENDS, flavour_backend
 from rekindle.errors import BadInput
-from rekindle.facts import Facts, load_facts
+from rekindle.facts import FILES, Facts, load_facts
 from rekindle.facts.browse import rows_of, show, sources
-from rekindle.facts.tables import FILES
 from rekindle.model.arch import parse_sm
 from rekindle.model.version import compare, key
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rekindle.cli.main import main
-from rekindle.facts import load_facts
+from rekindle.facts import FILES, load_facts
 from rekindle.facts.canonical import body, dump, reformat
-from rekindle.facts.tables import FILES, HERE, read_table
+from rekindle.facts.tables import HERE, read_table
 
 
 @pytest.mark.parametrize("name", FILES)

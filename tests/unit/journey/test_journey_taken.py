@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rekindle.api.plan import machine_from_flags
 from rekindle.api.plan import plan as make_plan
 from rekindle.errors import BadInput
 from rekindle.host.places import MARK
@@ -23,6 +22,7 @@ from rekindle.model.plan import BuildRecipe, Plan, Request, Wish
 from rekindle.model.progress import Silent
 from rekindle.model.up_options import UpOptions
 from rekindle.model.wheel import WheelReport
+from rekindle.plan.describe import machine_from_flags
 from rekindle.render.summary import summarise_plan
 from rekindle.verify.target import promises
 from tiny_wheels import make_wheel

@@ -193,8 +193,9 @@ def test_what_a_plan_warns_of() -> None:
     ],
 )
 def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow: bool) -> None:
-    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.api.plan import plan_build
     from rekindle.model.plan import Wish
+    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["none"], distro="debian-12", os="linux")
     minutes = {}

@@ -171,7 +171,8 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
 )
 def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None:
     """Pasted as they are printed they must give the build that was planned."""
-    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.api.plan import plan_build
+    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["none"], cpu="skylake", distro="debian-12", os="linux")
     settings = (("BUILD_SOX", "0"), ("CXXFLAGS", "-g -O1"))
@@ -195,8 +196,9 @@ def test_a_build_that_cannot_do_without_is_warned_of() -> None:
 
 def test_the_commands_carry_the_cards_that_were_described() -> None:
     """Without them ``up`` would plan for whatever is in the machine."""
-    from rekindle.api.plan import machine_from_flags, plan_build
+    from rekindle.api.plan import plan_build
     from rekindle.model.machine import Cpu, Gpu
+    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["Tesla K40c"], cpu="ivybridge", distro="debian-12", os="linux")
     made = plan_build(machine, Wish(build=True, torch="1.13.1", cuda="11.8", origin="debian"))
