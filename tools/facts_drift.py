@@ -9,8 +9,14 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from rekindle.facts import Facts
 from rekindle.model.arch import parse_sm
 from rekindle.model.companion import CompanionPackageWheel
-from rekindle.model.facts import CheckOutcome, Compared, FactsCheck, Platform
+from rekindle.model.facts import CheckOutcome, Compared, FactsCheck, Platform, Row
 from rekindle.model.version import compare, key, minor
+
+
+def _held(what: str, row: Row, then: str | None, now: str | None, same: bool | None = None) -> Compared:
+    """A row against what was found; ``same`` where equal is not equal word for word."""
+    outcome: CheckOutcome = "agrees" if (then == now if same is None else same) else "drift"
+    return Compared(what=what, outcome=outcome, facts=then, found=now, source=row.source[0])
 
 
 def releases(facts: Facts, on_index: Iterable[str]) -> list[Compared]:
@@ -33,14 +39,7 @@ def pythons(facts: Facts, version: str, platform: Platform, found: Iterable[str]
         return None
     now = sorted(set(found), key=lambda text: (key(text), text))
     then = sorted(row.pythons.get(platform, ()), key=lambda text: (key(text), text))
-    same = now == then
-    return Compared(
-        what=f"torch {version} {platform} Pythons",
-        outcome="agrees" if same else "drift",
-        facts=" ".join(then),
-        found=" ".join(now),
-        source=row.source[0],
-    )
+    return _held(f"torch {version} {platform} Pythons", row, " ".join(then), " ".join(now))
 
 
 def companions(facts: Facts, package: str, found: Mapping[tuple[str, Platform], set[str]]) -> list[Compared]:
@@ -56,15 +55,8 @@ def companions(facts: Facts, package: str, found: Mapping[tuple[str, Platform], 
         for platform in sorted({each for name, each in found if name == version} | set(row.pypi)):
             now, then = found.get((version, platform), set()), set(row.pypi.get(platform, ()))
             same = bool(then) if now == {"any"} else now == then
-            compared.append(
-                Compared(
-                    what=f"{package} {version} {platform} Pythons",
-                    outcome="agrees" if same else "drift",
-                    facts=" ".join(sorted(then, key=lambda text: (key(text), text))),
-                    found=" ".join(sorted(now)),
-                    source=row.source[0],
-                )
-            )
+            known = " ".join(sorted(then, key=lambda text: (key(text), text)))
+            compared.append(_held(f"{package} {version} {platform} Pythons", row, known, " ".join(sorted(now)), same))
     return compared
 
 
@@ -73,8 +65,7 @@ def image(facts: Facts, name: str, found: str) -> Compared:
     row = facts.images.digest.get(name)
     if row is None:
         return Compared(what=f"image {name}", outcome="new", found=found, note="exports do not pin it")
-    outcome: CheckOutcome = "agrees" if row.sha256 == found else "drift"
-    return Compared(what=f"image {name}", outcome=outcome, facts=row.sha256, found=found, source=row.source[0])
+    return _held(f"image {name}", row, row.sha256, found)
 
 
 def architectures(facts: Facts, version: str, platform: Platform, found: Iterable[str]) -> Compared:
@@ -86,26 +77,15 @@ def architectures(facts: Facts, version: str, platform: Platform, found: Iterabl
     if flavour is None or platform not in flavour.sm:
         return Compared(what=f"torch {version} {platform} architectures", outcome="new", found=" ".join(map(str, now)))
     then = sorted({parse_sm(text) for text in flavour.sm[platform]})
-    return Compared(
-        what=f"torch {version}+{flavour.name} {platform} architectures",
-        outcome="agrees" if now == then else "drift",
-        facts=" ".join(map(str, then)),
-        found=" ".join(map(str, now)),
-        source=flavour.source[0],
-    )
+    what = f"torch {version}+{flavour.name} {platform} architectures"
+    return _held(what, flavour, " ".join(map(str, then)), " ".join(map(str, now)))
 
 
 def metadata(facts: Facts, version: str, requires_python: str | None) -> Compared | None:
     row = facts.release(version)
     if row is None or requires_python is None:
         return None
-    return Compared(
-        what=f"torch {version} Requires-Python",
-        outcome="agrees" if row.requires_python == requires_python else "drift",
-        facts=row.requires_python,
-        found=requires_python,
-        source=row.source[0],
-    )
+    return _held(f"torch {version} Requires-Python", row, row.requires_python, requires_python)
 
 
 def toolkits(facts: Facts, on_index: Iterable[str]) -> list[Compared]:
@@ -190,10 +170,7 @@ def torch_pin(row: CompanionPackageWheel, requires: Iterable[str]) -> Compared:
     if not now:
         note = "its metadata names no versions of torch: the row is from its documentation"
         return Compared(what=name, outcome="skipped", facts=row.torch or None, note=note)
-    return Compared(
-        what=name, outcome="agrees" if _same(now, row.torch) else "drift", facts=row.torch, found=now,
-        source=row.source[0],
-    )  # fmt: skip
+    return _held(name, row, row.torch, now, _same(now, row.torch))
 
 
 def _same(left: str, right: str) -> bool:

@@ -21,6 +21,7 @@ from rekindle.facts import Facts, load_facts
 from rekindle.formats.ranges import read_page, tls_context
 from rekindle.formats.simple_index import ACCEPT, IndexFile, IndexWheel, read_project_page, sdists_of, wheels_of
 from rekindle.host.live import LiveHost
+from rekindle.inspect.declared import find_arch_list
 from rekindle.inspect.published import Places, find_wheels, open_wheel, pip_places
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
@@ -29,7 +30,6 @@ from rekindle.model.progress import Progress
 from rekindle.model.version import minor
 from rekindle.model.wheel import WheelReport
 
-_ARCH_LIST = re.compile(rb"(?:sm_\d+[af]? )+sm_\d+[af]?|(?:sm_\d+[af]? )+compute_\d+[af]?")
 _PTXAS_SM = re.compile(r"'(sm_\d+[af]?)'")
 _NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc-cu11")
 _CUDNN = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12", "nvidia-cudnn-cu11")
@@ -198,10 +198,8 @@ def _wheel_rows(facts: Facts, version: str, places: Places, progress: Progress) 
         except BadInput as error:
             yield Compared(what=f"torch {version} {platform}", outcome="skipped", note=error.message)
             continue
-        lists = {match.decode() for match in _ARCH_LIST.findall(bytes(text))}
-        longest = max(lists, key=len, default="")
-        if longest:
-            yield drift.architectures(facts, version, platform, longest.split())
+        if listed := find_arch_list(text):
+            yield drift.architectures(facts, version, platform, [target.name for target in listed])
         else:
             yield Compared(what=f"torch {version} {platform}", outcome="skipped", note="the library stores no list")
         found = drift.metadata(facts, version, headers.get("Requires-Python"))
@@ -245,10 +243,5 @@ def _ptxas(
 
 
 def _read_published(what: str, python: str, platform: str, progress: Progress) -> WheelReport:
-    with open_target(
-        what,
-        progress=progress,
-        python=python,
-        platform=platform,
-    ) as source:
+    with open_target(what, progress=progress, python=python, platform=platform) as source:
         return inspect_source(source, quick=False, cpu=False, progress=progress)

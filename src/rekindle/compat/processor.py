@@ -17,19 +17,29 @@ from rekindle.model.facts import CpuRun
 from rekindle.model.machine import Cpu
 from rekindle.model.version import compare, matches
 
+# Instruction sets that cpuinfo and archspec call as we do.
+_SAME_NAME = (
+    "ssse3 popcnt cx16 movbe aes sse4a avx f16c avx2 fma bmi1 bmi2 adx gfni vaes vpclmulqdq fma4 xop tbm "
+    "avx_vnni avx_ne_convert avx512_fp16 crc32 fcma jscvt i8mm bf16 sve sme sha2"
+)
 # Any one of several will do.
-FEATURES: dict[str, tuple[str, ...]] = {
-    "sse3": ("sse3", "pni"), "ssse3": ("ssse3",), "sse4.1": ("sse4_1",), "sse4.2": ("sse4_2",), "popcnt": ("popcnt",),
-    "cx16": ("cx16",), "movbe": ("movbe",), "aes": ("aes",), "pclmul": ("pclmulqdq",), "sse4a": ("sse4a",),
-    "avx": ("avx",), "f16c": ("f16c",), "avx2": ("avx2",), "fma": ("fma",), "bmi1": ("bmi1",), "bmi2": ("bmi2",),
-    "lzcnt": ("abm", "lzcnt"), "tzcnt": ("bmi1",), "adx": ("adx",), "sha": ("sha_ni", "sha"), "gfni": ("gfni",),
-    "vaes": ("vaes",), "vpclmulqdq": ("vpclmulqdq",), "fma4": ("fma4",), "xop": ("xop",), "tbm": ("tbm",),
-    "avx_vnni": ("avx_vnni",), "avx_ne_convert": ("avx_ne_convert",), "avx512": ("avx512f",),
-    "avx512_fp16": ("avx512_fp16",), "amx": ("amx_tile",),
-    "lse": ("atomics",), "rdm": ("asimdrdm",), "crc32": ("crc32",), "fp16": ("asimdhp", "fphp"),
-    "dotprod": ("asimddp",), "fcma": ("fcma",), "jscvt": ("jscvt",), "rcpc": ("lrcpc",), "fp16fml": ("asimdfhm",),
-    "i8mm": ("i8mm",), "bf16": ("bf16",), "sve": ("sve",), "sme": ("sme",), "sha2": ("sha2",),
-}  # fmt: skip
+FEATURES: dict[str, tuple[str, ...]] = {name: (name,) for name in _SAME_NAME.split()} | {
+    "sse3": ("sse3", "pni"),
+    "sse4.1": ("sse4_1",),
+    "sse4.2": ("sse4_2",),
+    "pclmul": ("pclmulqdq",),
+    "lzcnt": ("abm", "lzcnt"),
+    "tzcnt": ("bmi1",),
+    "sha": ("sha_ni", "sha"),
+    "avx512": ("avx512f",),
+    "amx": ("amx_tile",),
+    "lse": ("atomics",),
+    "rdm": ("asimdrdm",),
+    "fp16": ("asimdhp", "fphp"),
+    "dotprod": ("asimddp",),
+    "rcpc": ("lrcpc",),
+    "fp16fml": ("asimdfhm",),
+}
 # What torch and its libraries ask the CPU for when they choose kernels.
 CHOOSING = ("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "f16c", "avx2", "fma", "bmi2", "avx512")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -97,16 +97,10 @@ def _pieces(code: list[Code], functions: Functions) -> list[tuple[int, int, int,
 
 
 def _join(parts: list[Scan]) -> Scan:
-    none4, none2, none = np.zeros((0, 4), np.int64), np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
-    return Scan(
-        np.concatenate([none4, *(part.uses for part in parts)]),
-        np.concatenate([none2, *(part.calls for part in parts)]),
-        np.concatenate([none2, *(part.takes for part in parts)]),
-        np.concatenate([none2, *(part.reads for part in parts)]),
-        np.concatenate([none, *(part.touches for part in parts)]),
-        np.concatenate([none, *(part.asks for part in parts)]),
-        np.concatenate([none, *(part.legacy for part in parts)]),
-    )
+    width = {"uses": (0, 4), "calls": (0, 2), "takes": (0, 2), "reads": (0, 2)}
+    names = [field.name for field in fields(Scan)]
+    empty = {name: np.zeros(width.get(name, 0), np.int64) for name in names}
+    return Scan(**{name: np.concatenate([empty[name], *(getattr(part, name) for part in parts)]) for name in names})
 
 
 def _variables(elf: Elf) -> Variables:

@@ -124,3 +124,11 @@ def test_more_features_never_make_it_worse(required: set[str], corner: set[str],
     corners = [Corner(isa) for isa in sorted(corner)]
     less, better = (code_starts(sorted(required), corners, sorted(have)) for have in (few, more))
     assert order[better.kind] >= order[less.kind]
+
+
+def test_every_instruction_set_that_is_read_can_be_asked_of_a_cpu() -> None:
+    """The readers of code and the table of features speak of the same sets."""
+    from rekindle.formats import arm64_scan, x86_tables
+
+    read = {*x86_tables.CLASSES, *arm64_scan.CLASSES} - {"base", "bad", "exclusive"}
+    assert read == set(FEATURES)
