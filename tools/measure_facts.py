@@ -18,11 +18,10 @@ from image_registry import ask_digest, read_reference
 from rekindle.compat.companions import find_package, near_packages
 from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import Facts, load_facts
-from rekindle.formats.ranges import read_page, tls_context
-from rekindle.formats.simple_index import ACCEPT, IndexFile, IndexWheel, read_project_page, sdists_of, wheels_of
+from rekindle.formats.simple_index import IndexWheel, sdists_of, wheels_of
 from rekindle.host.live import LiveHost
 from rekindle.inspect.declared import find_arch_list
-from rekindle.inspect.published import Places, find_wheels, open_wheel, pip_places
+from rekindle.inspect.published import Places, find_wheels, index_files, open_wheel, pip_places
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
 from rekindle.model.facts import Compared, FactsCheck, Platform
@@ -82,27 +81,14 @@ def _image_row(facts: Facts, image: str, listener: Progress) -> Compared:
         return Compared(what=f"image {image}", outcome="skipped", note=error.message)
 
 
-def _project_files(project: str, places: Places) -> list[IndexFile]:
-    """What every index that answers lists for a project."""
-    context = tls_context(places.certificates)
-    files: list[IndexFile] = []
-    for index in places.indexes:
-        url = f"{index.rstrip('/')}/{project}/"
-        try:
-            files += read_project_page(read_page(url, accept=ACCEPT, context=context, timeout=PAGE_SECONDS), url)
-        except BadInput:
-            continue
-    return files
-
-
 def _wheels(project: str, places: Places) -> list[IndexWheel]:
     """Every wheel of a project on every index that answers."""
-    return wheels_of(_project_files(project, places), project)
+    return wheels_of(index_files(project, places, PAGE_SECONDS)[0], project)
 
 
 def _files_of(project: str, places: Places) -> list[IndexWheel]:
     """Wheels and sdists alike: a companion may have only the latter. Tags are those of wheels."""
-    files = _project_files(project, places)
+    files = index_files(project, places, PAGE_SECONDS)[0]
     return [*wheels_of(files, project), *sdists_of(files, project)]
 
 

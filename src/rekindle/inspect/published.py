@@ -114,22 +114,14 @@ def _folder(link: str) -> Path:
 
 def _files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFile]]:
     """What the indexes list, and what folders and pages of links hold."""
-    files: list[IndexFile] = []
+    files, problems = index_files(project, places)
     linked: list[IndexFile] = []
-    problems: list[BadInput] = []
-    context = tls_context(places.certificates)
-    for index in places.indexes:
-        page = f"{index.rstrip('/')}/{project}/"
-        try:
-            files += _page_files(page, context)
-        except BadInput as error:
-            problems.append(error)
     for link in places.links:
         if _folder(link).is_dir():
             linked += files_in_folder(_folder(link))
         elif link.startswith(("http:", "https:")):
             try:
-                linked += read_project_page(read_page(link, accept=ACCEPT, context=context), link)
+                linked += _page_files(link, tls_context(places.certificates))
             except BadInput as error:
                 problems.append(error)
     if not files and not linked and problems:
@@ -137,14 +129,26 @@ def _files(project: str, places: Places) -> tuple[list[IndexFile], list[IndexFil
     return files, linked
 
 
-def _page_files(page: str, context: ssl.SSLContext) -> list[IndexFile]:
+def index_files(project: str, places: Places, timeout: float = 60) -> tuple[list[IndexFile], list[BadInput]]:
+    """What every index that answers lists for a project, and what the others said."""
+    files: list[IndexFile] = []
+    problems: list[BadInput] = []
+    context = tls_context(places.certificates)
+    for index in places.indexes:
+        try:
+            files += _page_files(f"{index.rstrip('/')}/{project}/", context, timeout)
+        except BadInput as error:
+            problems.append(error)
+    return files, problems
+
+
+def _page_files(page: str, context: ssl.SSLContext, timeout: float = 60) -> list[IndexFile]:
     if page.startswith("file:"):
-        folder = Path(urllib.request.url2pathname(urllib.parse.urlsplit(page).path))
-        listing = folder / "index.html"
+        listing = _folder(page) / "index.html"
         if not listing.is_file():
             raise Unreachable(f"{page} has no index.html")
         return read_project_page(listing.read_bytes(), listing.as_uri())
-    return read_project_page(read_page(page, accept=ACCEPT, context=context), page)
+    return read_project_page(read_page(page, accept=ACCEPT, context=context, timeout=timeout), page)
 
 
 def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder: Path | None = None) -> WheelSource:

@@ -1,5 +1,7 @@
 """Drivers in CUDA's numbers, on both systems, just inside and just outside."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from rekindle.compat.driver import Side, last_cuda, least_cuda, newest_cuda
@@ -7,6 +9,11 @@ from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.processor import wheel_starts
 from rekindle.facts import load_facts
 from rekindle.model.arch import parse_gpu_arch, parse_sm
+
+
+def targets_of(names: Iterable[str], **made: str | None) -> GpuCode:
+    return GpuCode(tuple(names), **made)
+
 
 FACTS = load_facts()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -14,6 +16,11 @@ from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Gfx, Sm, parse_gpu_arch, parse_sm
 from rekindle.model.machine import Gpu
+
+
+def targets_of(names: Iterable[str], **made: str | None) -> GpuCode:
+    return GpuCode(tuple(names), **made)
+
 
 FACTS = load_facts()
 
