@@ -25,7 +25,7 @@ from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
 from rekindle.build.log import BuildLog
 from rekindle.build.request import check_inputs
-from rekindle.build.resume import refuse_full_disk, remove_empty_outputs
+from rekindle.build.resume import refuse_few_files, remove_empty_outputs
 from rekindle.build.target import (
     TargetPython,
     prepare_target,
@@ -151,8 +151,7 @@ def _carry_out(work: Work, python: str) -> BuildResult:
         source_digest=None if work.editable else work.tree.digest,
     )
     before = _earlier(work, now)
-    if note := refuse_full_disk(build_tree, plan.build.disk_gib, fresh=before is None):
-        work.note(note)
+    refuse_few_files(build_tree)
     with work.phase("environment", f"Python {interpreter.version}"):
         target = _target_python(work, interpreter, torch)
         if "cmake" in plan.build.pins and not (options.cmake or options.as_is):

@@ -15,7 +15,6 @@ from pathlib import Path
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja_log import latest, read_ninja_log
 from rekindle.host.files import write_atomically
-from rekindle.readiness.space import START_FREE_BYTES
 
 FUTURE_SECONDS = 120.0
 MIN_FREE_BYTES = 1 << 30
@@ -97,23 +96,14 @@ def free_files(path: Path) -> int | None:
     return state.f_favail if state.f_files else None
 
 
-def refuse_full_disk(build_tree: Path, wanted_gib: float | None, *, fresh: bool) -> str | None:
-    """Stop before anything starts where it cannot end; otherwise a note where it may be close."""
-    free = free_bytes(build_tree.parent)
-    if free < START_FREE_BYTES:
-        raise BadInput(
-            f"only {free / 2**30:.1f} GiB are free where {build_tree} lies",
-            remedy="free some space, or build on another disk",
-        )
+def refuse_few_files(build_tree: Path) -> None:
+    """Stop before anything starts where not even small files fit; free space was asked for with all the rest."""
     files = free_files(build_tree.parent)
     if files is not None and files < START_FREE_FILES:
         raise BadInput(
             f"only {files} more files fit on the disk of {build_tree}, however small (inodes)",
             remedy="'df -i' shows it; delete many small files, or build on another disk",
         )
-    if fresh and wanted_gib and free < wanted_gib * 2**30:
-        return f"the plan expects {wanted_gib:.0f} GiB of disk and {free / 2**30:.0f} GiB are free"
-    return None
 
 
 def stop_before_full(build_tree: Path) -> None:

@@ -33,7 +33,6 @@ class PciCard(msgspec.Struct, frozen=True, kw_only=True):
     driver_version: str | None = None
     name: str | None = None
     memory: int | None = None
-    subsystem: str | None = None
     revision: str | None = None
 
 
@@ -60,7 +59,6 @@ def _sysfs(host: Asking) -> tuple[PciCard, ...]:
                 slot=values.get("PCI_SLOT_NAME"),
                 driver=values.get("DRIVER"),
                 memory=int(memory) if memory.isdigit() else None,
-                subsystem=values.get("PCI_SUBSYS_ID", "").lower() or None,
                 revision=revision or None,
             )
         )

@@ -12,6 +12,11 @@ T = TypeVar("T", bound=msgspec.Struct)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
+def joined(system: str, *parts: str) -> str:
+    """A path of that system, which need not be ours: ``C:\\CUDA\\bin``, ``/usr/local/cuda/bin``."""
+    return ("\\" if system == "windows" else "/").join(parts)
+
+
 def text_of(raw: bytes | None) -> str:
     return raw.decode("utf-8", "replace") if raw else ""
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Host
-from rekindle.host.text import text_of, version_key
+from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Toolkit
 from rekindle.toolkits.programs import find_below, program_in
@@ -42,7 +42,6 @@ def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
 
 def _roots(host: Host) -> list[str]:
     roots: dict[str, None] = {}
-    slash = "\\" if host.system == "windows" else "/"
     for variable in CUDA_VARIABLES:
         if named := host.env.get(variable):
             roots[named.rstrip("/\\")] = None
@@ -50,8 +49,8 @@ def _roots(host: Host) -> list[str]:
         root = re.sub(r"[/\\]bin[/\\]nvcc(\.exe)?$", "", host.realpath(nvcc))
         # A wrapper script in /usr/local/bin is no toolkit; the one it leads to is found below.
         # conda puts the headers below targets/.
-        marks = (f"include{slash}cuda.h", "version.json", f"targets{slash}*{slash}include{slash}cuda.h")
-        if any(host.glob(f"{root}{slash}{mark}") for mark in marks):
+        marks = (("include", "cuda.h"), ("version.json",), ("targets", "*", "include", "cuda.h"))
+        if any(host.glob(joined(host.system, root, *mark)) for mark in marks):
             roots[root] = None
     for pattern in (_WINDOWS_PLACE,) if host.system == "windows" else _PLACES:
         roots.update(dict.fromkeys(host.glob(pattern)))
@@ -68,18 +67,17 @@ def _links_to_usr(host: Host, root: str) -> bool:
 
 def _version(host: Asking, root: str) -> str | None:
     """By version.json (11.1 on), by version.txt (before), by nvcc, and last by cuda.h."""
-    slash = "\\" if host.system == "windows" else "/"
-    raw = host.read(f"{root}{slash}version.json")
-    if raw:
+    if raw := host.read(joined(host.system, root, "version.json")):
         try:
             return str(json.loads(text_of(raw))["cuda"]["version"])
         except (ValueError, KeyError, TypeError):
             host.gap(f"CUDA toolkit {root}", "its version.json cannot be read")
-    if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", text_of(host.read(f"{root}{slash}version.txt"))):
+    old = text_of(host.read(joined(host.system, root, "version.txt")))
+    if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", old):
         return match[1]
     if (nvcc := program_in(host, root, "nvcc")) and (said := _ask_nvcc(host, nvcc, host.left(3))):
         return said[2] or said[1]
-    header = text_of(host.read(f"{root}{slash}include{slash}cuda.h", limit=_HEADER_BYTES))
+    header = text_of(host.read(joined(host.system, root, "include", "cuda.h"), limit=_HEADER_BYTES))
     if match := re.search(r"#define CUDA_VERSION (\d+)", header):
         number = int(match[1])
         return f"{number // 1000}.{number % 1000 // 10}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from rekindle.host.asking import Asking
-from rekindle.host.text import text_of, version_key
+from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Toolkit
 from rekindle.toolkits.cuda import find_cuda
@@ -93,22 +93,23 @@ def packaged_cuda(host: Asking) -> dict[str, str]:
     return {**by_name, **by_version}
 
 
+def _includes(host: Asking) -> list[str]:
+    """Where headers lie that belong to no toolkit."""
+    conda = host.env.get("CONDA_PREFIX")
+    if host.system == "windows":
+        return [rf"{conda}\Library\include"] if conda else []
+    return [*_UNIX_INCLUDES, *([f"{conda}/include"] if conda else [])]
+
+
 def _by_header(
     host: Asking, kind: str, names: Sequence[str], prefix: str, cuda_roots: Sequence[Toolkit]
 ) -> Iterator[Toolkit]:
-    slash = "\\" if host.system == "windows" else "/"
+    places = [(joined(host.system, kit.path or "", "include"), kit.version) for kit in cuda_roots]
+    places += [(place, None) for place in _includes(host)]
     seen: set[str] = set()
-    places = [(f"{toolkit.path}{slash}include", toolkit.version) for toolkit in cuda_roots]
-    if host.system != "windows":
-        places += [(place, None) for place in _UNIX_INCLUDES]
-    if conda := host.env.get("CONDA_PREFIX"):
-        places.append((conda + (r"\Library\include" if slash == "\\" else "/include"), None))
     for place, cuda in places:
-        for name in names:
-            for header in host.glob(f"{place}{slash}{name}"):
-                real = host.realpath(header)
-                if real in seen:
-                    continue
+        for header in (path for name in names for path in host.glob(joined(host.system, place, name))):
+            if (real := host.realpath(header)) not in seen:
                 seen.add(real)
                 yield from _at_header(host, kind, header, prefix, ".".join((cuda or "").split(".")[:2]) or None)
 
@@ -147,55 +148,47 @@ def _by_file(host: Asking, kind: str, pattern: str) -> list[Toolkit]:
 def find_blas(host: Asking) -> list[Toolkit]:
     """MKL and OpenBLAS, as a build finds them."""
     found: dict[tuple[str, str], Toolkit] = {}
-
-    def add(kind: str, header: str, version: str | None, note: str | None = None) -> None:
-        if version:
-            found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_root(header), note=note))
-
-    for header in _blas_headers(host, "mkl_version.h", ("mkl", "*/include", "mkl/*/include")):
-        said = text_of(host.read(header, limit=_HEADER_BYTES))
-        numbers = [
-            match[1]
-            for name in ("__INTEL_MKL__", "__INTEL_MKL_MINOR__", "__INTEL_MKL_UPDATE__")
-            if (match := re.search(rf"^\s*#define {name}\s+(\d+)", said, re.MULTILINE))
-        ]
-        if len(numbers) == 3 and int(numbers[0]) >= 2021:
-            # Since oneAPI the update is what the product calls its minor version.
-            numbers = [numbers[0], numbers[2], "0"] if numbers[1] == "0" else numbers
-        add("mkl", header, ".".join(numbers) if len(numbers) == 3 else None)
-    for header in _blas_headers(host, "openblas_config.h", ("openblas*", "openblas")):
-        said = text_of(host.read(header, limit=_HEADER_BYTES))
-        match = re.search(r'OPENBLAS_VERSION\s+"\s*OpenBLAS\s+(\d+(?:\.\d+)+)', said)
-        add("openblas", header, match[1] if match else None)
+    for kind, name, folder, read_version in (
+        ("mkl", "mkl_version.h", "mkl", _mkl_version),
+        ("openblas", "openblas_config.h", "openblas*", _openblas_version),
+    ):
+        for header in _blas_headers(host, name, folder):
+            if version := read_version(text_of(host.read(header, limit=_HEADER_BYTES))):
+                found.setdefault((kind, version), Toolkit(kind=kind, version=version, path=_root(header)))
     return list(found.values())
 
 
-def _blas_headers(host: Asking, name: str, inside: Sequence[str]) -> list[str]:
-    headers: dict[str, None] = {}
+def _mkl_version(text: str) -> str | None:
+    numbers = dict(re.findall(r"^\s*#define __INTEL_MKL_(?:(MINOR|UPDATE)_)?_\s+(\d+)", text, re.MULTILINE))
+    if len(numbers) != 3:
+        return None
+    # Since oneAPI the update is what the product calls its minor version.
+    if int(numbers[""]) >= 2021 and numbers["MINOR"] == "0":
+        return f"{numbers['']}.{numbers['UPDATE']}.0"
+    return f"{numbers['']}.{numbers['MINOR']}.{numbers['UPDATE']}"
+
+
+def _openblas_version(text: str) -> str | None:
+    match = re.search(r'OPENBLAS_VERSION\s+"\s*OpenBLAS\s+(\d+(?:\.\d+)+)', text)
+    return match[1] if match else None
+
+
+def _blas_headers(host: Asking, name: str, folder: str) -> list[str]:
+    """Each header once; distributions put them into a ``folder`` of their own."""
     root = host.env.get("MKLROOT")
+    places = [joined(host.system, root, "include")] if root else []
     if host.system == "windows":
-        places = [r"C:\Program Files (x86)\Intel\oneAPI\mkl\*\include", r"C:\Program Files\Intel\oneAPI\mkl\*\include"]
-        places += [rf"{root}\include"] if root else []
-        if conda := host.env.get("CONDA_PREFIX"):
-            places.append(rf"{conda}\Library\include")
-        for place in places:
-            headers.update(dict.fromkeys(host.glob(rf"{place}\{name}")))
-        return list(headers)
-    places = [
-        *([f"{root}/include"] if root else []),
-        *_UNIX_INCLUDES,
-        "/opt/intel/oneapi/mkl/*/include",
-        "/opt/intel/mkl/include",
-        "/opt/OpenBLAS/include",
-    ]
-    if conda := host.env.get("CONDA_PREFIX"):
-        places.append(f"{conda}/include")
-    for place in places:
-        headers.update(dict.fromkeys(host.glob(f"{place}/{name}")))
-    for place in _UNIX_INCLUDES:
-        for below in inside:
-            if "/" not in below:
-                headers.update(dict.fromkeys(host.glob(f"{place}/{below}/{name}")))
+        oneapi = (r"C:\Program Files (x86)\Intel\oneAPI", r"C:\Program Files\Intel\oneAPI")
+        places += [*(rf"{place}\mkl\*\include" for place in oneapi), *_includes(host)]
+    else:
+        places += [
+            *_includes(host),
+            "/opt/intel/oneapi/mkl/*/include",
+            "/opt/intel/mkl/include",
+            "/opt/OpenBLAS/include",
+        ]
+        places += [f"{place}/{folder}" for place in _UNIX_INCLUDES]
+    headers = [header for place in places for header in host.glob(joined(host.system, place, name))]
     return list({host.realpath(header): header for header in headers}.values())
 
 

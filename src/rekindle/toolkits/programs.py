@@ -16,7 +16,7 @@ from pathlib import Path
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed, Host
-from rekindle.host.text import version_in
+from rekindle.host.text import joined, version_in
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 # Whatever is asked for its version; the first dotted number in the answer is it.
@@ -134,9 +134,8 @@ def _why_no_version(done: Completed | None) -> str:
 
 def program_in(host: Host, root: str, name: str) -> str | None:
     """The program in a toolkit's ``bin``."""
-    windows = host.system == "windows"
-    path = f"{root}\\bin\\{name}.exe" if windows else f"{root.rstrip('/')}/bin/{name}"
-    return next(iter(host.glob(path)), None)
+    file = f"{name}.exe" if host.system == "windows" else name
+    return next(iter(host.glob(joined(host.system, root.rstrip("/\\"), "bin", file))), None)
 
 
 def find_below(

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 from rekindle.host.asking import Asking
 from rekindle.host.protocol import Host
-from rekindle.host.text import text_of, version_key
+from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.machine import Toolkit
 from rekindle.toolkits.programs import find_below
 
@@ -42,17 +42,18 @@ def _roots(host: Host) -> list[str]:
 
 
 def _version(host: Host, root: str) -> str | None:
-    slash = "\\" if host.system == "windows" else "/"
+    def read(*place: str) -> str:
+        return text_of(host.read(joined(host.system, root, *place)))
+
     for name in ("version", "version-dev", "version-hip-libraries"):
-        if match := re.match(r"(\d+\.\d+\.\d+)", text_of(host.read(f"{root}{slash}.info{slash}{name}"))):
+        if match := re.match(r"(\d+\.\d+\.\d+)", read(".info", name)):
             return match[1]
-    said = text_of(host.read(f"{root}{slash}include{slash}rocm-core{slash}rocm_version.h"))
+    said = read("include", "rocm-core", "rocm_version.h")
     parts = re.findall(r"#define ROCM_VERSION_(?:MAJOR|MINOR|PATCH)\s+(\d+)", said)
     if len(parts) == 3:
         return ".".join(parts)
     # Debian and Fedora package HIP without the rest of ROCm.
-    places = (f"{root}{slash}bin{slash}.hipVersion", f"{root}{slash}share{slash}hip{slash}version")
-    said = "\n".join(text_of(host.read(place)) for place in places)
+    said = read("bin", ".hipVersion") + "\n" + read("share", "hip", "version")
     parts = [match[1] for part in ("MAJOR", "MINOR") if (match := re.search(rf"HIP_VERSION_{part}=(\d+)", said))]
     if len(parts) == 2:
         return ".".join(parts)
@@ -61,9 +62,8 @@ def _version(host: Host, root: str) -> str | None:
 
 
 def _hipcc_in(host: Host, root: str) -> str | None:
-    slash = "\\" if host.system == "windows" else "/"
     names = ("hipcc", "hipcc.exe", "hipcc.bat")
-    return next((path for name in names for path in host.glob(f"{root}{slash}bin{slash}{name}")), None)
+    return next((path for name in names for path in host.glob(joined(host.system, root, "bin", name))), None)
 
 
 def find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ import pytest
 
 import needs
 from rekindle.build.clean import TRASH, clean
-from rekindle.build.resume import refuse_full_disk, refuse_future, remove_empty_outputs, stop_before_full
+from rekindle.build.resume import refuse_few_files, refuse_future, remove_empty_outputs, stop_before_full
 from rekindle.errors import BadInput, Interrupted
 from rekindle.formats.ninja_log import has_objects
 
@@ -106,14 +106,16 @@ def test_files_from_the_future(tree: Path) -> None:
 def test_a_filling_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 50 << 30
     monkeypatch.setattr("rekindle.build.resume.free_bytes", lambda _: free)
-    assert refuse_full_disk(tmp_path, 40, fresh=True) is None
-    assert "expects 60 GiB" in str(refuse_full_disk(tmp_path, 60, fresh=True))
     stop_before_full(tmp_path)
     free = 100 << 20
     with pytest.raises(Interrupted, match="100 MiB are left"):
         stop_before_full(tmp_path)
-    with pytest.raises(BadInput, match=r"only 0.1 GiB"):
-        refuse_full_disk(tmp_path, None, fresh=False)
+    left = 300
+    monkeypatch.setattr("rekindle.build.resume.free_files", lambda _: left)
+    refuse_few_files(tmp_path)
+    left = 299
+    with pytest.raises(BadInput, match=r"only 299 more files fit"):
+        refuse_few_files(tmp_path)
 
 
 @pytest.mark.parametrize("log", [".ninja_log", "temp.linux-x86_64-cpython-311/.ninja_log"])
