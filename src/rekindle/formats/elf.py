@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import mmap
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,21 @@ class Need:
 
     library: str
     versions: tuple[str, ...]
+
+
+def packed_slots(table: bytes) -> list[int]:
+    """The addresses a RELR table names: an address, then bitmaps of the 63 words after it. The pointers themselves lie
+    in these slots."""
+    slots: list[int] = []
+    at = 0
+    for (word,) in struct.iter_unpack("<Q", table):
+        if word & 1 == 0:
+            slots.append(word)
+            at = word + 8
+        else:
+            slots += [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
+            at += 63 * 8
+    return slots
 
 
 def is_elf(head: bytes) -> bool:

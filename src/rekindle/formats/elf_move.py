@@ -19,7 +19,7 @@ from typing import IO
 
 import numpy as np
 
-from rekindle.formats.elf import PT_LOAD, Elf, Section
+from rekindle.formats.elf import PT_LOAD, Elf, Section, packed_slots
 from rekindle.formats.references import RELA
 from rekindle.formats.view import Malformed, release
 
@@ -237,18 +237,9 @@ def _relative(elf: Elf, offset: int, size: int, kind: int, low: int, high: int) 
 
 
 def _packed(elf: Elf, table: bytes, low: int, high: int) -> list[Pointer]:
-    """RELR: an address, then bitmaps of the 63 words after it; the pointer itself lies in the slot."""
-    slots: list[int] = []
-    at = 0
-    for (word,) in struct.iter_unpack("<Q", table):
-        if word & 1 == 0:
-            slots.append(word)
-            at = word + 8
-        else:
-            slots += [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
-            at += 63 * 8
+    """Pointers that a RELR table names and that lead between ``low`` and ``high``."""
     out = []
-    for slot in slots:
+    for slot in packed_slots(table):
         place = _file_offset(elf, slot)
         target = elf.view.number("<Q", place)
         if low <= target < high:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rekindle.formats.code_scan import displacements
-from rekindle.formats.elf import Elf, Section
+from rekindle.formats.elf import Elf, Section, packed_slots
 from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of
 from rekindle.formats.pe import Pe
 
@@ -106,23 +106,16 @@ def _string(table: tuple[Any, int, int], offset: int) -> str:
 
 
 def _packed_relative(elf: Elf) -> Ints:
-    """RELR: an address, then bitmaps of the 63 words after it; the pointer itself lies in the slot."""
+    """The pointers of a RELR table, which lie in the slots it names."""
     section = elf.section(".relr.dyn")
     out: list[tuple[int, int]] = []
     if section is None:
         return np.zeros((0, 2), np.int64)
     offset, size = elf.content(section)
-    at = 0
-    for (word,) in struct.iter_unpack("<Q", elf.view.take(offset, size // 8 * 8)):
-        if word & 1 == 0:
-            slots, at = [word], word + 8
-        else:
-            slots = [at + 8 * bit for bit in range(63) if word >> (bit + 1) & 1]
-            at += 63 * 8
-        for slot in slots:
-            place = elf.offset_of(slot)
-            if place is not None and elf.view.inside(place, 8):
-                out.append((slot, elf.view.number("<q", place)))
+    for slot in packed_slots(elf.view.take(offset, size // 8 * 8)):
+        place = elf.offset_of(slot)
+        if place is not None and elf.view.inside(place, 8):
+            out.append((slot, elf.view.number("<q", place)))
     return np.array(out, np.int64).reshape(-1, 2)
 
 
