@@ -83,8 +83,10 @@ def our_pip_fills(interpreter: Interpreter) -> bool:
     return sys.platform == interpreter.system and sys.version_info[:2] == interpreter.release
 
 
-def unpack_wheel(wheel: Path, site: Path) -> None:
-    """The wheel alone, as an installer lays it out; scripts and headers are left out."""
+def unpack_wheel(wheel: Path, site: Path, on_file: Callable[[int, str], None] = lambda done, name: None) -> None:
+    """The wheel alone, as an installer lays it out; scripts and headers are left out. ``on_file`` hears of the bytes so
+    far and of each file."""
+    done = 0
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
             parts = PurePosixPath(info.filename.replace("\\", "/")).parts
@@ -95,11 +97,13 @@ def unpack_wheel(wheel: Path, site: Path) -> None:
                     continue
                 parts = parts[2:]
             if any(part in ("..", "/") or ":" in part for part in parts):
-                raise BadInput(f"{wheel.name} holds {info.filename!a}, which leads out of its folder")
+                raise BadInput(f"{wheel.name} holds {info.filename!a}, which leads outside its folder")
             goal = site.joinpath(*parts)
             goal.parent.mkdir(parents=True, exist_ok=True)
             with archive.open(info) as reading, goal.open("wb") as writing:
                 shutil.copyfileobj(reading, writing, 1 << 20)
+            done += info.file_size
+            on_file(done, info.filename)
 
 
 def _library(home: Path, interpreter: Interpreter) -> Path:

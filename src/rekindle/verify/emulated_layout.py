@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from rekindle.emulate.python import EmulatedPython
 from rekindle.emulate.qemu import EMULATED, PATIENCE, X86, EmulatedCpu, EmulatedMachine, Emulator
 from rekindle.emulate.root import Root
 from rekindle.errors import BadInput
 from rekindle.host.sandbox import parts_of
+from rekindle.interpreters.environment import unpack_wheel
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
+from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
 from rekindle.verify.target import Target
 
@@ -68,28 +68,16 @@ def machine_for(subject: Subject) -> EmulatedMachine:
 
 
 def unpack(subject: Subject, folder: Path, progress: Progress) -> None:
-    """Lay the wheel's files out. Sizes and paths are strangers' words, so both are checked."""
+    """Lay the wheel's files out as an installer does. Sizes are strangers' words, so they are checked."""
     progress.stage("unpacking", subject.path.name)
-    base = folder.resolve()
+    free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
+    if subject.unpacked > min(free, MAX_UNPACKED):
+        raise BadInput(
+            f"{subject.path.name} unpacks to {spoken_bytes(subject.unpacked)}, {folder} has {spoken_bytes(free)} free",
+            remedy="set TMPDIR to a larger disk",
+        )
     try:
-        with zipfile.ZipFile(subject.path) as archive:
-            entries = archive.infolist()
-            total = sum(entry.file_size for entry in entries)
-            if total > MAX_UNPACKED:
-                raise BadInput(f"{subject.path.name} claims to unpack to {total >> 30} GiB")
-            free = os.statvfs(folder).f_bavail * os.statvfs(folder).f_frsize
-            if total > free:
-                raise BadInput(
-                    f"{subject.path.name} unpacks to {total / 2**30:.1f} GiB, {folder} has {free / 2**30:.1f} GiB free",
-                    remedy="set TMPDIR to a larger disk",
-                )
-            done = 0
-            for entry in entries:
-                if not (base / entry.filename).resolve().is_relative_to(base):
-                    raise BadInput(f"{subject.path.name} holds a path that leads outside: {entry.filename!r}")
-                archive.extract(entry, base)
-                done += entry.file_size
-                progress.step(done, total, entry.filename)
+        unpack_wheel(subject.path, folder, lambda done, name: progress.step(done, subject.unpacked, name))
     except (OSError, zipfile.BadZipFile, RuntimeError, EOFError) as error:
         raise BadInput(f"cannot unpack {subject.path}: {error}", remedy="is the download complete?") from error
 
@@ -108,11 +96,7 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int], emulated: Em
         "extra": "",
     }
     found = []
-    for text in subject.requires:
-        try:
-            requirement = Requirement(text)
-        except InvalidRequirement:
-            continue
+    for requirement in subject.requirements:
         if requirement.marker is not None and not requirement.marker.evaluate(environment):
             continue
         if not requirement.name.lower().startswith(_GPU_ONLY):

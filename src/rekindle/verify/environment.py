@@ -17,7 +17,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from rekindle.compat.resources import Demand, first_shortage
@@ -43,6 +42,7 @@ from rekindle.interpreters.installer import (
     run_installer,
 )
 from rekindle.model.interpreter import Interpreter
+from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
@@ -86,14 +86,11 @@ def judge_wheel(subject: Subject, sha256: str, wish: Wish, gpu: bool | None) -> 
     """Whether this wheel is a stranger's; one whose dependencies would be built from source is refused."""
     strange = wish != "no" and not wheel_was_made_here(sha256)
     if strange or wish == "yes":
-        for text in subject.requires:
-            try:
-                place = Requirement(text).url
-            except InvalidRequirement:
-                continue
-            if place is not None:
+        for wanted in subject.requirements:
+            if wanted.url is not None:
                 raise BadInput(
-                    f"{subject.path.name} wants {text[:200]!r}: a place of its own choosing, which may run programs",
+                    f"{subject.path.name} wants {str(wanted)[:200]!r}: a place of its own choosing, which may run"
+                    " programs",
                     remedy=_LEAVE_OUT,
                 )
     return Apart(wish=wish, strange=strange, gpu=gpu is not False)
@@ -116,7 +113,7 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
     system = {"win32": "windows", "darwin": "macos"}.get(interpreter.system, "linux")
     if subject.system and subject.system != system:
         raise BadInput(f"{name} is for {subject.system}, this machine runs {system}", remedy="verify it there")
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(interpreter.machine.lower(), interpreter.machine.lower())
+    machine = cpu_arch(interpreter.machine)
     if subject.machine and subject.machine != machine:
         raise BadInput(
             f"{name} is for {subject.machine}, this Python runs on {machine}",

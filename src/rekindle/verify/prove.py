@@ -6,12 +6,12 @@ import contextlib
 import errno
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
 from rekindle.emulate.python import find_emulated_python
@@ -107,16 +107,7 @@ def prove_wheel(
         )
         progress.stage("verifying", wheel.name)
         promise = {**({} if beside else {"version": subject.version}), **trial.expect}
-        report = run_checks(
-            target,
-            level=trial.level,
-            expect=promise,
-            only=trial.only,
-            suspects=trial.suspects,
-            beside=beside,
-            progress=progress,
-        )
-        return about_wheel(report, wheel, sha256)
+        return about_wheel(_run(target, trial, promise, progress, beside), wheel, sha256)
 
 
 @disk_errors()
@@ -142,10 +133,16 @@ def prove_installed(
             remedy="give the right interpreter with --python EXE, or a wheel with --wheel FILE",
         )
     progress.stage("verifying", target.subject)
+    return _run(target, trial, trial.expect, progress, beside)
+
+
+def _run(
+    target: Target, trial: Trial, promise: Mapping[str, Any], progress: Progress, beside: Sequence[str] = ()
+) -> VerifyReport:
     return run_checks(
         target,
         level=trial.level,
-        expect=trial.expect,
+        expect=promise,
         only=trial.only,
         suspects=trial.suspects,
         beside=beside,
@@ -215,11 +212,7 @@ def extras(subject: Subject) -> list[str]:
 
 def _torch_of(subject: Subject) -> str | None:
     """The one torch that a wheel requires; None where it leaves a choice."""
-    for text in subject.requires:
-        try:
-            wanted = Requirement(text)
-        except InvalidRequirement:
-            continue
+    for wanted in subject.requirements:
         exact = [one.version for one in wanted.specifier if one.operator == "==" and "*" not in one.version]
         if wanted.name == "torch" and wanted.marker is None and exact:
             return exact[0]
@@ -282,7 +275,4 @@ def prove_emulated(
         target = replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
         promise = {"version": subject.version, **trial.expect}
-        report = run_checks(
-            target, level=trial.level, expect=promise, only=trial.only, suspects=trial.suspects, progress=progress
-        )
-        return about_wheel(report, wheel, sha256)
+        return about_wheel(_run(target, trial, promise, progress), wheel, sha256)

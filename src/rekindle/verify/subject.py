@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.parser
 import re
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.tags import Tag
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
@@ -30,6 +32,15 @@ class Subject:
     tags: frozenset[Tag]
     requires: tuple[str, ...]
     unpacked: int = 0
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """What it requires, as far as it can be read."""
+        found = []
+        for text in self.requires:
+            with contextlib.suppress(InvalidRequirement):
+                found.append(Requirement(text))
+        return found
 
     @property
     def package(self) -> str:

@@ -93,6 +93,16 @@ def test_a_wheel_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "outside.txt").exists()
 
 
+def test_it_is_laid_out_as_an_installer_does_it(tmp_path: Path) -> None:
+    path = tmp_path / "torch-2.6.0-cp311-cp311-linux_x86_64.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("torch-2.6.0.dist-info/METADATA", "Name: torch\n")
+        archive.writestr("torch-2.6.0.data/platlib/torch/_C.so", "x")
+    (tmp_path / "site").mkdir()
+    emulated_layout.unpack(read_subject(path), tmp_path / "site", Quiet())
+    assert (tmp_path / "site/torch/_C.so").read_text() == "x"
+
+
 @pytest.mark.parametrize("tag", ["cp311-cp311-win_amd64", "cp311-cp311-manylinux2014_i686", "py3-none-any"])
 def test_only_code_for_linux_of_two_kinds_can_be_emulated(tmp_path: Path, tag: str) -> None:
     with pytest.raises(BadInput, match="x86-64 or AArch64"):
