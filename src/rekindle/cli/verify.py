@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="EXE", help="the interpreter that has, or gets, the package")
     parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
     parser.add_argument(
-        "--cpu", metavar="NAME", help="with --wheel: on this emulated CPU (nehalem, ivybridge, cortex-a72, …)"
+        "--cpu",
+        metavar="NAME",
+        help="with --wheel: on this emulated CPU, by microarchitecture or product name (nehalem, E5-2690 v2, …)",
     )
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")

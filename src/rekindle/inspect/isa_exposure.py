@@ -16,7 +16,7 @@ from rekindle.formats.pe import Pe
 from rekindle.inspect.code_graph import CodeGraph
 from rekindle.inspect.guards import Guard, Guards, NamedGuards
 from rekindle.inspect.isa_scan import LibraryScan
-from rekindle.inspect.reach import Judgement, Routes
+from rekindle.inspect.reach import Judgement
 from rekindle.inspect.routes_by_calls import RoutesByCalls
 from rekindle.inspect.routes_by_names import MOST_VISITED, RoutesByNames
 
@@ -96,7 +96,7 @@ class _Classifier:
         self.out = Exposure(functions=len(self.functions), named=self.graph.named, asks=self.graph.asks_at_all)
         # Where source files are named for the copies they hold (torch), names tell more; of PE code the pointers are
         # not read.
-        self.routes: Routes
+        self.routes: RoutesByNames | RoutesByCalls
         if isinstance(library.binary, Pe) or library.marked:
             self.routes = RoutesByNames(self.graph, self.uses, self.guards)
         else:

@@ -6,9 +6,9 @@ to the anchor before it. So a method table leads from the function that hands it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,39 +39,6 @@ class Route(NamedTuple):
 
     caller: int
     names: tuple[str, ...]
-
-
-class Routes(Protocol):
-    """How outside code gets to the functions of one library without meeting a question to the CPU."""
-
-    @property
-    def offers(self) -> bool:
-        """May other libraries call what is exported?"""
-        ...
-
-    def judge(self, number: int, isa: tuple[str, ...]) -> Judgement:
-        """Does an old CPU come to this function, which is no copy by its name?"""
-        ...
-
-    def is_closed(self, number: int) -> bool:
-        """Code that is itself a copy for some CPU, or that asks the CPU, lets nobody through."""
-        ...
-
-    def callers(self, number: int) -> Sequence[int]:
-        """The functions that call this one."""
-        ...
-
-    def route_to_caller(self, number: int) -> Route | None:
-        """The first caller to which outside code gets, and the way there; None where there is none."""
-        ...
-
-    def route_to(self, number: int) -> tuple[str, ...] | None:
-        """This function and its callers up to where outside code enters; None where there is no such way."""
-        ...
-
-    def runs_at_load(self, number: int, places: list[int]) -> bool:
-        """Is one of the instructions at these places executed whenever the library is loaded?"""
-        ...
 
 
 class Edges:

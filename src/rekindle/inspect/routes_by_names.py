@@ -20,8 +20,10 @@ MOST_VISITED = 3000
 
 
 class RoutesByNames:
-    """One library; ``uses`` are the functions with more than the baseline."""
+    """How outside code gets to the functions of one library without meeting a question to the CPU; ``uses`` are the
+    functions with more than the baseline. :class:`RoutesByCalls` answers the same questions."""
 
+    # Other libraries may call what is exported.
     offers = True
 
     def __init__(self, graph: CodeGraph, uses: Mapping[int, Mapping[str, int]], guards: NamedGuards) -> None:
@@ -61,12 +63,14 @@ class RoutesByNames:
         return any(guard is not None and guard.trust == "whole" for guard in guards)
 
     def is_closed(self, number: int) -> bool:
+        """Code that is itself a copy for some CPU, or that asks the CPU, lets nobody through."""
         return self.guards.covers_copy(number) or self.graph.checks(number)
 
     def callers(self, number: int) -> tuple[int, ...]:
         return self.graph.callers(number)
 
     def route_to_caller(self, number: int) -> Route | None:
+        """The first caller to which outside code gets, and the way there; None where there is none."""
         for caller in self.graph.callers(number):
             names = self.route_to(caller)
             if names is not None:
@@ -74,6 +78,7 @@ class RoutesByNames:
         return None
 
     def route_to(self, number: int) -> tuple[str, ...] | None:
+        """This function and its callers up to where outside code enters; None where there is no such way."""
         parents: dict[int, int | None] = {number: None}
         queue = [number]
         for current in queue:

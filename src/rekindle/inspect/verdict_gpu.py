@@ -14,10 +14,10 @@ from rekindle.compat.images import GpuCode, covers, split_targets
 from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts, load_facts
-from rekindle.inspect.verdict_libraries import by_library, judge_libraries
+from rekindle.inspect.verdict_libraries import by_library, gpu_verdict, judge_libraries
 from rekindle.model.arch import Gfx, GpuArch, Sm
 from rekindle.model.machine import Gpu, Machine
-from rekindle.model.wheel import ArchSet, AxisVerdict, WheelReport
+from rekindle.model.wheel import ArchSet, AxisVerdict, Runs, WheelReport
 
 _CUDNN = re.compile(r"nvidia-cudnn(?:-cu\d+)?\s*\(?==\s*(\d[\d.]*)")
 
@@ -46,11 +46,11 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         return []
     if not report.gpu.libraries and not report.gpu.declared:
         if report.quick and (report.cuda or report.rocm):
-            return [_say("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
+            return [gpu_verdict("unknown", "gpu-not-read", "the GPU code was not read (quick)", "leave out --quick")]
         if not _is_torch(report):
-            return [_say("yes", "cpu-only", "no GPU code of its own: any GPU will do, or none")]
+            return [gpu_verdict("yes", "cpu-only", "no GPU code of its own: any GPU will do, or none")]
         text = "the wheel has no GPU code: it runs on the CPU and leaves the GPU unused"
-        return [_say("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
+        return [gpu_verdict("partly", "cpu-only", text, "take a CUDA or ROCm wheel: rekindle plan")]
     facts = load_facts()
     out = []
     for gpu in machine.gpus:
@@ -59,7 +59,7 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
             out.append(_sycl(name, gpu.vendor))
             continue
         if gpu.arch is None:
-            out.append(_say("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
+            out.append(gpu_verdict("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
             continue
         found = _Card(report, gpu.arch, name, machine.os.system, facts).verdict()
         out.append(found)
@@ -68,21 +68,17 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         missing = cudnn_covers(code_of(report, (), facts).cudnn, _short(report.cuda), gpu.arch, facts)
         if found.runs == "yes" and missing.kind == "partly":
             remedy = f"a wheel with cuDNN {missing.want} or older: {_plan(gpu.arch)}" if missing.want else None
-            out.append(_say("partly", missing.code, f"{name}: {missing.text}", remedy))
+            out.append(gpu_verdict("partly", missing.code, f"{name}: {missing.text}", remedy))
     return out
-
-
-def _say(runs: str, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
-    return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)  # type: ignore[arg-type]
 
 
 def _sycl(name: str, vendor: str) -> AxisVerdict:
     """SPIR-V alone: whatever SYCL runtime is installed compiles it."""
     if vendor == "intel":
         text = f"SYCL code (SPIR-V), which Intel's runtime compiles at first use; whether for {name} is not told"
-        return _say("unknown", "gpu-sycl", text)
+        return gpu_verdict("unknown", "gpu-sycl", text)
     text = f"SYCL code (SPIR-V) only, which Intel's runtime compiles for Intel GPUs and CPUs: it leaves {name} unused"
-    return _say("partly", "gpu-sycl", text)
+    return gpu_verdict("partly", "gpu-sycl", text)
 
 
 def _plan(device: object) -> str:
@@ -111,7 +107,7 @@ class _Card:
             maker, other = ("NVIDIA", "AMD") if isinstance(self.card, Gfx) else ("AMD", "NVIDIA")
             kind = "a ROCm" if isinstance(self.card, Gfx) else "a CUDA"
             text = f"the wheel has {maker} code only; {self.name} is {other}"
-            return _say("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
+            return gpu_verdict("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
         if by_library(self.report):
             return judge_libraries(self.report, self.name, self.runs, self._same_maker)
         judged = [(file, one, self.runs(one.archs)) for file, one in mine]
@@ -134,12 +130,12 @@ class _Card:
         if found.kind == "none":
             why = found.text if found.code == "gpu-math-library" else f"built for {listed}: nothing for {self.name}"
             code = found.code if found.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
-            return _say("no", code, why, _plan(self.card))
+            return gpu_verdict("no", code, why, _plan(self.card))
         if found.kind == "unknown":
-            return _say("unknown", found.code, f"built for {listed}: it {found.text}")
+            return gpu_verdict("unknown", found.code, f"built for {listed}: it {found.text}")
         if found.kind == "native":
             text = f"declared for {listed}, which includes {self.name}; libraries were not read"
-            return _say("yes", "gpu-declared", text)
+            return gpu_verdict("yes", "gpu-declared", text)
         return self._way(found)
 
     def _no_kernels(
@@ -150,22 +146,22 @@ class _Card:
         near = [file for file, one, found in judged if one.origin == "static" and found.kind != "none"]
         also = f" (only static libraries inside have it: {near[0]})" if near else ""
         text = f"the kernels are for {have}: no image for {self.name}{also}"
-        return _say("no", "gpu-no-kernels", text, _plan(self.card))
+        return gpu_verdict("no", "gpu-no-kernels", text, _plan(self.card))
 
     def _some_kernels(self, missing: list[tuple[str, ArchSet, Coverage]], total: int) -> AxisVerdict:
         count = sum(one.count for _, one, _ in missing)
         where = "; ".join(sorted({f"{file}: {_brief(one)}" for file, one, _ in missing}))
         text = f"{count} of {total} containers have no image for {self.name}: {where}"
-        return _say("partly", "gpu-some-kernels", text, _plan(self.card))
+        return gpu_verdict("partly", "gpu-some-kernels", text, _plan(self.card))
 
     def _math_library(self) -> AxisVerdict | None:
         if not isinstance(self.card, Gfx):
             return None
         for data in self.report.gpu.data_files:
             if data.library in ("rocBLAS", "hipBLASLt") and self.runs(data.gfx).kind == "none":
-                runs = "no" if data.library == "rocBLAS" else "partly"
+                runs: Runs = "no" if data.library == "rocBLAS" else "partly"
                 text = f"{data.library} has no kernel files for {self.name} (it has {' '.join(data.gfx)})"
-                return _say(runs, "gpu-math-library", text, _plan(self.card))
+                return gpu_verdict(runs, "gpu-math-library", text, _plan(self.card))
         return None
 
     def _as_a_whole(self, general: list[tuple[str, ArchSet, Coverage]]) -> AxisVerdict:
@@ -174,18 +170,22 @@ class _Card:
             for file, _, found in general:
                 if found.kind == kind:
                     return self._way(found, file)
-        return _say("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
+        return gpu_verdict("yes", "gpu-native", f"machine code for {self.name} in every kernel that needs it")
 
     def _way(self, found: Coverage, file: str = "the wheel") -> AxisVerdict:
         if found.kind == "jit":
-            return _say("yes", "gpu-jit", f"runs on {self.name} through PTX, which the driver compiles at first use")
+            return gpu_verdict(
+                "yes", "gpu-jit", f"runs on {self.name} through PTX, which the driver compiles at first use"
+            )
         if found.kind == "override":
             setting = " ".join(f"{name}={value}" for name, value in found.env)
-            return _say("partly", "gpu-override", f"{file} {found.text}", f"set {setting} before starting Python")
+            return gpu_verdict(
+                "partly", "gpu-override", f"{file} {found.text}", f"set {setting} before starting Python"
+            )
         remedy = "run it there: rekindle verify"
         if found.code == "gpu-switch":
             remedy = "rocminfo shows it; HSA_XNACK=1 or 0 sets xnack on cards that allow it"
-        return _say("unknown", found.code, f"{file} {found.text}", remedy)
+        return gpu_verdict("unknown", found.code, f"{file} {found.text}", remedy)
 
 
 def _brief(one: ArchSet) -> str:

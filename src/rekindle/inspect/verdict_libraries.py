@@ -114,20 +114,20 @@ def _sum_up(found: Sequence[Judged], card: str, chosen: bool) -> AxisVerdict:
     bad = [one for one in found if one.word == "no"]
     unsure = [one for one in found if one.word == "unknown"]
     if len(bad) == len(found):
-        return _say("no", "gpu-no-kernels", f"no image for {card} in {_names(bad)}")
+        return gpu_verdict("no", "gpu-no-kernels", f"no image for {card} in {_names(bad)}")
     if len(unsure) == len(found):
         text = f"{unsure[0].name} {unsure[0].doubt}"
         if all(one.setting for one in unsure):
-            return _say("partly", "gpu-override", text, f"set {unsure[0].setting} before starting the program")
-        return _say("unknown", "gpu-not-told", text)
+            return gpu_verdict("partly", "gpu-override", text, f"set {unsure[0].setting} before starting the program")
+        return gpu_verdict("unknown", "gpu-not-told", text)
     if len(good) == len(found):
         which = f" (in {_names(good)}; the package picks by toolkit version)" if chosen else ""
         if all(one.late for one in good):
-            return _say("yes", "gpu-jit", f"runs on {card} through code that is compiled at first use{which}")
+            return gpu_verdict("yes", "gpu-jit", f"runs on {card} through code that is compiled at first use{which}")
         if all(one.picking for one in good):
             some = "; ".join(f"{one.name}: {one.runs} of {one.total} images" for one in good[:MOST_NAMED])
-            return _say("yes", "gpu-picks", f"code for {card} in {some}; the library picks by card{which}")
-        return _say("yes", "gpu-native", f"code for {card} in every library{which}")
+            return gpu_verdict("yes", "gpu-picks", f"code for {card} in {some}; the library picks by card{which}")
+        return gpu_verdict("yes", "gpu-native", f"code for {card} in every library{which}")
     parts = [one for one in found if one.word == "partly"]
     text = f"{card}: {len(good)} of {len(found)} libraries run in full"
     if parts:
@@ -136,7 +136,7 @@ def _sum_up(found: Sequence[Judged], card: str, chosen: bool) -> AxisVerdict:
         text += f"; nothing for it in {_names(bad)}"
     if unsure:
         text += f"; not told for {_names(unsure)}"
-    return _say("partly", "gpu-some-kernels", text)
+    return gpu_verdict("partly", "gpu-some-kernels", text)
 
 
 def _names(rows: Sequence[Judged]) -> str:
@@ -144,5 +144,6 @@ def _names(rows: Sequence[Judged]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else "")
 
 
-def _say(runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+def gpu_verdict(runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    """A verdict on the GPU axis."""
     return AxisVerdict(axis="gpu", runs=runs, code=code, text=text, remedy=remedy)
