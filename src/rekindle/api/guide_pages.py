@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 # What people call their machine, besides the page's own name.
 _CALLED = {
     "kepler": ("k40", "k40c", "k80", "tesla", "gtx600", "gtx700"),
+    "left-out": ("graft", "leftout", "no kernel image"),
     "rtx50": ("blackwell", "rtx5070", "rtx5080", "rtx5090", "5070", "5090", "sm_120"),
     "old-cpu": ("xeon", "avx2", "no-avx2", "ivybridge", "sandybridge", "cpu"),
     "amd": ("rocm", "radeon", "rx580", "gfx"),

@@ -8,7 +8,7 @@ from rekindle.cli.verb import Answer, Session
 
 EXAMPLES = """examples:
   rekindle guide             the list
-  rekindle guide k80         one page (kepler, rtx50, old-cpu, amd, pascal-volta, jetson, no-card)
+  rekindle guide k80         one page (kepler, rtx50, left-out, old-cpu, amd, pascal-volta, jetson, no-card)
 """
 
 
