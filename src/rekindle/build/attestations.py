@@ -6,36 +6,33 @@ PEP 770 wants it (``.dist-info/sboms``), the provenance beside it, since it name
 
 from __future__ import annotations
 
+import configparser
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rekindle import __version__
 from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.formats.statement import write_statement
 from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
-_GITMODULE = re.compile(r'\[submodule "([^"]+)"\]([^[]*)')
-
 
 def third_party(root: Path) -> list[dict[str, str]]:
     """What lies in the tree's submodule folders, by name, with its origin where .gitmodules tells it."""
     try:
-        text = (root / ".gitmodules").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
+        named = read_gitmodules((root / ".gitmodules").read_text(encoding="utf-8", errors="replace"))
+    except (OSError, configparser.Error):
+        named = {}
     found: dict[str, dict[str, str]] = {}
-    for match in _GITMODULE.finditer(text):
-        values = dict(re.findall(r"(\w+)\s*=\s*(\S+)", match[2]))
-        path = str(values.get("path", match[1]))
+    for path, url in named.items():
         place = root / path
         if ".." not in Path(path).parts and place.is_dir() and any(place.iterdir()):
             name = path.rsplit("/", 1)[-1]
-            found[name] = {"name": name, "url": values.get("url", "")}
+            found[name] = {"name": name, "url": url or ""}
     folder = root / "third_party"
     if folder.is_dir():
         for place in sorted(folder.iterdir()):

@@ -52,10 +52,12 @@ def sh_word(text: str) -> Quoted:
 
 
 def sh_words(texts: Iterable[str]) -> Quoted:
+    """A command for a POSIX shell."""
     return Quoted(" ".join(map(sh_word, texts)))
 
 
 def batch_words(texts: Iterable[str]) -> Quoted:
+    """A command in a batch file."""
     return Quoted(" ".join(map(batch_word, texts)))
 
 
@@ -67,10 +69,10 @@ def batch_set(name: str, value: str) -> Quoted:
     """
     value = plain_text(value).replace("%", "%%")
     if '"' not in value:
-        return Quoted(f'set "{batch_name(name)}={value}"')
+        return Quoted(f'set "{variable_name(name)}={value}"')
     if value != value.rstrip():
         raise BadInput(f"{name} ends in a space and has a quote in it, which a batch file cannot say")
-    return Quoted(f"set {batch_name(name)}=" + "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in value))
+    return Quoted(f"set {variable_name(name)}=" + "".join(f"^{c}" if c in _BATCH_SPECIAL else c for c in value))
 
 
 def cmd_word(text: str) -> Quoted:
@@ -102,14 +104,6 @@ def _double_quoted(text: str) -> str:
 def batch_remark(text: str) -> Quoted:
     """Text after ``rem``: one line, whatever was in it; cmd looks for percent signs and carets even there."""
     return Quoted(comment(text).replace("%", "%%").replace("^", "^^").rstrip("^"))
-
-
-def batch_name(name: str) -> Quoted:
-    return _variable(name)
-
-
-def sh_name(name: str) -> Quoted:
-    return _variable(name)
 
 
 def ps_word(text: str) -> Quoted:
@@ -152,7 +146,8 @@ def _harmless(character: str) -> bool:
     return unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
 
 
-def _variable(name: str) -> Quoted:
+def variable_name(name: str) -> Quoted:
+    """The name of an environment variable, in every language alike."""
     if not name.isascii() or not name.replace("_", "a").isalnum() or name[:1].isdigit():
         raise BadInput(f"{name!r} is no name for an environment variable")
     return Quoted(name)

@@ -89,7 +89,7 @@ def _environment() -> Environment:
         sh=quoting.sh_word,
         sh_words=quoting.sh_words,
         bat_words=quoting.batch_words,
-        sh_name=quoting.sh_name,
+        sh_name=quoting.variable_name,
         bat=quoting.batch_word,
         ps=quoting.ps_word,
         remark=quoting.batch_remark,

@@ -21,7 +21,7 @@ from rekindle.host.git import Git
 from rekindle.host.process import run_long
 from rekindle.model.progress import Progress
 from rekindle.source.patches import BASE_TAG
-from rekindle.source.submodules import missing_submodules, read_gitmodules
+from rekindle.source.submodules import find_submodules, missing_submodules
 
 ATTEMPTS = 3
 _PERCENT = re.compile(
@@ -135,7 +135,7 @@ def _prepare(git: Git, url: str, reference: Path | None) -> None:
 
 
 def _submodules(git: Git, mirrors: Sequence[Mirror], progress: Progress) -> None:
-    named = read_gitmodules(git.root)
+    named = find_submodules(git.root)
     if not named or not missing_submodules(git.root):
         return
     progress.stage("submodules", f"{len(named)} and those inside them")

@@ -20,7 +20,7 @@ from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.source import history, journal
 from rekindle.source.patches import git_line, status
-from rekindle.source.submodules import read_gitmodules
+from rekindle.source.submodules import find_submodules
 
 SCRIPT = "tools/amd_build/build_amd.py"
 _SKIPPED = frozenset({".git", journal.FOLDER, "build", "__pycache__"})
@@ -144,5 +144,5 @@ def _snapshot(root: Path) -> dict[str, tuple[int, int]]:
 
 def _own(root: Path, paths: set[str]) -> set[str]:
     """Those that belong to this repository; a submodule's files belong to its own."""
-    inner = tuple(f"{one.path}/" for one in read_gitmodules(root) if (root / one.path / ".git").exists())
+    inner = tuple(f"{one.path}/" for one in find_submodules(root) if (root / one.path / ".git").exists())
     return {path for path in paths if not path.startswith(inner)} if inner else set(paths)

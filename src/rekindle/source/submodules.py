@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.errors import BadInput
+from rekindle.formats.gitmodules import read_gitmodules
 from rekindle.host.git import Git
 from rekindle.source.paths import check_relative
 
@@ -25,25 +26,18 @@ class Submodule:
     url: str | None = None
 
 
-def read_gitmodules(root: Path) -> tuple[Submodule, ...]:
+def find_submodules(root: Path) -> tuple[Submodule, ...]:
     """What ``.gitmodules`` of a tree names; a path that leads out of it is refused."""
     file = root / ".gitmodules"
     if not file.is_file():
         return ()
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
-    text = file.read_text(encoding="utf-8", errors="replace")
     try:
-        # Git indents with tabs; configparser would read that as a continuation.
-        parser.read_string("\n".join(line.strip() for line in text.splitlines()))
+        named = read_gitmodules(file.read_text(encoding="utf-8", errors="replace"))
     except configparser.Error as error:
         raise BadInput(f"cannot read {file}: {str(error).splitlines()[0]}") from error
-    found = []
-    for section in parser.sections():
-        path = parser.get(section, "path", fallback=None)
-        if path:
-            check_relative(path, origin=str(file))
-            found.append(Submodule(path, parser.get(section, "url", fallback=None)))
-    return tuple(sorted(found, key=lambda one: one.path))
+    for path in named:
+        check_relative(path, origin=str(file))
+    return tuple(Submodule(path, url) for path, url in sorted(named.items()))
 
 
 def is_empty(folder: Path) -> bool:
@@ -102,7 +96,7 @@ def _missing_in_git(git: Git) -> tuple[str, ...]:
 
 
 def _missing_on_disk(root: Path, prefix: str) -> list[str]:
-    named = [one.path for one in read_gitmodules(root)] or (list(listed_by_setup(root)) if not prefix else [])
+    named = [one.path for one in find_submodules(root)] or (list(listed_by_setup(root)) if not prefix else [])
     missing: list[str] = []
     for path in named:
         folder = root / path

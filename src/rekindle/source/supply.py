@@ -25,7 +25,7 @@ from rekindle.source import journal
 from rekindle.source.debian import Packaging
 from rekindle.source.headers import Headers
 from rekindle.source.paths import inside
-from rekindle.source.submodules import is_empty, is_ours, listed_by_setup, missing_submodules, read_gitmodules
+from rekindle.source.submodules import find_submodules, is_empty, is_ours, listed_by_setup, missing_submodules
 
 _STANDINS = Path(__file__).parent / "standins"
 _BY_GIT = "git submodule update --init --recursive"
@@ -35,7 +35,7 @@ def survey(root: Path, release: str) -> tuple[TreePart, ...]:
     """Every third party of a torch tree: what it is there, or that it is missing."""
     kept = {part.path: part for part in journal.read_record(root).supply}
     rows = {row.folder: row for row in parts_for(release)}
-    listed = {one.path: one.url for one in read_gitmodules(root)}
+    listed = {one.path: one.url for one in find_submodules(root)}
     if not listed:
         # A tarball without the list: what setup.py looks for, and what we know of this release.
         known = rows if (root / "cmake/Dependencies.cmake").is_file() else ()

@@ -98,6 +98,6 @@ def test_a_yaml_word_is_json_and_starts_no_expression_of_its_own(text: str) -> N
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "A;rm", "Ä", "A\n"])
 def test_no_strange_variable_names(name: str) -> None:
     with pytest.raises(BadInput):
-        quoting.sh_name(name)
+        quoting.variable_name(name)
     with pytest.raises(BadInput):
         quoting.batch_set(name, "x")

@@ -20,7 +20,7 @@ from rekindle.source.checkout import check_place, parse_mirror
 from rekindle.source.debian import source_entries
 from rekindle.source.fetch import Wanted, default_place, fetch
 from rekindle.source.origins import debian_package, load_origins, pinned_commit
-from rekindle.source.submodules import listed_by_setup, missing_submodules, read_gitmodules
+from rekindle.source.submodules import find_submodules, listed_by_setup, missing_submodules
 
 
 def tarball(path: Path, tree: Path, *extra: tarfile.TarInfo) -> Path:
@@ -225,4 +225,4 @@ def test_submodules_without_git(tree: Path) -> None:
     assert missing_submodules(tree) == ("third_party/a/deep/c (not there)", "third_party/b (not there)")
     (tree / ".gitmodules").write_text('[submodule "a"]\n\tpath = ../../evil\n')
     with pytest.raises(BadInput, match="not a plain path"):
-        read_gitmodules(tree)
+        find_submodules(tree)
