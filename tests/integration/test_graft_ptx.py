@@ -152,3 +152,11 @@ def test_made_here_and_applied_there(tmp_path: Path, wheel: Path, toolkit: Path)
 def test_a_card_that_the_toolkit_does_not_know_is_told(tmp_path: Path, wheel: Path, toolkit: Path) -> None:
     said = _run(wheel, "--gpu", "Tesla K40c", "--toolkit", toolkit, "--workspace", tmp_path, code=2)["error"]
     assert "sm_35" in said and "→" in said and len(said.strip().splitlines()) == 2
+
+
+def test_a_card_it_has_code_for_needs_nothing(tmp_path: Path, wheel: Path, toolkit: Path) -> None:
+    report = _run(
+        wheel, "--gpu", "sm_80", "--toolkit", toolkit, "--workspace", tmp_path / "ws", "--out", tmp_path / "out"
+    )
+    assert {one["state"] for one in report["units"]} == {"has"} and report["out"] is None
+    assert not any("driver" in note for note in report["notes"]), "nothing was made that could ask for one"

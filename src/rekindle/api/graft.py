@@ -191,6 +191,8 @@ def _with_driver(report: GraftReport, release: str, arch: Sm) -> GraftReport:
     from rekindle.compat.driver import toolkit_driver
     from rekindle.facts import load_facts
 
+    if not (report.count("added") or report.count("planned")):
+        return report
     facts = load_facts()
     needed = toolkit_driver(release, "linux", facts)
     text = f"CUDA {release}'s ptxas makes the code for {arch}: it needs an NVIDIA driver {needed.floor} or newer"

@@ -189,6 +189,14 @@ def test_what_the_files_of_a_package_say(tmp_path: Path) -> None:
     assert found.requires == ("numpy",)
 
 
+def test_a_local_part_in_the_metadata_says_more_than_the_package(tmp_path: Path) -> None:
+    files = {
+        "a-1DOTdist-info__METADATA": "Name: a\nVersion: 1.0+cu128.sm120\n\n",
+        "a__versionDOTpy": "__version__ = '1.0+cu128'\n",
+    }
+    assert read_declared(package(tmp_path, **files)).version == "1.0+cu128.sm120"
+
+
 def test_a_version_file_of_another_release_is_not_believed(tmp_path: Path) -> None:
     files = {
         "a-1DOTdist-info__METADATA": "Name: a\nVersion: 1.0\n\n",
