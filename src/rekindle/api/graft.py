@@ -147,19 +147,18 @@ def find_tools(host: Host, card: Sm, folder: Path | None) -> tuple[Tools, Sm]:
 
 
 def _toolkit(host: Host, place: Path) -> Tools | None:
-    import re
-
     from rekindle.graft.engine import Tools
+    from rekindle.toolkits.cuda import ask_release
 
     ptxas = _program(host, place, "ptxas")
-    said = host.run([ptxas, "--version"], timeout=20.0) if ptxas else None
-    match = re.search(r"release (\d+\.\d+), V([\d.]+)", said.out) if said and said.ok else None
-    if ptxas is None or match is None:
+    said = ask_release(host, ptxas) if ptxas else None
+    if ptxas is None or said is None:
         return None
+    release, version = said
     fatbinary = _program(host, place, "fatbinary")
-    versions = {"ptxas": match[2]} | ({"fatbinary": match[2]} if fatbinary else {})
+    versions = {"ptxas": version} | ({"fatbinary": version} if fatbinary else {})
     nvcc = _program(host, place, "nvcc")
-    return Tools(release=match[1], ptxas=ptxas, nvcc=nvcc, fatbinary=fatbinary, versions=versions)
+    return Tools(release=release, ptxas=ptxas, nvcc=nvcc, fatbinary=fatbinary, versions=versions)
 
 
 def _program(host: Host, place: Path, name: str) -> str | None:

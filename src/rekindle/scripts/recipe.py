@@ -228,11 +228,6 @@ def cxx_command(compiler: str | None) -> str | None:
     return f"g++-{match[2]}" if match[1] == "gcc" else f"clang++-{match[2]}"
 
 
-def c_command(cxx: str) -> str:
-    """The C compiler that comes with a C++ compiler."""
-    return cxx.replace("clang++", "clang").replace("g++", "gcc")
-
-
 def cxx_package(compiler: str | None) -> str:
     """The Debian or Ubuntu package that brings it."""
     cxx = cxx_command(compiler)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from rekindle import __version__
 from rekindle.scripts import quoting
 from rekindle.scripts.quoting import Quoted, plain_word
-from rekindle.scripts.recipe import Recipe, c_command, cxx_command, cxx_package, visual_studio
+from rekindle.scripts.recipe import Recipe, cxx_command, cxx_package, visual_studio
+from rekindle.toolkits.compilers import c_compiler_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -97,7 +98,7 @@ def _environment() -> Environment:
         yaml=quoting.yaml_word,
         yaml_expression=_yaml_expression,
         comment=quoting.comment,
-        cc=c_command,
+        cc=c_compiler_of,
         minor=lambda version: plain_word(".".join(version.split(".")[:2])),
         delimiter=delimiter,
         base64=lambda content: Quoted("\n".join(_base64_lines(content))),

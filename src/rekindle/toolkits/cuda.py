@@ -75,8 +75,8 @@ def _version(host: Asking, root: str) -> str | None:
     old = text_of(host.read(joined(host.system, root, "version.txt")))
     if match := re.search(r"CUDA Version (\d+\.\d+(?:\.\d+)?)", old):
         return match[1]
-    if (nvcc := program_in(host, root, "nvcc")) and (said := _ask_nvcc(host, nvcc, host.left(3))):
-        return said[2] or said[1]
+    if (nvcc := program_in(host, root, "nvcc")) and (said := ask_release(host, nvcc, host.left(3))):
+        return said[1]
     header = text_of(host.read(joined(host.system, root, "include", "cuda.h"), limit=_HEADER_BYTES))
     if match := re.search(r"#define CUDA_VERSION (\d+)", header):
         number = int(match[1])
@@ -84,14 +84,16 @@ def _version(host: Asking, root: str) -> str | None:
     return None
 
 
-def _ask_nvcc(host: Host, nvcc: str, timeout: float) -> re.Match[str] | None:
-    return _NVCC_BANNER.search(host.run([nvcc, "--version"], timeout=timeout).out)
+def ask_release(host: Host, program: str, timeout: float = 20.0) -> tuple[str, str] | None:
+    """Release (12.4) and version (12.4.131) of nvcc or ptxas; None where it does not say."""
+    said = _NVCC_BANNER.search(host.run([program, "--version"], timeout=timeout).out)
+    return (said[1], said[2] or said[1]) if said else None
 
 
 def nvcc_release(host: Host, nvcc: str) -> str | None:
     """As 12.4; None where it does not say."""
-    said = _ask_nvcc(host, nvcc, 20.0)
-    return said[1] if said else None
+    said = ask_release(host, nvcc)
+    return said[0] if said else None
 
 
 def is_release(release: str | None, wanted: str) -> bool:

@@ -20,7 +20,8 @@ from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Request
 from rekindle.scripts.containers import choose_images, pinned
 from rekindle.scripts.formats import FORMATS, encode, render
-from rekindle.scripts.recipe import c_command, cxx_command, cxx_package, make_recipe, visual_studio
+from rekindle.scripts.recipe import cxx_command, cxx_package, make_recipe, visual_studio
+from rekindle.toolkits.compilers import c_compiler_of
 
 PATCH = b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old $HOME `x`\n+new\r\n"
 
@@ -159,9 +160,10 @@ def test_bases_are_pinned_where_their_digest_is_known() -> None:
 
 
 def test_compilers_in_the_words_of_each_system() -> None:
-    assert cxx_command("gcc-12") == "g++-12" and cxx_package("gcc-12") == "g++-12" and c_command("g++-12") == "gcc-12"
+    assert cxx_command("gcc-12") == "g++-12" and cxx_package("gcc-12") == "g++-12"
+    assert c_compiler_of("g++-12") == "gcc-12"
     assert cxx_command("clang-17") == "clang++-17" and cxx_package("clang-17") == "clang-17"
-    assert c_command("clang++-17") == "clang-17"
+    assert c_compiler_of("clang++-17") == "clang-17"
     assert cxx_command("msvc-19.29") is None and cxx_command(None) is None and cxx_package(None) == "g++"
     old = visual_studio("msvc-19.29")
     assert old.toolset == "14.29" and "2019" in old.words and old.ranges == ("[16.0,17.0)", "[17.0,")
