@@ -31,9 +31,10 @@ _VERSIONED = "".join(f"(?<!{word} )" for word in ("version", "cudnn", "nccl", "d
 
 _TOKEN, _ADDRESS = "redacted-token", "redacted-address"
 
+_IN_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@'\"]{1,400}@")
 SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), "redacted-key"),
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@'\"]{1,400}@"), r"\1redacted@"),
+    (_IN_ADDRESS, r"\1redacted@"),
     (re.compile(rf"(?i)([?&](?:{_QUERY})=)[^&\s'\"]+"), r"\1redacted"),
     (re.compile(r"(?i)\b(hooks\.slack\.com/(?:services|workflows)/)\S+"), r"\1redacted"),
     (re.compile(r"(?i)\b(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)\S+"), r"\1redacted"),
@@ -118,6 +119,11 @@ def without_secrets(value: Any) -> Any:
     for pattern, new in (*SECRETS, *_ON_PAGES):
         value = pattern.sub(new, value)
     return value
+
+
+def without_password(text: str) -> str:
+    """Addresses without who may enter: ``https://user:password@host`` is shown as ``https://redacted@host``."""
+    return _IN_ADDRESS.sub(r"\1redacted@", text)
 
 
 def all_without_secrets(value: Any) -> Any:

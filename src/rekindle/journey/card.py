@@ -13,6 +13,7 @@ from rekindle.facts import load_facts
 from rekindle.host.download import why_unreachable
 from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
+from rekindle.host.redact import without_password
 from rekindle.journey.resolve import largest
 from rekindle.journey.target import Target
 from rekindle.model.card import Card
@@ -42,7 +43,7 @@ def make_card(
     known = [one.bytes for one in packages or () if one.bytes is not None]
     return Card(
         what=_what(plan, requests, beside),
-        places=tuple(places),
+        places=tuple(map(without_password, places)),
         packages=None if packages is None else len(packages),
         download_bytes=sum(known) if packages is not None and (known or not packages) else None,
         download_unknown=len(packages or ()) - len(known),
@@ -76,7 +77,7 @@ def look_for_network(places: Sequence[str]) -> str | None:
     """Why one of these addresses cannot be reached; None where all answer."""
     for place in dict.fromkeys(places):
         if (why := why_unreachable(place)) is not None:
-            return f"{place} does not answer: {why}"
+            return f"{without_password(place)} does not answer: {without_password(why)}"
     return None
 
 

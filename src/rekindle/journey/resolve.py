@@ -21,6 +21,7 @@ from packaging.utils import canonicalize_name
 from rekindle.api.causes import advice_on, remedy_for
 from rekindle.errors import CommandFailed, StageFailed
 from rekindle.host.protocol import Completed, Host
+from rekindle.host.redact import without_password
 from rekindle.interpreters.installer import Installer, pip_of
 from rekindle.model.journey import Package
 from rekindle.model.plan import Request
@@ -122,7 +123,7 @@ def _package(row: dict[str, Any]) -> Package:
 
 
 def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
-    where = group[0].index or group[0].links or "pip's own index"
+    where = without_password(group[0].index or group[0].links or "pip's own index")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     # Where the index was never reached (no name, no proxy, no trust) pip also says that it has no such version.
     known = advice_on(said)

@@ -71,6 +71,14 @@ def test_the_card_says_what_from_where_how_much_where_to_what_not_and_what_else(
         assert words in text, (words, text)
 
 
+def test_the_card_names_the_index_without_its_password() -> None:
+    target = Target(python="/e/bin/python", folder=Path("/e"), exists=False)
+    place = "https://bob:hunter2@10.1.2.3/simple"
+    card = make_card(PLAN, REQUESTS, PACKAGES, target, places=(place,), network=None, installer="pip")
+    assert card.places == ("https://redacted@10.1.2.3/simple",)
+    assert "hunter2" not in shown(card)
+
+
 def test_a_build_tells_its_hours_and_its_memory() -> None:
     recipe = BuildRecipe(source="git", disk_gib=30, memory_gib=4, minutes=(204, 402))
     plan = Plan(answer="build", torch="2.3.1", cuda="11.8", arch_list=("3.5",), build=recipe)
