@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import sys
 import tempfile
 import time
@@ -13,6 +14,12 @@ from pathlib import Path
 
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
+
+# What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
+# spaces, letters that are not seen. Git refuses the same (CVE-2014-9390, CVE-2019-1352).
+_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
+_GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:
@@ -80,3 +87,13 @@ def free_space(host: Host) -> Callable[[str], tuple[int | None, int] | None]:
         return (disk.device, disk.free) if disk else None
 
     return ask
+
+
+def is_git_name(part: str) -> bool:
+    """Would git, on any file system, read or write its own directory under this name?"""
+    return _GIT.fullmatch(_UNSEEN.sub("", part).split(":")[0]) is not None
+
+
+def is_reserved_name(part: str) -> bool:
+    """Would Windows take this name for a device, or drop the end of it?"""
+    return _RESERVED.fullmatch(part.rstrip(" ")) is not None or part[-1:] in (" ", ".")

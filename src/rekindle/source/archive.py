@@ -23,8 +23,9 @@ from typing import IO, cast
 
 from rekindle.errors import BadInput
 from rekindle.formats.zip_directory import check_count
+from rekindle.host.files import is_git_name
 from rekindle.model.progress import Progress, Silent
-from rekindle.source.paths import check_relative, is_git
+from rekindle.source.paths import check_relative
 
 # Far more than torch with all its submodules is; a tree that passes these is none.
 MAX_FILES = 300_000
@@ -192,7 +193,7 @@ class _Plain:
 
 
 def _of_git(name: str) -> bool:
-    return any(is_git(part) for part in name.replace("\\", "/").split("/"))
+    return any(is_git_name(part) for part in name.replace("\\", "/").split("/"))
 
 
 def check_member(name: str, archive: Path) -> None:

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from rekindle.errors import BadInput
+from rekindle.host.files import is_git_name, is_reserved_name
 
-# What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
-# spaces, letters that are not seen. Git refuses the same (CVE-2014-9390, CVE-2019-1352).
-_UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
-_GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
 MAX_PATH_CHARACTERS = 4096
-
-
-def is_git(part: str) -> bool:
-    """Would git, on any file system, read or write its own directory under this name?"""
-    return _GIT.fullmatch(_UNSEEN.sub("", part).split(":")[0]) is not None
 
 
 def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
@@ -36,8 +26,8 @@ def check_relative(path: str, *, origin: str, anywhere: bool = True) -> None:
         or "\\" in path
         or ":" in path
         or any(part in ("..", ".") or not part for part in path.split("/"))
-        or any(is_git(part) or part.rstrip(" .").lower() == ".rekindle" for part in parts)
-        or (anywhere and any(_RESERVED.fullmatch(part.rstrip(" ")) or part[-1:] in (" ", ".") for part in parts))
+        or any(is_git_name(part) or part.rstrip(" .").lower() == ".rekindle" for part in parts)
+        or (anywhere and any(map(is_reserved_name, parts)))
         or any(ord(letter) < 32 or ord(letter) == 127 for letter in path)
     ):
         raise BadInput(f"{origin} names {path!r}, which is not a plain path inside the tree; nothing was changed")
