@@ -47,7 +47,6 @@ from rekindle.api.inspect import (
     inspect_page as inspect_page,
     inspect_shelf as inspect_shelf,
 )
-from rekindle.api.installers import choose_torch as choose_torch
 from rekindle.api.keepings import clean as clean, holdings as holdings
 from rekindle.api.keys import (
     key_list as key_list,
@@ -58,6 +57,7 @@ from rekindle.api.keys import (
 )
 from rekindle.api.page import index_page as index_page
 from rekindle.api.plan import (
+    choose_torch as choose_torch,
     find_machine as find_machine,
     plan as plan,
     remember_plan as remember_plan,
@@ -66,8 +66,6 @@ from rekindle.api.plan import (
 from rekindle.api.rebuild import rebuild as rebuild
 from rekindle.api.source import (
     find_tree as find_tree,
-    rewrite_cmake as rewrite_cmake,
-    save_patches as save_patches,
     source_fetch as source_fetch,
     source_fill as source_fill,
     source_hipify as source_hipify,
@@ -93,11 +91,13 @@ from rekindle.journey.matrix import (
     matrix_watch as matrix_watch,
 )
 from rekindle.journey.verbs import bring_torch as bring_torch, demo as demo, up as up
-
-__all__: list[str]
 from rekindle.plan.describe import (
     machine_from_flags as machine_from_flags,
     machine_profile as machine_profile,
     with_hardware as with_hardware,
 )
 from rekindle.plan.whynot import why_not as why_not
+from rekindle.source.history import save_patches as save_patches
+from rekindle.source.rewrite import rewrite_cmake as rewrite_cmake
+
+__all__: list[str]

@@ -76,3 +76,14 @@ def _fixed(check: Check, machine: Machine) -> Check:
 
 def _certain(diagnosis: Diagnosis) -> bool:
     return bool(diagnosis.matches) and diagnosis.matches[0].confidence == "high"
+
+
+def redacted(text: str) -> str:
+    """The text without who and where, tokens and passwords.
+
+    >>> redacted("Authorization: Bearer abcdefgh12345678")
+    'Authorization: redacted'
+    """
+    from rekindle.host.redact import redactor_here
+
+    return redactor_here().text(text)

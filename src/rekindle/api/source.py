@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.model.progress import Progress
-    from rekindle.model.source import CMakeRewrite, SavedPatches, SourceTree
+    from rekindle.model.source import SourceTree
     from rekindle.source.patches import Choice
 
 
@@ -114,13 +114,6 @@ def source_hipify(
     return hipify.undo(root) if undo else hipify.hipify(root, python=python, progress=progress)
 
 
-def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedPatches:
-    """The user's commits as patch files with headers."""
-    from rekindle.source.history import save_patches as save
-
-    return save(root, folder, base=base)
-
-
 def source_status(
     root: Path,
     *,
@@ -209,20 +202,6 @@ def source_unpatch(root: Path) -> SourceTree:
     from rekindle.source.patches import unapply
 
     return unapply(root)
-
-
-def rewrite_cmake(
-    root: Path, *, floor: str = "3.5", dry_run: bool = False, progress: Progress | None = None
-) -> CMakeRewrite:
-    """Raise what CMake 4 refuses, in any tree.
-
-    >>> found = rewrite_cmake(spark_tree, dry_run=True)
-    >>> found.changes[0].before, found.changes[0].after
-    ('3.0', '3.5')
-    """
-    from rekindle.source.rewrite import rewrite_cmake as rewrite
-
-    return rewrite(root, floor=floor, dry_run=dry_run, progress=progress)
 
 
 def _patch_choices(

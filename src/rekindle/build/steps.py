@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import msgspec
@@ -21,7 +23,7 @@ from rekindle.build.environment import (
     render_cache_script,
 )
 from rekindle.build.failure import account_for
-from rekindle.build.giants import giants_first
+from rekindle.build.history import Learnt
 from rekindle.build.launchers import behind_one_name, without_masquerades
 from rekindle.build.resume import forget_python
 from rekindle.build.target import TargetPython
@@ -32,6 +34,10 @@ from rekindle.host.files import write_atomically
 from rekindle.model.build import BuildFailure
 from rekindle.model.source import compiles_against_torch
 from rekindle.toolkits.programs import Tool
+
+GIANT_SECONDS = 20.0
+MAX_BYTES = 256 << 20
+_OBJECT = re.compile(r"build ((?:[^:$ ]|\$.)+\.(?:o|obj))(?: [^:]*)?: ")
 
 _WRITTEN = re.compile(r"-- Build files have been written to: (.+)")
 
@@ -222,3 +228,53 @@ class ConfigureWatch:
         if match := _WRITTEN.match(line):
             self._done = True
             check(self._work, self._lines, tree=Path(match[1].strip()))
+
+
+def giants_first(build_tree: Path, learnt: Learnt) -> int:
+    """Reorder ``build.ninja``; how many statements were moved. Again changes nothing."""
+    path = build_tree / "build.ninja"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return 0
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines(keepends=True)
+    except OSError:
+        return 0
+    first = next((number for number, line in enumerate(lines) if line.startswith("build ")), None)
+    if first is None:
+        return 0
+    blocks: list[tuple[float, int, int]] = []
+    for number, line in enumerate(lines):
+        match = _OBJECT.match(line)
+        if match and (seconds := _seconds(match[1], learnt)) >= GIANT_SECONDS:
+            blocks.append((-seconds, number, _end(lines, number)))
+    blocks.sort()
+    moved = [line for _, begin, end in blocks for line in lines[begin:end]]
+    gone = {number for _, begin, end in blocks for number in range(begin, end)}
+    kept_before = lines[:first]
+    rest = [line for number, line in enumerate(lines) if number >= first and number not in gone]
+    text = "".join([*kept_before, *moved, *rest])
+    if text != "".join(lines):
+        write_atomically(path, text.encode("utf-8", "surrogateescape"))
+    return len(blocks)
+
+
+def _end(lines: list[str], begin: int) -> int:
+    """A statement ends where a line is neither indented nor continues the one before ($ at its end)."""
+    end = begin + 1
+    while end < len(lines) and (lines[end].startswith(" ") or lines[end - 1].endswith("$\n")):
+        end += 1
+    return end
+
+
+def _seconds(output: str, learnt: Learnt) -> float:
+    measured = learnt.seconds(output.replace("$ ", " ").replace("$:", ":"))
+    if measured is not None:
+        return measured
+    name = output.rsplit("/", 1)[-1].removesuffix(".obj").removesuffix(".o")
+    return _known().get(name, 0.0)
+
+
+@functools.cache
+def _known() -> dict[str, float]:
+    raw = tomllib.loads((Path(__file__).parent / "giants.toml").read_text(encoding="utf-8"))
+    return {name: float(seconds) for name, seconds in raw["seconds"].items()}

@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.trust import after_a_yes
+    from rekindle.cli.verb import after_a_yes
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
     from rekindle.render import build as view

@@ -12,7 +12,7 @@ from rekindle import __version__
 
 
 def write_crash_report(error: BaseException, argv: Sequence[str]) -> Path:
-    from rekindle.api.redact import redacted
+    from rekindle.api.causes import redacted
 
     text = "\n".join(
         [

@@ -100,7 +100,7 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.cli.trust import after_a_yes
+    from rekindle.cli.verb import after_a_yes
     from rekindle.render import matrix as view
 
     progress = session.progress

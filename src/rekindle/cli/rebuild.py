@@ -28,7 +28,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
-    from rekindle.cli.trust import after_a_yes
+    from rekindle.cli.verb import after_a_yes
     from rekindle.render.claims import view_rebuilt
 
     done = after_a_yes(

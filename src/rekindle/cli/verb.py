@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from rekindle.errors import Exit
+from rekindle.errors import Exit, Untrusted
+
+Result = TypeVar("Result")
 
 
 class Answer(NamedTuple):
@@ -112,3 +114,18 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def after_a_yes(session: Session, question: str, call: Callable[[bool], Result]) -> Result:
+    """``call(False)``; refused as untrusted, what it would do is shown, and a yes leads to ``call(True)``."""
+    from rekindle.render.build import render_foreign
+    from rekindle.render.screen import Screen
+
+    try:
+        return call(False)
+    except Untrusted as error:
+        session.close()
+        render_foreign(error.account, Screen(sys.stderr, color=session.color, verbosity=session.verbosity))
+        if not session.confirm(question):
+            raise
+    return call(True)

@@ -31,13 +31,20 @@ from rekindle.interpreters.installer import Installer, choose_installer
 from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
-from rekindle.journey.after import next_steps, steps_after_no, write_keeps
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import build_companions, wanted_beside
 from rekindle.journey.from_source import build_from_source
 from rekindle.journey.install import add_beside
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
-from rekindle.journey.target import Target, base_python, target_of, wanted_python
+from rekindle.journey.target import (
+    Target,
+    base_python,
+    next_steps,
+    steps_after_no,
+    target_of,
+    wanted_python,
+    write_keeps,
+)
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card

@@ -102,7 +102,12 @@ _THIRD_PARTIES = frozenset({"third_party", "third-party", "thirdparty", "3rdpart
 def rewrite_cmake(
     root: Path, *, floor: str = FLOOR, dry_run: bool = False, progress: Progress | None = None
 ) -> CMakeRewrite:
-    """Rewrite every CMake file below ``root``, all or none; ``dry_run`` only tells."""
+    """Raise what CMake 4 refuses in every CMake file below ``root``, all or none; ``dry_run`` only tells.
+
+    >>> found = rewrite_cmake(spark_tree, dry_run=True)
+    >>> found.changes[0].before, found.changes[0].after
+    ('3.0', '3.5')
+    """
     root = root.resolve()
     if not root.is_dir():
         raise BadInput(f"{root} is not a directory", remedy="give the top of a source tree with --root DIR")

@@ -52,7 +52,13 @@ WITHOUT = {
 }  # fmt: skip
 COMPILES = {"build.build"}
 # Public functions whose home is another room.
-OUTSIDE = ("rekindle.journey.matrix", "rekindle.journey.verbs", "rekindle.plan.describe", "rekindle.plan.whynot")
+OUTSIDE = (
+    "rekindle.journey.matrix",
+    "rekindle.journey.verbs",
+    "rekindle.plan.describe",
+    "rekindle.plan.whynot",
+    "rekindle.source.rewrite",
+)
 
 
 def examples() -> list[Any]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -200,7 +201,7 @@ def test_the_cuda_of_the_torch_and_not_of_the_newest_toolkit(
     monkeypatch: pytest.MonkeyPatch, toolkit: str | None
 ) -> None:
     """PyPI's torch 2.6.0 for Linux is the one for CUDA 12.4: a plan for 12.6 was refused after pip had brought it."""
-    flags = {"os": "linux", "arch": "x86_64", "glibc": "2.36", "compiler": "gcc-12"}
+    flags: dict[str, Any] = {"os": "linux", "arch": "x86_64", "glibc": "2.36", "compiler": "gcc-12"}
     flags |= {"cuda": toolkit} if toolkit else {}
     monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: machine_from_flags(**flags))
     for named in ("torch==2.6.0", "torch==2.6.0+cu124"):

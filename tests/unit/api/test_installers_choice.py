@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.api.installers import choose_torch
-from rekindle.api.plan import plan
+from rekindle.api.plan import choose_torch, plan
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Wish
 

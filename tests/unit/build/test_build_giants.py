@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import needs
-from rekindle.build.giants import giants_first
 from rekindle.build.history import History, Learnt
+from rekindle.build.steps import giants_first
 
 NINJA = """\
 rule touch

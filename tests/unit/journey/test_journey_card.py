@@ -14,9 +14,16 @@ import needs
 from bare_host import BareHost
 from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
-from rekindle.journey.after import activate_line, next_steps, steps_after_no
 from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.journey.target import Target, base_python, target_of, wanted_python
+from rekindle.journey.target import (
+    Target,
+    activate_line,
+    base_python,
+    next_steps,
+    steps_after_no,
+    target_of,
+    wanted_python,
+)
 from rekindle.model.build import BuildFailure
 from rekindle.model.card import Card
 from rekindle.model.interpreter import is_version
