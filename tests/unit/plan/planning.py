@@ -10,6 +10,7 @@ import msgspec
 from rekindle.compat import Name
 from rekindle.facts import load_facts
 from rekindle.model.facts import Flavour
+from rekindle.model.machine import Toolkit
 from rekindle.model.plan import BuildRecipe, Plan, Refusal, Wish
 from rekindle.plan.assess import assess
 from rekindle.plan.candidates import Candidate
@@ -65,3 +66,13 @@ def said(number: str, candidate: Candidate, question: Question) -> list[Refusal]
     """What one rule has against a candidate."""
     found = RULES[number]
     return list(found.check(candidate, question)) if candidate.answer in found.applies else []
+
+
+def with_machine(question: Question, **values: Any) -> Question:
+    """The same question about a machine that differs in these values."""
+    return Question(msgspec.structs.replace(question.machine, **values), question.wish, question.facts)
+
+
+def kits(question: Question, *rows: tuple[str, str | None, str | None]) -> Question:
+    """The same question about a machine that has these toolkits."""
+    return with_machine(question, toolkits=tuple(Toolkit(kind=k, version=v, path=p) for k, v, p in rows))

@@ -6,11 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from planning import FACTS, ask, build, plan, recipe_of, wheel
+from planning import FACTS, ask, build, plan, recipe_of, wheel, with_machine
 
 from rekindle.model.machine import Toolkit
 from rekindle.model.plan import BuildRecipe
-from rekindle.plan.candidates import Candidate
+from rekindle.plan.candidates import (
+    Candidate,
+)
+from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
 from rekindle.plan.recipe import _join, _resources, planned_cudnn
 from rekindle.plan.supply import plan_blas
@@ -195,7 +198,6 @@ def test_what_a_plan_warns_of() -> None:
 def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow: bool) -> None:
     from rekindle.api.plan import plan_build
     from rekindle.model.plan import Wish
-    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["none"], distro="debian-12", os="linux")
     minutes = {}
@@ -204,3 +206,55 @@ def test_an_unoptimised_build_is_estimated_as_one(settings: dict[str, str], slow
         assert made.build is not None and made.build.minutes is not None
         minutes[torch] = made.build.minutes[0]
     assert minutes == ({"1.13.1": 32, "2.6.0": 52} if slow else {"1.13.1": 17, "2.6.0": 27})
+
+
+def test_cudnn_at_the_edge_of_what_it_has_code_for() -> None:
+    floor = FACTS.cudnn.cudnn["8.7.0"].cuda["11.x"]
+    assert planned_cudnn(build("2.0.1", cuda="11.8"), ask(str(floor), cudnn="8.7.0")) == "8.7.0", "the very oldest card"
+    old = build("1.10.2", cuda="10.2")
+    assert planned_cudnn(old, ask("sm_70")) == planned_cudnn(old, ask())
+
+
+def test_the_architectures_of_one_build() -> None:
+    question = ask("sm_89")
+    made = recipe_of(build("2.0.1", cuda="11.7", compiler="gcc-11"), question)
+    assert made.arch_list == ("8.6",), "CUDA 11.7 does not know 8.9; its 8.6 code runs there"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "called"), [("gcc-4.9", "gcc-4.9"), ("gcc-5.4", "gcc-5"), ("gcc-12.2.0", "gcc-12")]
+)
+def test_a_compiler_is_called_by_its_number(compiler: str, called: str) -> None:
+    made = recipe_of(build("1.4.0", compiler=compiler), ask())
+    assert made.env["CC"] == called
+
+
+def test_a_processor_that_is_no_x86_or_not_known_gets_no_x86_settings() -> None:
+    for question in (ask(arch="aarch64", cpu="neoverse_n1"), ask()):
+        made = recipe_of(build("2.7.1", compiler="gcc-13"), question)
+        assert "CXX_AVX2_FOUND" not in made.cmake
+    old = ask(cpu="ivybridge")
+    assert recipe_of(build("2.7.1", compiler="gcc-13"), old).cmake["CXX_AVX2_FOUND"] == "OFF"
+
+
+@pytest.mark.parametrize(("threads", "jobs"), [(4, "4"), (None, "8")])
+def test_jobs_of_a_build(threads: int | None, jobs: str) -> None:
+    question = ask(memory=512.0)
+    question = with_machine(question, cpu=msgspec.structs.replace(question.machine.cpu, threads=threads))
+    made = recipe_of(build("2.6.0", compiler="gcc-13"), question)
+    assert made.env["MAX_JOBS"] == jobs
+    assert "MAX_JOBS" not in recipe_of(build("2.6.0", compiler="gcc-13"), ask()).env
+
+
+def test_a_build_is_never_promised_in_less_than_five_minutes() -> None:
+    question = ask(memory=4096.0)
+    question = with_machine(question, cpu=msgspec.structs.replace(question.machine.cpu, threads=4000))
+    assert recipe_of(build("2.6.0", compiler="gcc-13"), question).minutes == (5, 10)
+
+
+def test_cmake_four_came_late() -> None:
+    def pinned(torch: str) -> str:
+        return recipe_of(build(torch, compiler="gcc-13"), ask()).pins["cmake"]
+
+    assert pinned("2.7.1").endswith(",<4")
+    assert "<4" not in pinned("2.8.0")

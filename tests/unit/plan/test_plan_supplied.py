@@ -3,16 +3,17 @@
 from typing import Any
 
 import pytest
-from planning import FACTS, ask
+from planning import FACTS, ask, kits
 from planning import plan as planned
 
 from rekindle.model.machine import Machine, Os
 from rekindle.model.plan import Plan, Wish
 from rekindle.model.supply import FromIndex, ThirdParty
 from rekindle.plan.candidates import Candidate
+from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import BuildInputs
 from rekindle.plan.solve import make_plan
-from rekindle.plan.supply import RecipeDraft, asked_by_hand, settle_third_parties, without
+from rekindle.plan.supply import RecipeDraft, asked_by_hand, plan_blas, settle_third_parties, without
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 DEBIAN = Machine(os=Os(system="linux", arch="x86_64", distro="debian 12"))
@@ -172,7 +173,6 @@ def test_what_comes_from_the_index_is_said_where_it_is_needed() -> None:
 def test_the_commands_carry_what_was_set_by_hand(origin: str, last: str) -> None:
     """Pasted as they are printed they must give the build that was planned."""
     from rekindle.api.plan import plan_build
-    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["none"], cpu="skylake", distro="debian-12", os="linux")
     settings = (("BUILD_SOX", "0"), ("CXXFLAGS", "-g -O1"))
@@ -198,7 +198,6 @@ def test_the_commands_carry_the_cards_that_were_described() -> None:
     """Without them ``up`` would plan for whatever is in the machine."""
     from rekindle.api.plan import plan_build
     from rekindle.model.machine import Cpu, Gpu
-    from rekindle.plan.describe import machine_from_flags
 
     machine = machine_from_flags(gpu=["Tesla K40c"], cpu="ivybridge", distro="debian-12", os="linux")
     made = plan_build(machine, Wish(build=True, torch="1.13.1", cuda="11.8", origin="debian"))
@@ -213,3 +212,12 @@ def test_the_commands_carry_the_cards_that_were_described() -> None:
     other = Candidate(answer="build", torch="2.6.0", backend="rocm", rocm="6.3")
     assert asked_by_hand(seen, Wish(rocm="6.2"), other) == [*card, "--rocm", "6.3"], "as the plan changed it"
     assert asked_by_hand(seen, Wish(cuda="12.4"), other) == card
+
+
+def test_where_linear_algebra_comes_from() -> None:
+    arm = ask(arch="aarch64")
+    assert plan_blas(arm).where == "OpenBLAS: apt install libopenblas-dev"
+    assert plan_blas(kits(arm, ("openblas", "0.3", None))).where == "OpenBLAS, found on the machine"
+    assert plan_blas(kits(ask(), ("openblas", "0.3", None))).name == "OpenBLAS"
+    assert plan_blas(kits(ask(), ("openblas", "0.3", None), ("mkl", "2024", None))).where == "MKL, found on the machine"
+    assert (plan_blas(ask()).prefix, plan_blas(ask(os="windows")).prefix) == (".", "Library")
