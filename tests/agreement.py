@@ -28,7 +28,7 @@ from rekindle.model.machine import Drivers, Gpu, InstalledTorch, Machine, Os
 from rekindle.model.plan import Wish
 from rekindle.model.version import minor
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, Verdict, WheelGpu, WheelReport
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 from rekindle.plan import assess  # the rules register themselves
 from rekindle.plan.candidates import Candidate
 from rekindle.plan.question import Question
@@ -141,10 +141,10 @@ def by_doctor(case: Case) -> str:
     return "override" if "HSA_OVERRIDE" in why else "no-cudnn" if "cuDNN" in why else "none"
 
 
-def row_of(case: Case) -> Row:
+def row_of(case: Case) -> WheelRow:
     sass, ptx, gfx = targets(case)
     system, arch = PLATFORMS[case.platform]
-    return Row(
+    return WheelRow(
         file=f"torch-{case.version}-cp311-cp311-{TAGS[case.platform]}.whl", url="x", project="torch",
         version=case.version, bytes=1, sha256="0", metadata_sha256="0", systems=(system,), machines=(arch,), added="",
         inspected=True, sass=sass, ptx=ptx, gfx=gfx, cuda=case.flavour.cuda, rocm=case.flavour.rocm,
@@ -255,7 +255,7 @@ def libc_answers(torch: str, os: Os, facts: Facts) -> dict[str, str]:
         "inspect": "no" if any(one.runs == "no" for one in judged) else "yes",
     }
     if os.glibc:
-        row = Row(
+        row = WheelRow(
             file=f"torch-{torch}-{tag}.whl", url="x", project="torch", version=torch, bytes=1, sha256="0",
             metadata_sha256="0", systems=("linux",), machines=("x86_64",), added="",
         )  # fmt: skip

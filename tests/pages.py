@@ -23,7 +23,7 @@ from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, Links, WheelCpu, WheelGpu, WheelReport
-from rekindle.model.wheelhouse import Entry
+from rekindle.model.wheelhouse import StoredWheel
 from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page
 from rekindle.render.wheel_html import wheel_page
 
@@ -172,7 +172,7 @@ def _keep(
     yanked: str | None = None,
 ) -> None:
     name = parse_name(file)
-    entry = Entry(
+    entry = StoredWheel(
         file=file, project=name.project, version=str(name.version), tags=name.tag_strings, sha256=SHA, bytes=7_667_000,
         metadata_sha256=SHA, added="2026-11-16T00:00:00Z", report=report, proofs=proofs, yanked=yanked,
     )  # fmt: skip

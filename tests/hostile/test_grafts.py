@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from rekindle.formats.elf_string import replace_text
 
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, ptx_entry
@@ -17,6 +16,7 @@ from rekindle.errors import RekindleError
 from rekindle.facts import load_facts
 from rekindle.formats.elf import Elf
 from rekindle.formats.elf_move import pointers_into
+from rekindle.formats.elf_string import replace_text
 from rekindle.formats.fatbin import ZSTD, write_entry
 from rekindle.graft.library import Library
 from rekindle.graft.ptx import survey

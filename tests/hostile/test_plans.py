@@ -15,8 +15,8 @@ from canary import Canary, in_process, rekindle
 
 from rekindle.errors import BadInput, Untrusted
 from rekindle.model.document import decode, encode
-from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
+from rekindle.model.version import pin_requirement
 
 TREE = {
     "setup.py": "raise SystemExit('no')\n",

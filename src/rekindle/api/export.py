@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.model.export import Exported
     from rekindle.model.plan import Plan
+    from rekindle.model.words import Exported
 
 
 def export(
@@ -34,7 +34,7 @@ def export(
     ('#!/bin/sh', True)
     """
     from rekindle.host.files import write_for_user
-    from rekindle.model.export import Exported
+    from rekindle.model.words import Exported
     from rekindle.scripts.formats import beside, check_overwriting, choose_path, encode, render, run_line
     from rekindle.scripts.recipe import make_recipe
     from rekindle.source.patches import load_patches

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.host.protocol import Host
-    from rekindle.model.guard import GuardReport, Record
+    from rekindle.model.guard import GuardReport, PackageRecord
 
 KEPT = "constraints.txt"
 FAMILY = ("torch", "torchvision", "torchaudio", "triton")
@@ -58,13 +58,13 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     return GuardReport(python=exe, kept=str(place), expected=expected, found=found, replaced=replaced)
 
 
-def read_records(host: Host, python: str) -> list[Record]:
+def read_records(host: Host, python: str) -> list[PackageRecord]:
     """What pip noted about every package of an interpreter."""
     from rekindle.interpreters.packages import ask_contents
-    from rekindle.model.guard import Record
+    from rekindle.model.guard import PackageRecord
 
     return [
-        Record(
+        PackageRecord(
             name=one.name,
             version=one.version,
             asked=one.asked,

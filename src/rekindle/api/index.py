@@ -246,7 +246,7 @@ def index_search(
     """
     from rekindle.index.wheelhouse.catalogue import load_wheels, location
     from rekindle.index.wheelhouse.search import search, wanted_from
-    from rekindle.model.wheelhouse import Found, Match
+    from rekindle.model.wheelhouse import Found, WheelMatch
     from rekindle.scripts.quoting import paste_line
 
     wanted = wanted_from(
@@ -264,7 +264,7 @@ def index_search(
         root=root,
         wanted=wanted.describe(),
         matches=tuple(
-            Match(wheel=row, verdict=verdict, command=paste_line(["pip", "install", location(root, row)]))
+            WheelMatch(wheel=row, verdict=verdict, command=paste_line(["pip", "install", location(root, row)]))
             for row, verdict in hits
         ),
         refused=tuple(refused),

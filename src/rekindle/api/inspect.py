@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rekindle.inspect.reader import Source
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
-    from rekindle.model.wheel import Finding, KeptTrials, WheelDiff, WheelReport, WheelShelf
+    from rekindle.model.wheel import KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
 
 
 def inspect(
@@ -41,7 +41,7 @@ def inspect(
     from rekindle.model.progress import Silent
 
     listener = progress or Silent()
-    notes: list[Finding] = []
+    notes: list[WheelFinding] = []
     with open_target(
         target,
         progress=listener,
@@ -110,11 +110,11 @@ def inspect_shelf(
     from rekindle.inspect.survey import inspect_source
     from rekindle.inspect.verdict import verdict_for
     from rekindle.model.progress import Silent
-    from rekindle.model.wheel import Finding, WheelShelf
+    from rekindle.model.wheel import WheelFinding, WheelShelf
 
     listener = progress or Silent()
     wheels: list[WheelReport] = []
-    unread: list[Finding] = []
+    unread: list[WheelFinding] = []
     for name, source in wheels_in(Path(target)):
         listener.stage("reading", name)
         try:
@@ -122,7 +122,7 @@ def inspect_shelf(
                 raise source
             report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
         except BadInput as error:
-            unread.append(Finding(code="unreadable-wheel", text=f"{name}: {error.message}", severity="error"))
+            unread.append(WheelFinding(code="unreadable-wheel", text=f"{name}: {error.message}", severity="error"))
             continue
         if machine is not None:
             report = msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name))

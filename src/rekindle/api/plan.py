@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rekindle.model.machine import Machine
     from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish
     from rekindle.model.supply import ThirdParty
-    from rekindle.model.wheelhouse import Row
+    from rekindle.model.wheelhouse import WheelRow
     from rekindle.plan.candidates import HouseWheel
     from rekindle.plan.question import BuildInputs
 
@@ -134,7 +134,7 @@ def house_wheels(place: str) -> list[HouseWheel]:
     return found
 
 
-def _house_wheels(row: Row, where: str) -> list[HouseWheel]:
+def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
     from rekindle.model.arch import parse_sm
     from rekindle.plan.candidates import HouseWheel
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rekindle.model.arch import Sm
     from rekindle.model.machine import Machine
-    from rekindle.model.variant import VariantEnvironment
+    from rekindle.model.words import VariantEnvironment
 
 SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
 DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
@@ -31,7 +31,7 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     from rekindle.facts.gpus import find_gpu
     from rekindle.index.variant_rules import first_seen
     from rekindle.model.arch import Sm
-    from rekindle.model.variant import VariantEnvironment
+    from rekindle.model.words import VariantEnvironment
 
     where = machine or this_machine()
     facts = load_facts()

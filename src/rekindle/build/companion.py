@@ -25,9 +25,9 @@ from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.model.build import Fact
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
+from rekindle.model.version import pin_requirement
 
 # What a plan for torch says that also counts for its companions; the rest are switches of torch's own CMake.
 _KEPT = (

@@ -23,8 +23,8 @@ from rekindle.errors import BadInput, Untrusted
 from rekindle.host.made import was_made_here
 from rekindle.model.build import ForeignPlan
 from rekindle.model.machine import Compiler, Machine, Os
-from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan
+from rekindle.model.version import pin_requirement
 
 _PATH = re.compile(r"(?:^|[=;:, ])((?:~|[A-Za-z]:)?[/\\][^;,\s]*)")
 

@@ -19,7 +19,7 @@ from rekindle.interpreters.environment import bin_of, make_environment, python_o
 from rekindle.interpreters.installer import InstallerRun, pip_of, run_installer
 from rekindle.interpreters.packages import ask_contents
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.pins import pin_requirement
+from rekindle.model.version import pin_requirement
 
 _ALWAYS = ("setuptools", "wheel")
 # With --upgrade: the setuptools that venv brings along would satisfy any upper bound and is too old for new trees.

@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.journey.verbs import up
-    from rekindle.model.card import Card
+    from rekindle.model.journey import Card
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.up_options import UpOptions
     from rekindle.render.journey import show_card, show_journey

@@ -16,7 +16,7 @@ from rekindle.model.plan import Reason
 Kind = Literal["yes", "partly", "no", "unknown"]
 
 
-class Judgement(NamedTuple):
+class CompatAnswer(NamedTuple):
     """``want`` says in short what would do instead (a driver, a glibc), where that is known."""
 
     kind: Kind
@@ -39,9 +39,9 @@ class Judgement(NamedTuple):
         return self.reasons[0].source if self.reasons else None
 
 
-def answer(kind: Kind, code: str, text: str, source: str | None = None, want: str | None = None) -> Judgement:
+def answer(kind: Kind, code: str, text: str, source: str | None = None, want: str | None = None) -> CompatAnswer:
     """An answer with one reason."""
-    return Judgement(kind, (Reason(code=code, text=text, source=source),), want)
+    return CompatAnswer(kind, (Reason(code=code, text=text, source=source),), want)
 
 
 CoverageKind = Literal["native", "jit", "override", "none", "unknown"]

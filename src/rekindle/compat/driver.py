@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from rekindle.compat.answer import Judgement, answer
+from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Os
@@ -157,7 +157,7 @@ def driver_runs(
     *,
     ptx: bool = False,
     names: Sequence[str] = (),
-) -> Judgement:
+) -> CompatAnswer:
     """Does this driver run programs of this toolkit on these cards? ``ptx``: only by compiling PTX.
 
     ``cuda`` None asks for the cards alone, ``driver`` None whether any driver could (then the answer is *unknown*
@@ -175,7 +175,7 @@ def _driver_runs(
     facts: Facts,
     ptx: bool,
     names: tuple[str, ...],
-) -> Judgement:
+) -> CompatAnswer:
     called = dict(zip(cards, names, strict=False))
     need = toolkit_driver(cuda, side, facts) if cuda else ToolkitDriver()
     both = common_driver(cards, side, facts)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from rekindle.compat.answer import Judgement, answer
+from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.facts import Hazard, SmFeature
@@ -106,7 +106,7 @@ def lost_in_build(sm: Sm, torch: str, facts: Facts) -> tuple[tuple[str, dict[str
     return tuple((row.loss.format(first=row.first), dict(row.env)) for row in rows if row.loss)
 
 
-def ever_supported(gpu: Gpu, facts: Facts) -> Judgement:
+def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
     """Did any torch ever run on cards of this generation?"""
     if isinstance(gpu.arch, Sm):
         for row in facts.cuda.source_end:
@@ -117,4 +117,4 @@ def ever_supported(gpu: Gpu, facts: Facts) -> Judgement:
         if gpu.arch < oldest.gfx:
             text = f"ROCm never supported {gpu.arch}: it begins with {oldest.gfx}"
             return answer("no", "gpu-unsupported", text, oldest.source[0])
-    return Judgement("yes" if gpu.arch else "unknown")
+    return CompatAnswer("yes" if gpu.arch else "unknown")

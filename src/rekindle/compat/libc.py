@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from rekindle.compat.answer import Judgement, answer
+from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.model.facts import CudaToolkit, Distro, Flavour, Platform
 from rekindle.model.machine import Os
@@ -89,10 +89,10 @@ def toolkit_libc(row: CudaToolkit) -> Libc:
     return Libc("glibc", row.glibc)
 
 
-def libc_runs(need: Libc | None, have: Libc | None) -> Judgement:
+def libc_runs(need: Libc | None, have: Libc | None) -> CompatAnswer:
     """Does a wheel that wants ``need`` run on a system that has ``have``?"""
     if need is None or have is None or need.kind is None:
-        return Judgement("yes")
+        return CompatAnswer("yes")
     wanted = f"{need.kind} {need.version}" if need.version else need.kind
     if have.kind is None:
         return answer("unknown", f"{need.kind}-not-told", f"needs {wanted}", TAG_SOURCE, wanted)

@@ -17,7 +17,7 @@ import msgspec
 
 from rekindle.compat.processor import missing
 from rekindle.model.facts import Row
-from rekindle.model.wheel import Evidence, OperatorTrial
+from rekindle.model.wheel import CodeEvidence, OperatorTrial
 
 MOST_NAMED = 6
 # These give wrong numbers on a CPU without them; they do not crash.
@@ -40,7 +40,7 @@ class OperatorCall(Row, frozen=True, kw_only=True):
     call: str
     avoid: str | None = None
 
-    def covers(self, evidence: Evidence) -> bool:
+    def covers(self, evidence: CodeEvidence) -> bool:
         """Does this call reach what the audit found?"""
         return any(re.search(one, name) for one in self.reaches for name in (evidence.function, *evidence.callers))
 
@@ -73,11 +73,11 @@ def load_operators() -> tuple[OperatorCall, ...]:
     return msgspec.convert(tomllib.loads(text)["operator"], tuple[OperatorCall, ...])
 
 
-def suspicions(evidence: Iterable[Evidence], features: Iterable[str]) -> list[Suspicion]:
+def suspicions(evidence: Iterable[CodeEvidence], features: Iterable[str]) -> list[Suspicion]:
     """What an audit found and this CPU lacks, as operators; what no call is known for stands at the end."""
     have = frozenset(features)
-    known: dict[str, list[Evidence]] = {}
-    unknown: dict[str, Evidence] = {}
+    known: dict[str, list[CodeEvidence]] = {}
+    unknown: dict[str, CodeEvidence] = {}
     for one in evidence:
         if set(missing(one.isa, have)) <= SILENT:
             continue

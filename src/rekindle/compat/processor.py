@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rekindle.compat.answer import Judgement, answer
+from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
 from rekindle.model.facts import CpuRun
@@ -67,7 +67,7 @@ class Corner(NamedTuple):
 
 def code_starts(
     required: Sequence[str], corners: Sequence[Corner], features: Iterable[str] | None, who: str = "the CPU"
-) -> Judgement:
+) -> CompatAnswer:
     """Code that was read: ``required`` is met by everybody, ``corners`` only by who calls those functions."""
     if features is None:
         return answer("unknown", "cpu-not-told", f"what {who} can do is not known")
@@ -85,7 +85,7 @@ def code_starts(
     return answer("yes", "cpu-isa", f"{who} has all that is used without asking")
 
 
-def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch: str | None = "x86_64") -> Judgement:
+def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch: str | None = "x86_64") -> CompatAnswer:
     """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
         return answer("unknown", "cpu-not-told", "what the CPU can do is not known")

@@ -13,13 +13,13 @@ from packaging.specifiers import InvalidSpecifier
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from rekindle.model.guard import Culprit, Record, Replaced
+from rekindle.model.guard import Culprit, PackageRecord, Replaced
 
 # One run of an installer unpacks for minutes (a CUDA torch), but not for longer.
 SAME_RUN_SECONDS = 1800.0
 
 
-def find_replaced(expected: Mapping[str, str], records: Sequence[Record]) -> tuple[Replaced, ...]:
+def find_replaced(expected: Mapping[str, str], records: Sequence[PackageRecord]) -> tuple[Replaced, ...]:
     """Everything that is not what was meant, with who did it; ``restore`` is left to the caller."""
     by_name = {canonicalize_name(one.name): one for one in records}
     found = []
@@ -45,7 +45,7 @@ def same_build(was: str, now: str) -> bool:
     return left.local is None or left.local == right.local
 
 
-def find_culprits(name: str, was: str, now: Record, records: Iterable[Record]) -> list[Culprit]:
+def find_culprits(name: str, was: str, now: PackageRecord, records: Iterable[PackageRecord]) -> list[Culprit]:
     """Packages whose own metadata forbids ``was``; without any, those asked for in the run that brought ``now``."""
     forbids, nearby = [], []
     for one in records:
@@ -64,7 +64,7 @@ def find_culprits(name: str, was: str, now: Record, records: Iterable[Record]) -
     return [culprit for _, culprit in chosen]
 
 
-def _wants(one: Record, name: str) -> str | None:
+def _wants(one: PackageRecord, name: str) -> str | None:
     """The versions of ``name`` that a package takes; None where it does not ask for it."""
     for text in one.requires:
         try:
@@ -91,7 +91,7 @@ def _takes(wants: str, version: str) -> bool:
         return True
 
 
-def _why(name: str, was: str, now: Record, culprits: Sequence[Culprit]) -> str:
+def _why(name: str, was: str, now: PackageRecord, culprits: Sequence[Culprit]) -> str:
     by = f" by {now.installer}" if now.installer else ""
     head = f"{name} {was} was replaced with {now.version}{by}."
     if now.asked and not any(one.certain for one in culprits):

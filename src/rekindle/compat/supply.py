@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import CompanionDownload, CompanionNeed, Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import CompanionDownload, CompanionNeed, Lack, Manager, SupplyNeed, ThirdParty
 from rekindle.model.version import matches
 
 
@@ -23,7 +23,7 @@ def parts_for(release: str, facts: Facts | None = None) -> tuple[ThirdParty, ...
     return tuple(found.values())
 
 
-def needs_for(release: str, facts: Facts | None = None, *, backend: str | None = None) -> tuple[Need, ...]:
+def needs_for(release: str, facts: Facts | None = None, *, backend: str | None = None) -> tuple[SupplyNeed, ...]:
     """What a release asks of the system: of every build, or what ``backend`` (rocm) asks beyond that."""
     rows = (facts or load_facts()).supply.need
     return tuple(row for row in rows if row.backend == backend and matches(release, row.torch))
@@ -41,7 +41,7 @@ def companion_downloads(project: str, release: str, facts: Facts | None = None) 
     return tuple(row for row in rows if row.project == project and matches(release, row.torch))
 
 
-def settings_of(rows: Iterable[Need], *, gpu: bool, rocm: bool = False) -> dict[str, str]:
+def settings_of(rows: Iterable[SupplyNeed], *, gpu: bool, rocm: bool = False) -> dict[str, str]:
     """What the tree is told about these rows."""
     told: dict[str, str] = {}
     for row in rows:
@@ -74,7 +74,7 @@ def manager_of(distro: str | None, facts: Facts | None = None) -> Manager | None
     return next((row for row in (facts or load_facts()).supply.manager if name in row.distros), None)
 
 
-def packages_of(rows: Iterable[Need], manager: Manager | None) -> tuple[str, ...]:
+def packages_of(rows: Iterable[SupplyNeed], manager: Manager | None) -> tuple[str, ...]:
     """The names of the packages that bring what these rows need."""
     if manager is None:
         return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from rekindle.compat.answer import Judgement, answer
+from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.model.arch import GpuArch, Sm, ptx_runs_on, sass_runs_on
 from rekindle.model.facts import CudaToolkit
@@ -50,7 +50,7 @@ def toolkits_for(sm: Sm, facts: Facts) -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=1024)
-def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> Judgement:
+def compiles_for(cuda: str, sm: Sm, facts: Facts, name: str | None = None) -> CompatAnswer:
     """Can nvcc of this toolkit make code for the card? *partly*: only for an older sibling, whose code runs there."""
     row = facts.toolkit(cuda)
     if row is None:
@@ -151,13 +151,13 @@ def last_cudnn(sm: Sm, facts: Facts) -> str | None:
     return max(fitting, key=key, default=None)
 
 
-def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, facts: Facts) -> Judgement:
+def cudnn_covers(cudnn: str | None, cuda: str | None, card: GpuArch | None, facts: Facts) -> CompatAnswer:
     """Has this cuDNN code for the card? *partly*: all works but what cuDNN does."""
     if cudnn is None or cuda is None or not isinstance(card, Sm):
-        return Judgement("unknown")
+        return CompatAnswer("unknown")
     floor = cudnn_floor(cudnn, cuda, facts)
     if floor is None:
-        return Judgement("unknown")
+        return CompatAnswer("unknown")
     if card >= floor.oldest:
         return answer("yes", "cudnn", f"cuDNN {cudnn} has code for {card}", floor.source)
     text = (

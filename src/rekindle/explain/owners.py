@@ -13,7 +13,7 @@ from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene
 from rekindle.explain.values import Fill
-from rekindle.facts.names import Owner, owner_of
+from rekindle.facts.names import NameOwner, owner_of
 
 # What in a compiler's sentence is the name it does not know.
 _API = (
@@ -91,7 +91,7 @@ FILLS: dict[str, Fill] = {}
 CONDITIONS: dict[str, Condition] = {}
 
 
-def find_owner(what: str, event: Event) -> Owner | None:
+def find_owner(what: str, event: Event) -> NameOwner | None:
     table, name_of = _NAMED[what]
     name = name_of(event)
     if not name:
@@ -100,7 +100,7 @@ def find_owner(what: str, event: Event) -> Owner | None:
     return owner_of(table, name) or (owner_of(table, name.rsplit("::", 1)[-1]) if "::" in name else None)
 
 
-def _since(owner: Owner) -> str | None:
+def _since(owner: NameOwner) -> str | None:
     said = f"It is there from {owner.came} on" if owner.came else ""
     if owner.gone:
         said = f"It is gone since {owner.gone}"

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
-from rekindle.model.facts import Chip
+from rekindle.model.facts import ChipRow
 from rekindle.model.machine import Vendor
 
 Tokens = tuple[str, ...]
@@ -66,7 +66,7 @@ class Product(NamedTuple):
     vendor: str
     name: str
     chip_name: str
-    chip: Chip
+    chip: ChipRow
 
 
 class Spelling(NamedTuple):

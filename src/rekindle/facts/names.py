@@ -19,7 +19,7 @@ from rekindle.model.document import Part
 _HERE = Path(__file__).parent / "names"
 
 
-class Owner(Part, frozen=True, kw_only=True):
+class NameOwner(Part, frozen=True, kw_only=True):
     """``gone`` and ``came`` say since which version of the owner the name is away or there; ``instead`` what to use;
     ``remedy`` what to do where the answer is no package."""
 
@@ -54,7 +54,7 @@ class NamesFile(Part, frozen=True, kw_only=True):
     source: str
     date: str
     how: str
-    row: tuple[Owner, ...]
+    row: tuple[NameOwner, ...]
 
 
 @functools.cache
@@ -67,7 +67,7 @@ def kinds() -> tuple[str, ...]:
 
 
 @functools.lru_cache(maxsize=256)
-def owner_of(kind: str, name: str) -> Owner | None:
+def owner_of(kind: str, name: str) -> NameOwner | None:
     """The first row that matches the whole name; names longer than any real one are nobody's."""
     if len(name) > 400:
         return None

@@ -27,7 +27,7 @@ from rekindle.model.document import Part, _from_json, read_bounded
 from rekindle.model.facts import (
     ArchSyntax,
     BuildEvidence,
-    Chip,
+    ChipRow,
     CompanionWheel,
     CpuName,
     CpuRun,
@@ -37,7 +37,7 @@ from rekindle.model.facts import (
     Distro,
     DriverEnd,
     Flavour,
-    FrontEnd,
+    FrontEndRow,
     GenericTarget,
     GfxOverride,
     GfxSwitch,
@@ -69,8 +69,8 @@ from rekindle.model.supply import (
     HostedRunner,
     ImageDigest,
     Manager,
-    Need,
     RocmPackages,
+    SupplyNeed,
     ThirdParty,
     UseCost,
 )
@@ -101,7 +101,7 @@ class TorchFile(FactsFile, frozen=True, kw_only=True):
 
 class SourcesFile(FactsFile, frozen=True, kw_only=True):
     syntax: tuple[ArchSyntax, ...]
-    front: tuple[FrontEnd, ...]
+    front: tuple[FrontEndRow, ...]
     evidence: tuple[BuildEvidence, ...]
 
 
@@ -134,14 +134,14 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, Chip]
+    chip: dict[str, ChipRow]
     jetson: tuple[Jetson, ...]
     jetpack: tuple[JetPack, ...]
     superchip: tuple[Superchip, ...]
 
 
 class AmdFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, Chip]
+    chip: dict[str, ChipRow]
 
 
 class CpuFile(FactsFile, frozen=True, kw_only=True):
@@ -172,7 +172,7 @@ class MachinesFile(FactsFile, frozen=True, kw_only=True):
 class SupplyFile(FactsFile, frozen=True, kw_only=True):
     manager: tuple[Manager, ...]
     rocm: tuple[RocmPackages, ...]
-    need: tuple[Need, ...]
+    need: tuple[SupplyNeed, ...]
     companion: tuple[CompanionNeed, ...] = ()
     download: tuple[CompanionDownload, ...] = ()
     part: tuple[ThirdParty, ...]

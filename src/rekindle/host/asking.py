@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from rekindle.host.protocol import Completed, Cpuid, Disk, Host, Memory, RegistryKey
 from rekindle.host.record import Record
-from rekindle.model.machine import Evidence, Gap
+from rekindle.model.machine import Gap, ProbeEvidence
 
 _SAID_CHARACTERS = 160
 # Commands end this long before the deadline, so that their processes are gone when the doctor is.
@@ -50,7 +50,7 @@ class Asking:
         self._deadline = deadline
         self.gaps: list[Gap] = []
         self.record = Record(system=host.system, machine=host.machine)
-        self.evidence: list[Evidence] = []
+        self.evidence: list[ProbeEvidence] = []
         self._env = _WatchedEnv(host.env, self.record.env)
 
     def gap(self, what: str, why: str) -> None:
@@ -63,7 +63,7 @@ class Asking:
 
     def _note(self, asked: str, said: object) -> None:
         text = " ".join(str(said).split()) if said not in (None, "", {}) else "nothing"
-        self.evidence.append(Evidence(probe=self._probe, asked=asked, said=text[:_SAID_CHARACTERS]))
+        self.evidence.append(ProbeEvidence(probe=self._probe, asked=asked, said=text[:_SAID_CHARACTERS]))
 
     @property
     def system(self) -> str:

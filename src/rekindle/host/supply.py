@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rekindle.host.protocol import Host
-from rekindle.model.supply import Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import Lack, Manager, SupplyNeed, ThirdParty
 
 _INCLUDES = ("/usr/local/include", "/usr/include", "/usr/include/*-linux-gnu*")
 _LIBRARIES = ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu*")
@@ -24,7 +24,7 @@ def is_root(host: Host) -> bool:
     return host.env.get("HOME") == "/root" or host.env.get("USER") == "root"
 
 
-def lacking(host: Host, rows: Iterable[Need], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
+def lacking(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | None = None) -> tuple[Lack, ...]:
     """What these rows ask of the system and it does not have. ``env``: the plan's, which may name other places."""
     told = {**host.env, **(env or {})}
     includes = _includes(told)

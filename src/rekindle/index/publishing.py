@@ -23,7 +23,7 @@ from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load
 from rekindle.model.progress import Progress
-from rekindle.model.wheelhouse import Catalogue, Synced
+from rekindle.model.wheelhouse import Synced, WheelCatalogue
 
 MEMORY = ".rekindle-sync.json"
 _CHUNK = 1 << 20
@@ -163,7 +163,7 @@ def is_page(name: str) -> bool:
 
 def _wheels(house: Wheelhouse) -> Iterator[Item]:
     """What the catalogue names, with what lies beside it; then the wheels that are chosen by card."""
-    for row in load(house.root / "catalogue.json", Catalogue).wheels:
+    for row in load(house.root / "catalogue.json", WheelCatalogue).wheels:
         place = house.root / row.url
         yield Item(name=row.url, path=place, sha256=row.sha256)
         yield Item(

@@ -17,7 +17,7 @@ from rekindle.compat.driver import Side, last_cuda, least_cuda
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.version import key
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 
 NULL = "null"
 MAX_LABEL = 40
@@ -43,7 +43,7 @@ def first_seen() -> Sm:
     return parse_sm(str(provider_facts()["provider"]["nvidia"]["first_arch"]))
 
 
-def variants_of(row: Row, facts: Facts) -> tuple[Variant, ...]:
+def variants_of(row: WheelRow, facts: Facts) -> tuple[Variant, ...]:
     """The variants of one wheel; none where we cannot say what it asks for (never looked into, or AMD)."""
     if not row.inspected or row.gfx or row.rocm:
         return ()
@@ -91,7 +91,7 @@ def _next(cuda: str) -> str:
     return f"{major}.{int(minor) + 1}"
 
 
-def _label(row: Row, archs: list[Sm]) -> str:
+def _label(row: WheelRow, archs: list[Sm]) -> str:
     """``cu118_35_90``; long lists by their ends and a digest, so that two lists never share a label."""
     toolkit = "cu" + "".join((row.cuda or "").split(".")[:2])
     numbers = [_number(sm) for sm in archs]

@@ -32,7 +32,7 @@ from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import Document, decode, encode
 from rekindle.model.progress import Progress
-from rekindle.model.wheelhouse import Row, VariantRow
+from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 FOLDER = "variants"
 
@@ -51,7 +51,7 @@ class VariantRecord(Document, frozen=True, kw_only=True):
 
 
 def build_variants(
-    house: Wheelhouse, rows: Sequence[Row], facts: Facts, progress: Progress, signer: PrivateKey | None = None
+    house: Wheelhouse, rows: Sequence[WheelRow], facts: Facts, progress: Progress, signer: PrivateKey | None = None
 ) -> tuple[list[VariantRow], list[str]]:
     """Every variant of the house, and what could not become one, in words. With a key each is signed for itself."""
     made: list[VariantRow] = []
@@ -81,7 +81,7 @@ def build_variants(
     return made, left
 
 
-def _apart(variant: Variant, row: Row, labels: dict[tuple[str, str, str], Properties]) -> Variant:
+def _apart(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:
     """A label means one thing in a release: wheels for other systems, or with other PTX, that ask for something else
     get a label of their own."""
     release = (row.project, Version(row.version).public)
@@ -93,7 +93,7 @@ def _apart(variant: Variant, row: Row, labels: dict[tuple[str, str, str], Proper
     return other
 
 
-def _why_none(row: Row) -> str:
+def _why_none(row: WheelRow) -> str:
     if not row.inspected:
         return "never looked into, so nothing can be promised about it"
     if row.gfx or row.rocm:
@@ -102,7 +102,7 @@ def _why_none(row: Row) -> str:
 
 
 def _brought_up_to_date(
-    house: Wheelhouse, row: Row, variant: Variant, file: str, signer: PrivateKey | None
+    house: Wheelhouse, row: WheelRow, variant: Variant, file: str, signer: PrivateKey | None
 ) -> VariantRow:
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
@@ -154,7 +154,7 @@ def _brought_up_to_date(
     return made
 
 
-def _origin(house: Wheelhouse, row: Row) -> dict[str, bytes]:
+def _origin(house: Wheelhouse, row: WheelRow) -> dict[str, bytes]:
     """The plain wheel by name and digest, and the signed statement about it, where there is one."""
     said = {"variant_of.json": json.dumps({"file": row.file, "sha256": row.sha256}, sort_keys=True).encode() + b"\n"}
     statement = house.wheel(row.project, row.file).with_name(f"{row.file}.provenance")

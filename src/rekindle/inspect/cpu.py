@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.formats.elf import Elf
 from rekindle.formats.pe import Pe
-from rekindle.model.wheel import Evidence, GuardUse, IsaUse, WheelCpu
+from rekindle.model.wheel import CodeEvidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
     from rekindle.inspect.isa_exposure import Exposed
@@ -112,11 +112,11 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     )
 
 
-def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[Evidence]:
+def _evidence(surveys: Sequence[CpuSurvey], kind: str) -> Iterator[CodeEvidence]:
     """The functions of one kind, as a person reads them."""
     for survey in surveys:
         for exposed in getattr(survey.exposure, kind):
-            yield Evidence(
+            yield CodeEvidence(
                 function=readable(exposed.name),
                 file=survey.file + (f" ({exposed.file})" if exposed.file else ""),
                 isa=exposed.isa,
@@ -187,16 +187,16 @@ def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
             setattr(found, kind, kept)
 
 
-def _doubtful(evidence: Sequence[Evidence], doubt: frozenset[str]) -> list[Evidence]:
+def _doubtful(evidence: Sequence[CodeEvidence], doubt: frozenset[str]) -> list[CodeEvidence]:
     return [one for one in evidence if doubt.intersection(one.isa)]
 
 
-def _distinct(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+def _distinct(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
     """One row per function and instruction sets: templates share a name."""
     return tuple({(one.function, one.isa, one.file): one for one in reversed(evidence)}.values())[::-1]
 
 
-def _shared_out(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
+def _shared_out(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
     count: Counter[tuple[str, ...]] = Counter()
     kept = []
     for one in evidence:
@@ -212,7 +212,7 @@ def _why(reason: str, chain: Sequence[str]) -> str:
     return reason
 
 
-def _uses(evidence: Sequence[Evidence]) -> tuple[IsaUse, ...]:
+def _uses(evidence: Sequence[CodeEvidence]) -> tuple[IsaUse, ...]:
     by_isa: dict[str, list[str]] = defaultdict(list)
     for one in evidence:
         for isa in one.isa:

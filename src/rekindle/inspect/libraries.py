@@ -15,7 +15,7 @@ from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
 from rekindle.inspect.outside import Needs
 from rekindle.inspect.packages import find_provider, promised_glibc
-from rekindle.model.wheel import External, Finding, LibraryLinks, Links
+from rekindle.model.wheel import External, LibraryLinks, Links, WheelFinding
 
 _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)$")
 
@@ -142,14 +142,14 @@ def _fact(glibc: str | None, libraries: Sequence[Library]) -> str | None:
     return f"manylinux_{glibc.replace('.', '_')}_{machines.pop()}"
 
 
-def link_findings(links: Links, platform: str | None) -> list[Finding]:
+def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
     """Promises the wheel does not keep, and libraries nobody brings."""
     out = []
     promised = promised_glibc(platform) if platform else None
     if promised and links.glibc and _number(links.glibc) > _number(promised):
         worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rsplit("/", 1)[-1]
         out.append(
-            Finding(
+            WheelFinding(
                 code="manylinux-claim",
                 text=f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}",
             )
@@ -157,18 +157,20 @@ def link_findings(links: Links, platform: str | None) -> list[Finding]:
     for source in links.sources:
         if source.library.lower().startswith("libomp140."):
             out.append(
-                Finding(code="missing-dll", text=f"{source.library} is missing: {source.package}", severity="error")
+                WheelFinding(
+                    code="missing-dll", text=f"{source.library} is missing: {source.package}", severity="error"
+                )
             )
         elif source.package is None:
             users = ", ".join(source.needed_by[:3])
             out.append(
-                Finding(code="unknown-library", text=f"{source.library} (needed by {users}) is not in the wheel")
+                WheelFinding(code="unknown-library", text=f"{source.library} (needed by {users}) is not in the wheel")
             )
     for library in links.libraries:
         for path in library.rpath:
             if path.startswith("/") and not path.startswith(("/usr/lib", "/lib")):
                 out.append(
-                    Finding(
+                    WheelFinding(
                         code="absolute-rpath", text=f"{library.file} looks for libraries in {path}", severity="note"
                     )
                 )

@@ -19,7 +19,7 @@ from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, 
 from rekindle.inspect.outside import is_native
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
 from rekindle.model.progress import Progress
-from rekindle.model.wheel import Finding, WheelGpu, WheelReport
+from rekindle.model.wheel import WheelFinding, WheelGpu, WheelReport
 
 WORKERS = 2
 MOST_NAMED = 5
@@ -32,7 +32,7 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
     natives = sorted((name for name in source.files if is_native(name)), key=lambda name: -source.files[name])
     if isinstance(source, FileSource):
         natives = list(source.files)
-    findings: list[Finding] = []
+    findings: list[WheelFinding] = []
     libraries: list[Library] = []
     if quick:
         _find_declared_list(source, declared, natives)
@@ -67,7 +67,7 @@ def _read_all(
     source: Source,
     natives: Sequence[str],
     declared: Declared,
-    findings: list[Finding],
+    findings: list[WheelFinding],
     progress: Progress,
     *,
     cpu: bool,
@@ -79,7 +79,7 @@ def _read_all(
     progress.stage("reading", f"{len(natives)} native files, {total / 1e6:.0f} MB")
     done = 0
 
-    def read(name: str) -> Library | Finding | None:
+    def read(name: str) -> Library | WheelFinding | None:
         try:
             with source.mapped(name) as data:
                 if _ARCH_LIST_HOLDER.search(name):
@@ -88,7 +88,7 @@ def _read_all(
         except BadInput as error:
             if isinstance(source, FileSource):
                 raise
-            return Finding(code="unreadable-library", text=error.message, severity="error")
+            return WheelFinding(code="unreadable-library", text=error.message, severity="error")
 
     libraries = []
     beside = (lambda: wheel.add_digests(others)) if wheel else None
@@ -105,8 +105,8 @@ def _read_all(
 
 
 def _in_turn(
-    read: Callable[[str], Library | Finding | None], names: Sequence[str], beside: Callable[[], None] | None
-) -> Iterator[Library | Finding | None]:
+    read: Callable[[str], Library | WheelFinding | None], names: Sequence[str], beside: Callable[[], None] | None
+) -> Iterator[Library | WheelFinding | None]:
     """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring."""
     if len(names) < 2 and beside is None:
         yield from map(read, names)
@@ -130,7 +130,7 @@ def assemble(
     source: Source,
     declared: Declared,
     libraries: Sequence[Library],
-    findings: Sequence[Finding],
+    findings: Sequence[WheelFinding],
     *,
     images: Sequence[GpuSurvey] = (),
     quick: bool,
@@ -175,7 +175,7 @@ def _kind(source: Source) -> Literal["wheel", "library", "directory", "installed
     return "wheel"
 
 
-def check_record(source: WheelSource) -> list[Finding]:
+def check_record(source: WheelSource) -> list[WheelFinding]:
     """RECORD against fact: every file listed, every digest right.
 
     Inflates what was not inflated yet; names the first few files of each kind of fault.
@@ -184,7 +184,9 @@ def check_record(source: WheelSource) -> list[Finding]:
 
     record = source.zip.record
     if record is None:
-        return [Finding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")]
+        return [
+            WheelFinding(code="no-record", text="the wheel has no RECORD, so nothing can be checked", severity="error")
+        ]
     source.add_digests(name for name in source.files if name not in source.digests)
     info = source.zip.dist_info or ""
     free = {f"{info}/RECORD", f"{info}/RECORD.jws", f"{info}/RECORD.p7s"}
@@ -210,5 +212,5 @@ def check_record(source: WheelSource) -> list[Finding]:
     for code, severity, text, names in faults:
         if names:
             shown = ", ".join(names[:MOST_NAMED]) + (" …" if len(names) > MOST_NAMED else "")
-            out.append(Finding(code=code, text=f"{len(names)} files {text}: {shown}", severity=severity))  # type: ignore[arg-type]
+            out.append(WheelFinding(code=code, text=f"{len(names)} files {text}: {shown}", severity=severity))  # type: ignore[arg-type]
     return out

@@ -13,7 +13,7 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.inspect.reader import DirectorySource, Source, open_local
 from rekindle.model.progress import Progress
-from rekindle.model.wheel import Finding
+from rekindle.model.wheel import WheelFinding
 
 if TYPE_CHECKING:
     from rekindle.inspect.published import Places
@@ -30,7 +30,7 @@ def open_target(
     installed: Callable[[str, str | None], Path | None] | None = None,
     python: str | None = None,
     platform: str | None = None,
-    tell: Callable[[Finding], None] = lambda _: None,
+    tell: Callable[[WheelFinding], None] = lambda _: None,
 ) -> Iterator[Source]:
     """A path wins over a name, an installed package over the index unless a version or platform is named.
 
@@ -67,11 +67,11 @@ def open_target(
             f"installed one: rekindle inspect {target} --python PATH/TO/python"
         )
         progress.note(text)
-        tell(Finding(code="read-from-index", text=text, severity="note"))
+        tell(WheelFinding(code="read-from-index", text=text, severity="note"))
     if where.indexes and is_linked(wheel, where):
         text = f"{wheel.file.name} comes from a folder of wheels that pip is set up for; no index has one that fits"
         progress.note(text)
-        tell(Finding(code="read-from-folder", text=text, severity="note"))
+        tell(WheelFinding(code="read-from-folder", text=text, severity="note"))
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="rekindle-") as temporary:

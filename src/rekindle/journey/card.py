@@ -16,8 +16,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.redact import without_password
 from rekindle.journey.resolve import largest
 from rekindle.journey.target import Target
-from rekindle.model.card import Card
-from rekindle.model.journey import Package
+from rekindle.model.journey import Card, Package
 from rekindle.model.plan import Alternative, Plan, Request
 from rekindle.model.spoken import GIB, spoken_bytes
 

@@ -47,9 +47,8 @@ from rekindle.journey.target import (
 )
 from rekindle.journey.walk import Walk, Within, digest, write_report
 from rekindle.model.build import BuildFailure
-from rekindle.model.card import Card
 from rekindle.model.document import encode
-from rekindle.model.journey import BuiltCompanion, Installation, Journey, Package
+from rekindle.model.journey import BuiltCompanion, Card, Installation, Journey, Package
 from rekindle.model.machine import Check, Machine
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Progress

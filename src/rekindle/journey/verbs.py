@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rekindle.model.card import Card
-    from rekindle.model.journey import Journey
+    from rekindle.model.journey import Card, Journey
     from rekindle.model.plan import Plan, TorchReady, Wish
     from rekindle.model.progress import Progress
     from rekindle.model.up_options import UpOptions

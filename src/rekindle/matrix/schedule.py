@@ -12,8 +12,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from rekindle.model.matrix import Cell, MatrixScript, Worker
-from rekindle.model.slurm import slurm_head
+from rekindle.model.matrix import Cell, MatrixScript, Worker, slurm_head
 
 # A second Python compiles only what depends on Python: about a sixth of spark, a quarter of torch (measured).
 SHARED_SHARE = 0.25

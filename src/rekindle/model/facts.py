@@ -101,7 +101,7 @@ class ArchSyntax(Row, frozen=True, kw_only=True):
     pattern: str
 
 
-class FrontEnd(Row, frozen=True, kw_only=True):
+class FrontEndRow(Row, frozen=True, kw_only=True):
     """How a wheel is made from the tree from release ``since`` on, and what must be installed for it."""
 
     since: str
@@ -228,7 +228,7 @@ class GfxOverride(Row, frozen=True, kw_only=True):
     risk: str | None = None
 
 
-class Chip(Row, frozen=True, kw_only=True):
+class ChipRow(Row, frozen=True, kw_only=True):
     """A GPU chip: its architecture and the products made of it (name → PCI device ids)."""
 
     arch: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rekindle.model.document import Document, Line, Part
 
 
-class Record(Part, frozen=True, kw_only=True):
+class PackageRecord(Part, frozen=True, kw_only=True):
     """A package as pip left it: ``asked`` for by name (REQUESTED), by which ``installer``, ``when``, from where."""
 
     name: str

@@ -167,7 +167,7 @@ class Gap(Part, frozen=True, kw_only=True):
     why: str
 
 
-class Evidence(Part, frozen=True, kw_only=True):
+class ProbeEvidence(Part, frozen=True, kw_only=True):
     """What was asked for a part of the picture, and what it said, in one line."""
 
     probe: str
@@ -181,7 +181,7 @@ class Examination(Machine, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
     ready: Ready = Ready(build=False, use=False)
     gaps: tuple[Gap, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[ProbeEvidence, ...] = ()
     seconds: float | None = None
 
     @property

@@ -86,7 +86,7 @@ class FromIndex(Part, frozen=True, kw_only=True):
         return f"{self.package}=={self.version}"
 
 
-class Need(Row, frozen=True, kw_only=True):
+class SupplyNeed(Row, frozen=True, kw_only=True):
     """Something a build takes from the system. ``gpu`` are settings for builds with a GPU back end only, ``rocm`` for
     those with ROCm; ``backend`` names the one that alone has this need."""
 
@@ -106,7 +106,7 @@ class Need(Row, frozen=True, kw_only=True):
     why: str | None = None
 
 
-class CompanionNeed(Need, frozen=True, kw_only=True):
+class CompanionNeed(SupplyNeed, frozen=True, kw_only=True):
     """What a companion's build looks for on the system and leaves out, with a warning in the log, where it is not.
 
     ``switch`` is the companion's own word for it; ``asked`` says that a build without it must be wished for.
@@ -128,7 +128,7 @@ class CompanionDownload(Row, frozen=True, kw_only=True):
     instead: str | None = None
 
 
-class ThirdParty(Need, frozen=True, kw_only=True):
+class ThirdParty(SupplyNeed, frozen=True, kw_only=True):
     """One third party of the tree and what takes its place where the submodule is not there.
 
     ``files`` are stand-ins (name in the folder → name of ours); ``inner`` are folders in it that setup.py also
@@ -170,7 +170,7 @@ class TreePart(Part, frozen=True, kw_only=True):
 class Lack:
     """Something a build takes from the system that is not there; ``what`` names the very files."""
 
-    need: Need
+    need: SupplyNeed
     what: tuple[str, ...]
 
 

@@ -108,7 +108,7 @@ class WheelGpu(Part, frozen=True, kw_only=True):
     data_files: tuple[DataFiles, ...] = ()
 
 
-class Evidence(Part, frozen=True, kw_only=True):
+class CodeEvidence(Part, frozen=True, kw_only=True):
     """A function that shows the use of an instruction set."""
 
     function: str
@@ -149,7 +149,7 @@ class WheelCpu(Part, frozen=True, kw_only=True):
     silent: tuple[IsaUse, ...] = ()
     untold: tuple[IsaUse, ...] = ()
     guards: tuple[GuardUse, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[CodeEvidence, ...] = ()
     required: tuple[str, ...] = ()
     runs_from: str | None = None
     at_least: str | None = None
@@ -195,7 +195,7 @@ class Links(Part, frozen=True, kw_only=True):
     libraries: tuple[LibraryLinks, ...] = ()
 
 
-class Finding(Part, frozen=True, kw_only=True):
+class WheelFinding(Part, frozen=True, kw_only=True):
     """Something wrong or remarkable in the wheel itself, whatever machine it goes to."""
 
     code: str
@@ -242,7 +242,7 @@ class WheelReport(Document, frozen=True, kw_only=True):
     rocm: str | None = None
     requires: tuple[str, ...] = ()
     requires_python: str | None = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[WheelFinding, ...] = ()
     read_bytes: int | None = None
 
 
@@ -261,7 +261,7 @@ class WheelShelf(Document, frozen=True, kw_only=True):
 
     place: str
     wheels: tuple[WheelReport, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[WheelFinding, ...] = ()
 
 
 class WheelDiff(Document, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ class Origin(Part, frozen=True, kw_only=True):
     patches: tuple[str, ...] = ()
 
 
-class Entry(Document, frozen=True, kw_only=True):
+class StoredWheel(Document, frozen=True, kw_only=True):
     """One stored wheel with its evidence. ``yanked`` is the reason ("" for none given), None if it is not."""
 
     file: str
@@ -63,7 +63,7 @@ class RowProof(Part, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
 
 
-class Row(Part, frozen=True, kw_only=True):
+class WheelRow(Part, frozen=True, kw_only=True):
     """One wheel in the catalogue. ``sass``/``ptx``/``gfx`` are the project's own kernels."""
 
     file: str
@@ -114,11 +114,11 @@ class VariantRow(Part, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Catalogue(Document, frozen=True, kw_only=True):
+class WheelCatalogue(Document, frozen=True, kw_only=True):
     """``catalogue.json`` of a built wheelhouse."""
 
     generated: str
-    wheels: tuple[Row, ...] = ()
+    wheels: tuple[WheelRow, ...] = ()
 
 
 class AddedWheel(Part, frozen=True, kw_only=True):
@@ -181,10 +181,10 @@ class Served(Document, frozen=True, kw_only=True):
     requests: int
 
 
-class Match(Part, frozen=True, kw_only=True):
+class WheelMatch(Part, frozen=True, kw_only=True):
     """A wheel that answers a search, with why we think it runs (or that we cannot tell)."""
 
-    wheel: Row
+    wheel: WheelRow
     verdict: Verdict
     command: str
 
@@ -194,7 +194,7 @@ class Found(Document, frozen=True, kw_only=True):
 
     root: str
     wanted: dict[str, str] = {}
-    matches: tuple[Match, ...] = ()
+    matches: tuple[WheelMatch, ...] = ()
     refused: tuple[Reason, ...] = ()
     looked_at: int = 0
 

@@ -1,4 +1,4 @@
-"""Plain text and versions, as documents: what ``completion``, ``help``, ``guide`` and ``version`` answer."""
+"""Small answers as documents: plain text, versions, exported scripts, variables for installers that choose by GPU."""
 
 from __future__ import annotations
 
@@ -17,3 +17,23 @@ class Versions(Document, frozen=True, kw_only=True):
     rekindle: str
     python: str
     system: str
+
+
+class VariantEnvironment(Document, frozen=True, kw_only=True):
+    """``variant env``: variables to set, and what they cannot say."""
+
+    variables: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+class Exported(Document, frozen=True, kw_only=True):
+    """``path`` is None where the script was only printed; ``text`` is the script itself; ``beside`` are the files it
+    needs in a folder beside it, which were written, too.
+    """
+
+    format: str
+    title: str
+    path: str | None = None
+    text: str
+    run: str
+    beside: tuple[str, ...] = ()

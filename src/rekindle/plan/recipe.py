@@ -57,7 +57,7 @@ def planned_cudnn(candidate: Candidate, question: Question) -> str | None:
     return max(fitting, key=key, default=None)
 
 
-class PlannedBuild(NamedTuple):
+class DecidedBuild(NamedTuple):
     """A build with everything about it decided; ``lacks_cudnn`` is the warning where this machine has none, and
     ``blas_folder`` where below the environment its linear algebra lies (None: it is the system's)."""
 
@@ -68,7 +68,7 @@ class PlannedBuild(NamedTuple):
     blas_folder: str | None = None
 
 
-def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
+def decide_build(assessed: Assessed, question: Question) -> DecidedBuild:
     """The settings of the candidate, then what its tree means for them, then those given by hand, then what this
     machine lacks; its patches last, since they hang on all of it."""
     candidate, inputs = assessed.candidate, question.inputs
@@ -125,7 +125,7 @@ def decide_build(assessed: Assessed, question: Question) -> PlannedBuild:
     else:
         outline = BuildOutline(candidate.torch, recipe, candidate.python, candidate.cuda, candidate.rocm, cudnn)
         recipe = replace(recipe, patches=tuple(dict.fromkeys((*patches, *inputs.patches(outline)))))
-    return PlannedBuild(recipe, cudnn, third_parties, lacks_cudnn, blas.prefix)
+    return DecidedBuild(recipe, cudnn, third_parties, lacks_cudnn, blas.prefix)
 
 
 _SAYS_WHERE_CUDNN_IS = ("USE_CUDNN", "CUDNN_ROOT", "CUDNN_LIBRARY", "CUDNN_INCLUDE_DIR")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
-from rekindle.compat.answer import Judgement
+from rekindle.compat.answer import CompatAnswer
 from rekindle.compat.driver import driver_runs
 from rekindle.compat.images import find_gap
 from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
@@ -116,7 +116,7 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
     )
 
 
-def _other_driver(answer: Judgement, cards: list[Gpu]) -> str:
+def _other_driver(answer: CompatAnswer, cards: list[Gpu]) -> str:
     if answer.want:
         return f"install NVIDIA driver {answer.want}"
     return "use each card in a machine of its own" if len(cards) > 1 else "take a torch made with an older CUDA"

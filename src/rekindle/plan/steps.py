@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from rekindle.facts import Facts, PairedCompanion, paired_companions
-from rekindle.model.facts import Flavour, FrontEnd
+from rekindle.model.facts import Flavour, FrontEndRow
 from rekindle.model.plan import HERE, BuildRecipe, Reason, Request, Step, pip_arguments
 from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan.candidates import Assessed, Candidate
@@ -120,7 +120,7 @@ def _is_default(candidate: Candidate, question: Question) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def front_end(torch: str, facts: Facts) -> FrontEnd:
+def front_end(torch: str, facts: Facts) -> FrontEndRow:
     """How a wheel of this release is made from its tree."""
     rows = [row for row in facts.sources.front if compare(row.since, torch) <= 0]
     return max(rows or facts.sources.front[:1], key=lambda row: key(row.since))

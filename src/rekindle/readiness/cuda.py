@@ -24,7 +24,7 @@ from rekindle.model.arch import Sm
 from rekindle.model.facts import CudaToolkit
 from rekindle.model.machine import Check, Gpu, Machine, Toolkit
 from rekindle.model.plan import Plan
-from rekindle.model.supply import Need
+from rekindle.model.supply import SupplyNeed
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
@@ -276,7 +276,7 @@ def _library_version(host: Host, root: str) -> str | None:
 
 
 def _nccl(host: Host, settings: Mapping[str, str]) -> Checks:
-    need = Need(
+    need = SupplyNeed(
         name="NCCL",
         torch=">=1.0",
         headers=("nccl.h",),

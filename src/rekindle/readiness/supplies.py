@@ -24,7 +24,7 @@ from rekindle.host.supply import is_root, lacking, manager_here
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
-from rekindle.model.supply import Lack, Need
+from rekindle.model.supply import Lack, SupplyNeed
 from rekindle.readiness.case import Checks, PlannedBuild, build_check
 from rekindle.readiness.pythons import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
@@ -50,7 +50,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
     recipe = build.recipe
     # A BLAS that pip brings for this build is no question to the system.
     brought = any(name.startswith("mkl") for name in recipe.pins)
-    rows: list[Need] = [row for row in needs_for(build.release) if not (brought and "BLAS" in row.settings)]
+    rows: list[SupplyNeed] = [row for row in needs_for(build.release) if not (brought and "BLAS" in row.settings)]
     if build.tree is not None:
         taken = {part.path for part in build.tree.parts if part.way != "submodule"}
         rows += [row for row in parts_for(build.release) if row.folder in taken]

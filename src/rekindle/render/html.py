@@ -34,7 +34,7 @@ _PAGES = {
     "MatrixStatus": ("pages", "render_matrix_html"),
 }
 # Documents whose view stands in a module of another name.
-_ELSEWHERE = {"bundle": "build", "export": "words", "guard": "verify", "variant": "words"}
+_ELSEWHERE = {"bundle": "build", "guard": "verify"}
 
 
 def find_view(kind: type) -> Callable[[Any, Screen], None] | None:

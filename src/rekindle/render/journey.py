@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rekindle.model.build import BuildFailure
-from rekindle.model.card import Card
-from rekindle.model.journey import Journey, Leg
+from rekindle.model.journey import Card, Journey, Leg
 from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
 from rekindle.render.screen import Screen, printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rekindle.model.spoken import spoken_bytes
-from rekindle.model.wheelhouse import Added, Found, PageWritten, Row, Served, SiteBuilt, Synced, Yanked
+from rekindle.model.wheelhouse import Added, Found, PageWritten, Served, SiteBuilt, Synced, WheelRow, Yanked
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
 
@@ -94,6 +94,6 @@ def _address(place: str) -> str:
     return Path(place).absolute().as_uri()
 
 
-def _gpu(row: Row) -> str:
+def _gpu(row: WheelRow) -> str:
     code = (*row.sass, *(f"PTX {p}" for p in row.ptx), *row.gfx)
     return f", {' '.join(code)}" if code else ""

@@ -6,10 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from rekindle.model.export import Exported
 from rekindle.model.plan import Step
-from rekindle.model.variant import VariantEnvironment
-from rekindle.model.words import Text, Versions
+from rekindle.model.words import Exported, Text, VariantEnvironment, Versions
 from rekindle.render.screen import Screen
 from rekindle.scripts.spell import spell
 

@@ -11,7 +11,7 @@ from rekindle import __version__
 from rekindle.compat.resources import build_cost
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.model.slurm import slurm_head
+from rekindle.model.matrix import slurm_head
 from rekindle.model.toml import toml_text
 from rekindle.scripts.containers import docker_platform, files_beside, render_devcontainer, render_dockerfile
 from rekindle.scripts.quoting import Quoted, comment, pasted, plain_text, plain_word

@@ -18,8 +18,8 @@ from rekindle.compat.resources import build_cost
 from rekindle.compat.visual_studio import find_visual_studio
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.model.pins import pin_requirement
 from rekindle.model.plan import Plan, pip_arguments
+from rekindle.model.version import pin_requirement
 from rekindle.scripts.cmake import cache_line, is_forwarded
 from rekindle.scripts.quoting import comment, plain_word
 

@@ -17,7 +17,7 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
 from rekindle.model.document import encode, load
 from rekindle.model.verify import VerifyCheck, VerifyReport
-from rekindle.model.wheel import Evidence, KeptTrials, OperatorTrial, Outcome
+from rekindle.model.wheel import CodeEvidence, KeptTrials, OperatorTrial, Outcome
 
 # What the call said it would do next, as the agent tells a crash.
 _STEP = re.compile(r" in step ([^:]{1,60})")
@@ -54,7 +54,7 @@ def _outcome(check: VerifyCheck | None) -> tuple[Outcome, str]:
     return ("no-answer" if check.detail.startswith("no answer") else "refuses"), check.detail
 
 
-def place_of(cache: Path, evidence: Iterable[Evidence], features: Iterable[str]) -> Path | None:
+def place_of(cache: Path, evidence: Iterable[CodeEvidence], features: Iterable[str]) -> Path | None:
     """Where the trials of one build on one kind of CPU are kept; None where nothing of it is suspected.
 
     Two builds differ in addresses, two kinds of CPU in what they lack of the instruction sets in question.

@@ -12,11 +12,11 @@ import pytest
 import rekindle.api.inspect  # noqa: F401
 from rekindle.errors import BadInput
 from rekindle.model.progress import Silent
-from rekindle.model.wheel import Evidence, WheelCpu, WheelReport
+from rekindle.model.wheel import CodeEvidence, WheelCpu, WheelReport
 
 cpu_audit: Any = importlib.import_module("rekindle.api.verify")
 
-FOUND = Evidence(function="fresh", file="x.so", isa=("avx2", "sve"), why="", address="0x1")
+FOUND = CodeEvidence(function="fresh", file="x.so", isa=("avx2", "sve"), why="", address="0x1")
 
 
 class Reader:

@@ -11,12 +11,12 @@ from rekindle import api
 from rekindle.cli.main import main
 from rekindle.compat.replaced import find_replaced, same_build
 from rekindle.errors import BadInput
-from rekindle.model.guard import Record
+from rekindle.model.guard import PackageRecord
 from tiny_wheels import make_wheel
 
 
-def record(name: str, version: str, **more: object) -> Record:
-    return Record(name=name, version=version, installer="pip", **more)  # type: ignore[arg-type]
+def record(name: str, version: str, **more: object) -> PackageRecord:
+    return PackageRecord(name=name, version=version, installer="pip", **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

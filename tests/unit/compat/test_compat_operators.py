@@ -10,13 +10,13 @@ from rekindle.compat.operators import load_operators, say, suspicions, usual_sus
 from rekindle.compat.processor import FEATURES, features_of
 from rekindle.facts import load_facts
 from rekindle.model.machine import Cpu
-from rekindle.model.wheel import Evidence, OperatorTrial
+from rekindle.model.wheel import CodeEvidence, OperatorTrial
 
 LINEAR = "torch.ao.nn.quantized.dynamic.Linear (quantised engine onednn)"
 
 
-def evidence(function: str, *isa: str, callers: tuple[str, ...] = ()) -> Evidence:
-    return Evidence(function=function, file="torch/lib/libtorch_cpu.so", isa=isa, why="", callers=callers)
+def evidence(function: str, *isa: str, callers: tuple[str, ...] = ()) -> CodeEvidence:
+    return CodeEvidence(function=function, file="torch/lib/libtorch_cpu.so", isa=isa, why="", callers=callers)
 
 
 ONEDNN = evidence("fbgemm::FindMinMax", "avx", "avx2", callers=("PackedLinearWeightsOnednn::apply_dynamic_impl<…>",))

@@ -3,25 +3,25 @@
 import pytest
 
 from rekindle.compat.replaced import SAME_RUN_SECONDS, find_culprits, find_replaced, same_build
-from rekindle.model.guard import Record, Replaced
+from rekindle.model.guard import PackageRecord, Replaced
 
 NOW = 1000.0
 
 
-def record(name: str, version: str = "1.0", **more: object) -> Record:
-    return Record(name=name, version=version, **more)  # type: ignore[arg-type]
+def record(name: str, version: str = "1.0", **more: object) -> PackageRecord:
+    return PackageRecord(name=name, version=version, **more)  # type: ignore[arg-type]
 
 
-def torch(**more: object) -> Record:
+def torch(**more: object) -> PackageRecord:
     return record("torch", "2.9.1", **{"when": NOW, **more})
 
 
-def blamed(*others: Record, now: Record | None = None) -> list[tuple[str, bool]]:
+def blamed(*others: PackageRecord, now: PackageRecord | None = None) -> list[tuple[str, bool]]:
     found = find_culprits("torch", "2.6.0", now or torch(), [now or torch(), *others])
     return [(one.name, one.certain) for one in found]
 
 
-def replaced(*others: Record, now: Record | None = None) -> Replaced:
+def replaced(*others: PackageRecord, now: PackageRecord | None = None) -> Replaced:
     (one,) = find_replaced({"torch": "2.6.0"}, [now or torch(), *others])
     return one
 

@@ -18,22 +18,22 @@ from rekindle.compat.supply import (
     settings_of,
 )
 from rekindle.facts import Facts, load_facts
-from rekindle.model.supply import FromIndex, Lack, Manager, Need, ThirdParty
+from rekindle.model.supply import FromIndex, Lack, Manager, SupplyNeed, ThirdParty
 
 KNOWN: dict[str, Any] = {"source": ("a test",), "date": "2026-11-16", "how": "measured"}
 APT = Manager(name="apt", distros=("debian", "ubuntu"), install="apt-get install -y", **KNOWN)
 DNF = Manager(name="dnf", distros=("fedora",), install="dnf install -y", **KNOWN)
 
 
-def need(name: str, torch: str = ">=1", **more: Any) -> Need:
-    return Need(name=name, torch=torch, **more, **KNOWN)
+def need(name: str, torch: str = ">=1", **more: Any) -> SupplyNeed:
+    return SupplyNeed(name=name, torch=torch, **more, **KNOWN)
 
 
 def part(name: str, torch: str = ">=1", **more: Any) -> ThirdParty:
     return ThirdParty(name=name, torch=torch, **{"way": "system", **more}, **KNOWN)
 
 
-def tables(*, parts: tuple[ThirdParty, ...] = (), needs: tuple[Need, ...] = ()) -> Facts:
+def tables(*, parts: tuple[ThirdParty, ...] = (), needs: tuple[SupplyNeed, ...] = ()) -> Facts:
     import msgspec
 
     class Made(Facts):

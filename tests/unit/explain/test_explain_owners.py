@@ -6,20 +6,20 @@ import pytest
 
 from rekindle.explain import owners
 from rekindle.explain.ranking import CONDITIONS, FILLS
-from rekindle.facts.names import Owner
+from rekindle.facts.names import NameOwner
 from scenes import event, scene
 
-WHOLE = Owner(
+WHOLE = NameOwner(
     match="x", owner="somebody", apt="libx-dev", pip="x", windows="vcpkg install x", submodule=True, came="2.0",
     note="A note.", remedy="Do it.",
 )  # fmt: skip
-BARE = Owner(match="x", owner="somebody")
+BARE = NameOwner(match="x", owner="somebody")
 
 
 @pytest.fixture
-def table(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Owner]:
+def table(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], NameOwner]:
     """Tables of our own: what is not in them is nobody's."""
-    rows: dict[tuple[str, str], Owner] = {}
+    rows: dict[tuple[str, str], NameOwner] = {}
     monkeypatch.setattr(owners, "owner_of", lambda kind, name: rows.get((kind, name)))
     return rows
 
@@ -45,7 +45,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Owner]:
     ],
 )
 def test_the_name_that_is_asked_for(
-    table: dict[tuple[str, str], Owner], what: str, values: dict[str, str], asked: tuple[str, str]
+    table: dict[tuple[str, str], NameOwner], what: str, values: dict[str, str], asked: tuple[str, str]
 ) -> None:
     here = event(values=values)
     assert owners.find_owner(what, here) is None
@@ -83,7 +83,7 @@ def test_a_name_without_scope_is_asked_for_once(monkeypatch: pytest.MonkeyPatch)
     assert asked == ["plain", "a::b::last", "last"]
 
 
-def test_the_whole_scoped_name_counts_before_its_last_part(table: dict[tuple[str, str], Owner]) -> None:
+def test_the_whole_scoped_name_counts_before_its_last_part(table: dict[tuple[str, str], NameOwner]) -> None:
     table["symbols", "a::b"], table["symbols", "b"] = WHOLE, BARE
     assert owners.find_owner("symbol", event(symbol="a::b")) is WHOLE
 
@@ -100,12 +100,12 @@ def test_the_whole_scoped_name_counts_before_its_last_part(table: dict[tuple[str
         ({"instead": "std::x"}, "It has another name now; use std::x instead."),
     ],
 )
-def test_since_when(table: dict[tuple[str, str], Owner], row: dict[str, str], sentence: str | None) -> None:
-    table["symbols", "x"] = Owner(match="x", owner="somebody", **row)  # type: ignore[arg-type]
+def test_since_when(table: dict[tuple[str, str], NameOwner], row: dict[str, str], sentence: str | None) -> None:
+    table["symbols", "x"] = NameOwner(match="x", owner="somebody", **row)  # type: ignore[arg-type]
     assert FILLS["symbol-owner"](event(symbol="x"), scene()).get("since_sentence") == sentence
 
 
-def test_a_full_row_says_everything(table: dict[tuple[str, str], Owner]) -> None:
+def test_a_full_row_says_everything(table: dict[tuple[str, str], NameOwner]) -> None:
     table["symbols", "x"] = WHOLE
     values = FILLS["symbol-owner"](event(symbol="x"), scene())
     assert "git submodule update --init --recursive" in values.pop("submodule_step")
@@ -120,12 +120,12 @@ def test_a_full_row_says_everything(table: dict[tuple[str, str], Owner]) -> None
     assert on_windows["install"] == "pip install x, or vcpkg install x"
 
 
-def test_a_bare_row_says_whose_it_is_and_no_more(table: dict[tuple[str, str], Owner]) -> None:
+def test_a_bare_row_says_whose_it_is_and_no_more(table: dict[tuple[str, str], NameOwner]) -> None:
     table["symbols", "x"] = BARE
     assert FILLS["symbol-owner"](event(symbol="x"), scene()) == {"owner": "somebody"}
 
 
-def test_only_a_compilers_message_gives_its_name(table: dict[tuple[str, str], Owner]) -> None:
+def test_only_a_compilers_message_gives_its_name(table: dict[tuple[str, str], NameOwner]) -> None:
     message = 'identifier "frob" is undefined'
     assert FILLS["api-owner"](event(message=message), scene()) == {"name": "frob"}
     assert FILLS["api-owner"](event(message="nothing"), scene()) == {}
@@ -152,7 +152,7 @@ def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> Non
 
 
 def test_each_table_gives_a_look_up_and_a_question(
-    monkeypatch: pytest.MonkeyPatch, table: dict[tuple[str, str], Owner]
+    monkeypatch: pytest.MonkeyPatch, table: dict[tuple[str, str], NameOwner]
 ) -> None:
     monkeypatch.setattr(owners, "FILLS", {})
     monkeypatch.setattr(owners, "CONDITIONS", {})

@@ -27,7 +27,7 @@ from rekindle.index.pages.grid import (
 )
 from rekindle.index.pages.page import make_matrix, render_page
 from rekindle.model.plan import Plan, Reason
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 
 GPUS = ("none", "sm_35", "sm_120", "gfx1031")
 
@@ -140,7 +140,7 @@ def test_the_matrix_follows_the_wheels() -> None:
 
 
 def test_a_strangers_name_cannot_leave_the_data(grid: Grid) -> None:
-    evil = Row(
+    evil = WheelRow(
         file="x-1-py3-none-any.whl", url="wheels/x/x", project="</script><script>alert(1)</script>", version="1",
         bytes=1, sha256="0", metadata_sha256="0", added="", systems=("any",), machines=("any",), pythons=("py3",),
         glibc="<img src=x onerror=alert(1)>\u2028",

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from rekindle.index.wheelhouse.search import search, verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheel import ArchSet
-from rekindle.model.wheelhouse import Row, RowLibrary
+from rekindle.model.wheelhouse import RowLibrary, WheelRow
 
 
-def _row(**changes: object) -> Row:
+def _row(**changes: object) -> WheelRow:
     base: dict[str, object] = {
         "file": "torch-2.0.1-cp310-cp310-win_amd64.whl", "url": "wheels/torch/x.whl", "project": "torch",
         "version": "2.0.1", "bytes": 1, "sha256": "0" * 64, "metadata_sha256": "0" * 64, "pythons": ("3.10",),
         "systems": ("windows",), "machines": ("x86_64",), "added": "2026-01-01T00:00:00Z", "inspected": True,
         "sass": ("sm_35", "sm_50"),
     }  # fmt: skip
-    return Row(**{**base, **changes})  # type: ignore[arg-type]
+    return WheelRow(**{**base, **changes})  # type: ignore[arg-type]
 
 
-def _runs(row: Row, **wanted: Any) -> bool | None:
+def _runs(row: WheelRow, **wanted: Any) -> bool | None:
     gpus = [parse_gpu_arch(gpu) for gpu in wanted.pop("gpus", ())]
     return verdict_for(row, wanted_from(gpus=gpus, **wanted), "it").runs
 

@@ -16,7 +16,7 @@ from rekindle.errors import BadInput
 from rekindle.index.pages import site
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
-from rekindle.model.wheelhouse import Catalogue
+from rekindle.model.wheelhouse import WheelCatalogue
 from tiny_wheels import make_wheel
 
 
@@ -74,7 +74,7 @@ def test_only_changed_projects_are_written_again(root: Path, tmp_path: Path) -> 
 
 def test_the_catalogue_lists_every_wheel(root: Path) -> None:
     api.index_build(str(root))
-    catalogue = decode((root / "catalogue.json").read_bytes(), Catalogue)
+    catalogue = decode((root / "catalogue.json").read_bytes(), WheelCatalogue)
     assert len(catalogue.wheels) == 3 and all((root / row.url).is_file() for row in catalogue.wheels)
 
 

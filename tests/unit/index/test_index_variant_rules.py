@@ -14,13 +14,13 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.index.variant_rules import MAX_LABEL, Variant, variants_of
 from rekindle.index.variants import variant_file, write_variant
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 from tiny_wheels import make_wheel
 
 FACTS = load_facts()
 
 
-def row(**more: object) -> Row:
+def row(**more: object) -> WheelRow:
     values: dict[str, object] = {
         "file": "torch-2.6.0+x-cp311-cp311-linux_x86_64.whl",
         "url": "",
@@ -34,7 +34,7 @@ def row(**more: object) -> Row:
         "inspected": True,
         **more,
     }
-    return Row(**values)  # type: ignore[arg-type]
+    return WheelRow(**values)  # type: ignore[arg-type]
 
 
 def only(**more: object) -> Variant:

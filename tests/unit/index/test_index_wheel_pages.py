@@ -19,11 +19,11 @@ from rekindle.index.wheelhouse.rows import piece_of
 from rekindle.model.document import encode
 from rekindle.model.page import report_style
 from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
-from rekindle.model.wheelhouse import Row, RowLibrary, RowProof
+from rekindle.model.wheelhouse import RowLibrary, RowProof, WheelRow
 from tiny_wheels import make_wheel
 
 PROOF = RowProof(passed=9, failed=0, skipped=1, environment={"gpu0": "Tesla K40c, sm_35, 11.2 GiB", "torch": "2.0.1"})
-ROW = Row(
+ROW = WheelRow(
     file="torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl",
     url="wheels/torch/torch-2.0.1+kepler-cp310-cp310-linux_x86_64.whl",
     project="torch",
@@ -197,7 +197,7 @@ def _stamps(house: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in pages}
 
 
-def _with(**changes: object) -> Row:
+def _with(**changes: object) -> WheelRow:
     import msgspec
 
     return msgspec.structs.replace(ROW, **changes)

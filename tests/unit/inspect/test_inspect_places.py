@@ -18,7 +18,7 @@ from rekindle.inspect.published import Places, find_sdist, find_wheels, is_linke
 from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
 from rekindle.inspect.targets import open_installed, open_target
 from rekindle.model.progress import Silent
-from rekindle.model.wheel import Finding
+from rekindle.model.wheel import WheelFinding
 
 CP311 = "cp311-cp311-manylinux1_x86_64"
 
@@ -146,7 +146,7 @@ def opened(
     python: str | None = None,
     platform: str | None = None,
 ) -> tuple[Source, list[str]]:
-    told: list[Finding] = []
+    told: list[WheelFinding] = []
 
     def installed(name: str, interpreter: str | None) -> Path | None:
         return folder

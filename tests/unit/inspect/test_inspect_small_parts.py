@@ -22,8 +22,8 @@ from rekindle.inspect.survey import check_record
 from rekindle.model.arch import parse_gfx, parse_gfx_code, parse_sm
 from rekindle.model.wheel import (
     ArchSet,
+    CodeEvidence,
     DataFiles,
-    Evidence,
     Kernels,
     LibraryGpu,
     Links,
@@ -210,7 +210,7 @@ def test_only_what_differs_is_told() -> None:
             libraries=(LibraryGpu(file="x/a.so", sass=("sm_50",)), LibraryGpu(file="x/same.so", sass=("sm_70",))),
             data_files=(DataFiles(library="rocBLAS", gfx=("gfx906",), files=1),),
         ),
-        cpu=WheelCpu(evidence=(Evidence(function="f", file="a", isa=("avx", "fma"), why=""),)),
+        cpu=WheelCpu(evidence=(CodeEvidence(function="f", file="a", isa=("avx", "fma"), why=""),)),
     )  # fmt: skip
     two = report(
         target="b.whl", version="2.0", cuda=None, requires=("typing-extensions>=4", "scipy", "??"), bytes=1_000_001,

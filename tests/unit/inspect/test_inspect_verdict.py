@@ -10,8 +10,8 @@ from rekindle.model.arch import parse_gfx, parse_sm
 from rekindle.model.machine import Cpu, Drivers, Gpu, Machine, Os, Python
 from rekindle.model.wheel import (
     ArchSet,
+    CodeEvidence,
     DataFiles,
-    Evidence,
     IsaUse,
     Kernels,
     LibraryGpu,
@@ -120,7 +120,7 @@ def test_the_cpu_axis() -> None:
     needs_avx2 = WheelCpu(
         arch="x86_64", functions=9, required=("avx2",), runs_from="x86-64-v3",
         unconditional=(IsaUse(isa="avx2", functions=1, examples=("spark::checksum",)),),
-        evidence=(Evidence(function="spark::checksum", file="l.so", isa=("avx2",), why="exported"),),
+        evidence=(CodeEvidence(function="spark::checksum", file="l.so", isa=("avx2",), why="exported"),),
     )  # fmt: skip
     report = msgspec.structs.replace(OLD, cpu=needs_avx2)
     old = machine(cpu=Cpu(microarchitecture="ivybridge", features=("avx", "f16c")))
@@ -152,7 +152,7 @@ def test_an_official_wheel_is_refused_for_a_cpu_only_where_somebody_saw_it() -> 
     """The planner offers it there; places that the reading found are named, and no more is said."""
     read = WheelCpu(
         arch="aarch64", functions=9, required=("sve",), runs_from="armv8-a+sve",
-        evidence=(Evidence(function="somewhere", file="l.so", isa=("sve",), why="exported"),),
+        evidence=(CodeEvidence(function="somewhere", file="l.so", isa=("sve",), why="exported"),),
     )  # fmt: skip
     official = msgspec.structs.replace(OLD, name="torch", version="2.7.1+cu128", cuda="12.8", cpu=read)
     arm = machine(cpu=Cpu(features=("asimd", "atomics")), os=Os(system="linux", arch="aarch64"))

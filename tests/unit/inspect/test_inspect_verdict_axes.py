@@ -9,15 +9,15 @@ from rekindle.inspect.verdict import verdict_for
 from rekindle.model.machine import Cpu, Gpu, Machine, Os, Python
 from rekindle.model.wheel import (
     AxisVerdict,
-    Evidence,
+    CodeEvidence,
     External,
-    Finding,
     IsaUse,
     KeptTrials,
     Links,
     OperatorTrial,
     Verdict,
     WheelCpu,
+    WheelFinding,
     WheelReport,
 )
 
@@ -112,7 +112,7 @@ def test_the_whole_by_its_axes() -> None:
     only_python = judge(wheel("cp311-cp311-any"), pythons=(Python(version="3.11.0"),))
     assert only_python.runs is None
     assert only_python.because == ()
-    broken = judge(wheel("py3-none-linux_x86_64", findings=(Finding(code="x", text="torn", severity="error"),)))
+    broken = judge(wheel("py3-none-linux_x86_64", findings=(WheelFinding(code="x", text="torn", severity="error"),)))
     assert broken.runs is False
     assert [one.code for one in broken.because] == ["damaged"]
     gpu_only = judge(wheel("py3-none-any", name="odd"), gpus=(Gpu(vendor="nvidia"),))
@@ -208,7 +208,7 @@ def test_a_corner_and_what_was_tried_there() -> None:
 
 
 def test_the_operators_that_were_read() -> None:
-    seen = Evidence(function="odd_f", file="l.so", isa=("avx2",), why="exported")
+    seen = CodeEvidence(function="odd_f", file="l.so", isa=("avx2",), why="exported")
     report = cpu(unconditional=(use("avx2", "odd_f"),), evidence=(seen,))
     assert [one.functions for one in judge(report, cpu=IVY).operators] == [("odd_f",)]
     assert judge(report).operators == ()
@@ -219,8 +219,8 @@ def test_the_operators_that_were_read() -> None:
 
 
 def test_the_places_of_what_is_lacking() -> None:
-    def seen(name: str, isa: str) -> Evidence:
-        return Evidence(function=name, file="l.so", isa=(isa,), why="exported")
+    def seen(name: str, isa: str) -> CodeEvidence:
+        return CodeEvidence(function=name, file="l.so", isa=(isa,), why="exported")
 
     rows = (seen("z", "avx"), seen("a", "avx2"), seen("b", "fma"), seen("c", "avx2"), seen("d", "avx2"))
     report = cpu(required=("avx2", "fma"), evidence=rows)
@@ -244,7 +244,7 @@ def test_a_no_stands_before_what_runs_in_part() -> None:
 
 
 def test_an_official_wheel_names_its_places() -> None:
-    seen = Evidence(function="odd_f", file="l.so", isa=("sve",), why="exported")
+    seen = CodeEvidence(function="odd_f", file="l.so", isa=("sve",), why="exported")
     code = WheelCpu(arch="aarch64", functions=9, required=("sve",), runs_from="armv8-a+sve", evidence=(seen,))
     official = wheel(name="torch", version="2.7.1+cu128", cuda="12.8", cpu=code)
     arm, old = Os(system="linux", arch="aarch64"), Cpu(features=("asimd", "atomics"))
@@ -306,8 +306,8 @@ def test_libraries_from_outside() -> None:
 
 
 def test_damage_is_named_three_times_at_most() -> None:
-    rows = [Finding(code="x", text="fine", severity="warning")]
-    rows += [Finding(code="x", text=f"torn {n}", severity="error") for n in range(4)]
+    rows = [WheelFinding(code="x", text="fine", severity="warning")]
+    rows += [WheelFinding(code="x", text=f"torn {n}", severity="error") for n in range(4)]
     found = [one for one in judge(wheel(findings=tuple(rows))).axes if one.axis == "integrity"]
     assert [one.text for one in found] == ["torn 0", "torn 1", "torn 2"]
     assert {(one.runs, one.code, one.remedy) for one in found} == {("no", "damaged", "download it again")}

@@ -12,7 +12,7 @@ import pytest
 from binaries import make_elf, make_entry, make_fatbin, make_pe, make_wheel
 from rekindle import api
 from rekindle.cli.main import main
-from rekindle.model.wheel import Finding
+from rekindle.model.wheel import WheelFinding
 
 
 def entries(*archs: int) -> list[bytes]:
@@ -148,7 +148,7 @@ def test_a_name_that_is_not_installed_says_what_was_read(tmp_path: Path) -> None
 
     (tmp_path / "demo-1.5-py3-none-any.whl").write_bytes(make_wheel({"demo/a.py": b""}, version="1.5"))
     places = Places(links=(str(tmp_path),))
-    said: list[Finding] = []
+    said: list[WheelFinding] = []
     lines: list[str] = []
 
     class Listening(Silent):

@@ -25,9 +25,8 @@ from rekindle.journey.target import (
     wanted_python,
 )
 from rekindle.model.build import BuildFailure
-from rekindle.model.card import Card
 from rekindle.model.interpreter import is_version
-from rekindle.model.journey import Package
+from rekindle.model.journey import Card, Package
 from rekindle.model.plan import Alternative, BuildRecipe, Plan, Reason, Request
 from rekindle.model.up_options import UpOptions
 from rekindle.model.verify import VerifyCheck, VerifyReport

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from rekindle import api
-from rekindle.model.machine import Evidence, Gap, Python
+from rekindle.model.machine import Gap, ProbeEvidence, Python
 from rekindle.render import machine as view
 from rekindle.render.screen import Screen
 
@@ -52,7 +52,7 @@ def test_nobody_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
                 verbosity=1,
                 pythons=(Python(version="3.12.1", path="/data/kimberly/env/bin/python", kind="venv"),),
                 gaps=(Gap(what="Python /home/anna/x", why="kims-box said no"),),
-                evidence=(Evidence(probe="x", asked="uuid", said="GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184"),),
+                evidence=(ProbeEvidence(probe="x", asked="uuid", said="GPU-73ab278d-1681-f7b4-3d79-f98f21f3d184"),),
             )
         )
     finally:

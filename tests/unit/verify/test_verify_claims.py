@@ -16,7 +16,7 @@ from rekindle.formats.dsse import IN_TOTO, seal
 from rekindle.host.files import sha256_of
 from rekindle.host.keys import read_private
 from rekindle.model.claims import ClaimCheck
-from rekindle.model.wheel import Finding, Kernels, LibraryGpu, LibraryLinks, Links, WheelCpu, WheelGpu, WheelReport
+from rekindle.model.wheel import Kernels, LibraryGpu, LibraryLinks, Links, WheelCpu, WheelFinding, WheelGpu, WheelReport
 from rekindle.verify.claims import Material, compare, judge_claims
 from tiny_wheels import make_wheel
 
@@ -66,8 +66,8 @@ def test_a_wheel_that_is_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("check", "material"),
     [
-        ("record", with_report(findings=(Finding(code="record-wrong", text="x differs", severity="error"),))),
-        ("record", with_report(findings=(Finding(code="no-record", text="none", severity="error"),))),
+        ("record", with_report(findings=(WheelFinding(code="record-wrong", text="x differs", severity="error"),))),
+        ("record", with_report(findings=(WheelFinding(code="no-record", text="none", severity="error"),))),
         ("version", replace(GOOD, metadata_version="2.6.1+cu124")),
         ("version", replace(GOOD, version_py=VERSION.replace("2.6.0", "2.6.1"))),
         ("version", replace(GOOD, version_py=VERSION.replace("2.6.0+cu124", "2.6.0+cu126"))),
@@ -129,8 +129,8 @@ def one(id: str, material: Material) -> ClaimCheck:
 
 def test_the_words_name_what_was_found() -> None:
     assert one("record", GOOD).found == "the same"
-    wrong = Finding(code="record-wrong", text="x differs", severity="error")
-    unread = Finding(code="record-unverified", text="not read", severity="warning")
+    wrong = WheelFinding(code="record-wrong", text="x differs", severity="error")
+    unread = WheelFinding(code="record-unverified", text="not read", severity="warning")
     assert one("record", with_report(findings=(wrong, unread))).found == "x differs"
     assert one("record", with_report(findings=(unread,))).status == "passed"
     assert one("architectures", GOOD).found == "sm_50 compute_90"
@@ -290,7 +290,7 @@ def test_machine_code_and_ptx_are_both_cuda_code(code: Kernels) -> None:
 
 
 def test_only_findings_about_the_record_speak_about_it() -> None:
-    other = Finding(code="glibc-newer", text="needs 2.35", severity="error")
+    other = WheelFinding(code="glibc-newer", text="needs 2.35", severity="error")
     assert one("record", with_report(findings=(other,))).status == "passed"
 
 

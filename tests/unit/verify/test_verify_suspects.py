@@ -11,7 +11,7 @@ from rekindle.compat.operators import OperatorCall, Suspicion, say
 from rekindle.inspect.verdict import verdict_for
 from rekindle.model.machine import Cpu, Machine, Os
 from rekindle.model.verify import Crash, VerifyCheck, VerifyReport
-from rekindle.model.wheel import Evidence, IsaUse, OperatorTrial, WheelCpu, WheelReport
+from rekindle.model.wheel import CodeEvidence, IsaUse, OperatorTrial, WheelCpu, WheelReport
 from rekindle.render.screen import Screen
 from rekindle.render.verify import view_verification
 from rekindle.verify import suspects
@@ -23,7 +23,7 @@ from spark_stand_in import GOOD
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 FUNCTION = "fbgemm::FindMinMax"
-FOUND = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x10")
+FOUND = CodeEvidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x10")
 CORNER = (IsaUse(isa="avx", functions=1, examples=(FUNCTION,)), IsaUse(isa="avx2", functions=1, examples=(FUNCTION,)))
 
 
@@ -84,7 +84,7 @@ def machine(cpu: str = "nehalem") -> Machine:
     return Machine(os=Os(system="linux", arch="x86_64"), cpu=Cpu(microarchitecture=cpu))
 
 
-def wheel(*evidence: Evidence, required: tuple[str, ...] = ()) -> WheelReport:
+def wheel(*evidence: CodeEvidence, required: tuple[str, ...] = ()) -> WheelReport:
     cpu = WheelCpu(arch="x86_64", functions=9, runs_from="x86-64", unconditional=CORNER, evidence=evidence or (FOUND,))
     return WheelReport(
         tags=("cp311-cp311-linux_x86_64",),
@@ -134,7 +134,7 @@ def test_a_crash_in_a_check_is_a_no_from_both(tmp_path: Path) -> None:
 
 def test_untried_it_is_only_suspected() -> None:
     callers = ("PackedLinearWeightsOnednn::apply_dynamic",)
-    known = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx2",), why="", callers=callers)
+    known = CodeEvidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx2",), why="", callers=callers)
     verdict, axis = cpu_axis(wheel(known))
     assert [one.outcome for one in verdict.operators] == ["suspected"]
     assert "these operators should crash: torch.ao.nn.quantized.dynamic.Linear" in axis.text
@@ -142,7 +142,7 @@ def test_untried_it_is_only_suspected() -> None:
 
 
 def test_another_build_or_another_kind_of_cpu_is_another_trial(tmp_path: Path) -> None:
-    moved = Evidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x20")
+    moved = CodeEvidence(function=FUNCTION, file="libtorch_cpu.so", isa=("avx", "avx2"), why="", address="0x20")
     old, older = ["sse4_2", "avx"], ["sse4_2"]
     places = {suspects.place_of(tmp_path, [one], cpu) for one in (FOUND, moved) for cpu in (old, older)}
     assert len(places) == 4
@@ -188,10 +188,10 @@ def test_many_that_died_alike_are_not_all_printed(capsys: pytest.CaptureFixture[
 
 def test_what_an_older_cpu_goes_on_with_is_no_suspicion(tmp_path: Path) -> None:
     """lzcnt runs as another instruction there: it never crashes, so its trial is kept nowhere."""
-    quiet = Evidence(function="f", file="a.so", isa=("lzcnt",), why="", address="0x10")
+    quiet = CodeEvidence(function="f", file="a.so", isa=("lzcnt",), why="", address="0x10")
     assert suspects.place_of(tmp_path, [quiet], ["sse4_2"]) is None
-    both = Evidence(function="f", file="a.so", isa=("lzcnt", "avx2"), why="", address="0x10")
-    alone = Evidence(function="f", file="a.so", isa=("avx2",), why="", address="0x10")
+    both = CodeEvidence(function="f", file="a.so", isa=("lzcnt", "avx2"), why="", address="0x10")
+    alone = CodeEvidence(function="f", file="a.so", isa=("avx2",), why="", address="0x10")
     assert suspects.place_of(tmp_path, [both, quiet], []) == suspects.place_of(tmp_path, [alone], [])
 
 

@@ -20,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import load_facts
 from rekindle.model.arch import Sm, parse_sm
-from rekindle.model.wheelhouse import Row, RowProof
+from rekindle.model.wheelhouse import RowProof, WheelRow
 
 # Sign and words of each kind, the best first.
 KINDS = {
@@ -73,16 +73,16 @@ class FieldRow:
     fields: tuple[Field, ...]
 
 
-def columns_of(rows: Iterable[Row | Line]) -> list[str]:
+def columns_of(rows: Iterable[WheelRow | Line]) -> list[str]:
     """The architectures that some wheel has code for or was proven on."""
     found = {name for row in rows for name in (*row.sass, *row.gfx)}
     found |= {name for row in rows for proof in row.proofs for name in seen(proof.environment) if _is_arch(name)}
     return sorted(found, key=_order)
 
 
-def field_rows(rows: Sequence[Row | Line], columns: Sequence[str]) -> list[FieldRow]:
+def field_rows(rows: Sequence[WheelRow | Line], columns: Sequence[str]) -> list[FieldRow]:
     """In the order of ``rows`` by version, then by Python; withdrawn wheels are left out."""
-    found: dict[str, dict[str, list[Row | Line]]] = {}
+    found: dict[str, dict[str, list[WheelRow | Line]]] = {}
     for row in rows:
         if row.yanked is None:
             for python in row.pythons or ("",):
@@ -103,7 +103,7 @@ def field_rows(rows: Sequence[Row | Line], columns: Sequence[str]) -> list[Field
     return out
 
 
-def _field(wheels: Sequence[Row | Line], arch: str) -> Field:
+def _field(wheels: Sequence[WheelRow | Line], arch: str) -> Field:
     kinds = {row.file: standing(row, arch) for row in wheels}
     best = next(kind for kind in KINDS if kind in kinds.values())
     words = KINDS[best][1]
@@ -112,7 +112,7 @@ def _field(wheels: Sequence[Row | Line], arch: str) -> Field:
     return Field(kind=best, says=words)
 
 
-def standing(row: Row | Line, arch: str) -> str:
+def standing(row: WheelRow | Line, arch: str) -> str:
     """h: a proof on such a card; f: only failed ones; s: code that it runs was read in the file; j: PTX only;
     u: not known; n: no code."""
     tried = [proof for proof in row.proofs if arch in seen(proof.environment)]
@@ -177,7 +177,7 @@ def spoken_python(tag: str) -> str:
     return "any 3" if tag in ("py3", "py2.py3") else tag
 
 
-def _place(row: Row | Line) -> str:
+def _place(row: WheelRow | Line) -> str:
     systems = [SYSTEMS.get(name, name) for name in row.systems]
     arm = [name for name in row.machines if name not in ("any", "x86_64")]
     return " ".join([*systems, *arm]) or "any system"
@@ -234,18 +234,18 @@ def _number(value: int) -> str:
     return str(value).rjust(_DIGITS, "0")
 
 
-def is_proven(row: Row | Line) -> bool:
+def is_proven(row: WheelRow | Line) -> bool:
     return any(proof.passed and not proof.failed for proof in row.proofs)
 
 
-def file_line(row: Row | Line) -> str:
+def file_line(row: WheelRow | Line) -> str:
     """One row of a table, escaped."""
     gone = ' <span class="pill bad">withdrawn</span>' if row.yanked is not None else ""
     link = f'<a class="mono" href="{escape(quote(row.file))}.html">{escape(row.file)}</a>'
     return f'<tr><td>{link}{gone}</td><td class="n">{spoken_size(row.bytes)}</td><td>{_proof(row)}</td></tr>'
 
 
-def _proof(row: Row | Line) -> str:
+def _proof(row: WheelRow | Line) -> str:
     if not row.proofs:
         return "untried" if row.inspected else "not read"
     good = [proof for proof in row.proofs if proof.passed and not proof.failed]

@@ -21,7 +21,7 @@ from rekindle.index.pages.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, G
 from rekindle.index.wheelhouse.search import verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.page import report_style
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,7 +32,7 @@ from rekindle.model.facts import Flavour, Platform
 from rekindle.model.version import key
 
 
-def render_page(facts: Facts, grid: Grid, rows: Sequence[Row], *, base: str) -> tuple[str, int]:
+def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str) -> tuple[str, int]:
     """(the page, how many product names it knows)."""
     cards = products(facts, grid.gpus)
     sms = tuple(name for name in grid.gpus if name.startswith("sm_") and parse_gpu_arch(name).number >= 30)  # type: ignore[attr-defined]
@@ -85,7 +85,7 @@ class _Shelf:
         self.projects: dict[str, int] = {}
         self.shapes: dict[bytes, int] = {}
 
-    def put(self, row: Row, kind: int) -> list[Any]:
+    def put(self, row: WheelRow, kind: int) -> list[Any]:
         """[file, its project, bytes, sha256, its shape, proofs]; the page knows where the file lies by its name."""
         shape = {
             "pythons": row.pythons, "systems": row.systems, "machines": row.machines, "yanked": row.yanked,
@@ -102,11 +102,11 @@ class _Shelf:
         return {"projects": list(self.projects), "shapes": shapes, "rows": wheels}
 
 
-def _kinds(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:
+def _kinds(rows: Sequence[WheelRow]) -> tuple[list[int], list[WheelRow]]:
     """Wheels with equal contents are of one kind: (each wheel's kind, one wheel of each kind)."""
     numbers: dict[bytes, int] = {}
     kinds: list[int] = []
-    firsts: list[Row] = []
+    firsts: list[WheelRow] = []
     for row in rows:
         key = msgspec.msgpack.encode(
             (row.sass, row.ptx, row.gfx, row.libraries, row.inspected, row.yanked, row.systems)
@@ -118,7 +118,7 @@ def _kinds(rows: Sequence[Row]) -> tuple[list[int], list[Row]]:
     return kinds, firsts
 
 
-def _verdicts(kinds: Sequence[Row], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:
+def _verdicts(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str, list[Any]]]:
     """For each architecture: kind -> [1 it runs / 0 cannot tell, why]; thousands of wheels share a few kinds."""
     found: list[dict[str, list[Any]]] = []
     for gpu in gpus:

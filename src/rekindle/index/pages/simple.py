@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from rekindle.model.wheelhouse import Row, VariantRow
+from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 API_VERSION = "1.0"
 
@@ -27,7 +27,7 @@ def project_json(project: str, versions: Iterable[str], files: Iterable[bytes]) 
     return head[:-1] + b',"files":[' + b",".join(files) + b"]}"
 
 
-def file_json(row: Row | VariantRow) -> bytes:
+def file_json(row: WheelRow | VariantRow) -> bytes:
     return msgspec.json.encode(
         {
             "filename": row.file,
@@ -67,11 +67,11 @@ def root_json(projects: Iterable[str]) -> bytes:
     )
 
 
-def _href(row: Row | VariantRow) -> str:
+def _href(row: WheelRow | VariantRow) -> str:
     return f"../../{quote(row.url)}"
 
 
-def file_link(row: Row | VariantRow) -> str:
+def file_link(row: WheelRow | VariantRow) -> str:
     attributes = [f'href="{_href(row)}#sha256={row.sha256}"']
     if row.requires_python:
         attributes.append(f'data-requires-python="{escape(row.requires_python)}"')

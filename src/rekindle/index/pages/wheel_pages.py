@@ -28,7 +28,7 @@ from rekindle.index.pages.fields import (
 )
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
-from rekindle.model.wheelhouse import Row, RowProof
+from rekindle.model.wheelhouse import RowProof, WheelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -40,7 +40,7 @@ MOST_VERSIONS = 60
 MOST_LIBRARIES = 6
 
 
-def wheel_page(row: Row) -> bytes:
+def wheel_page(row: WheelRow) -> bytes:
     code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
     link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
     verdict, good = _verdict(row)
@@ -61,7 +61,7 @@ def wheel_page(row: Row) -> bytes:
     return _framed(title, f"{top}\n{body}")
 
 
-def _verdict(row: Row) -> tuple[str, bool | None]:
+def _verdict(row: WheelRow) -> tuple[str, bool | None]:
     """The short answer to "can I trust it?"."""
     if row.yanked is not None:
         return f"withdrawn{', ' + row.yanked if row.yanked else ''}", False
@@ -138,8 +138,8 @@ def lines_of(pieces: Iterable[Piece]) -> list[Line]:
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces) + b"]", type=list[Line])
 
 
-def rows_of(pieces: Iterable[Piece]) -> list[Row]:
-    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[Row])
+def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[WheelRow])
 
 
 def _breaks(version: str) -> Markup:

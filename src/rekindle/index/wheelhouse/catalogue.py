@@ -11,7 +11,7 @@ from rekindle.errors import BadInput
 from rekindle.index.wheelhouse.rows import load_rows
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
-from rekindle.model.wheelhouse import Catalogue, Row
+from rekindle.model.wheelhouse import WheelCatalogue, WheelRow
 
 MAX_BYTES = 256 << 20
 TIMEOUT_SECONDS = 20.0
@@ -21,7 +21,7 @@ def is_url(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
-def load_wheels(place: str) -> tuple[Row, ...]:
+def load_wheels(place: str) -> tuple[WheelRow, ...]:
     """All wheels of a wheelhouse: a directory is read itself (built or not), a URL through its catalogue."""
     if is_url(place):
         return _fetch(place).wheels
@@ -31,7 +31,7 @@ def load_wheels(place: str) -> tuple[Row, ...]:
     return tuple(load_rows(house))
 
 
-def location(place: str, row: Row) -> str:
+def location(place: str, row: WheelRow) -> str:
     """What pip takes to install exactly this wheel."""
     if is_url(place):
         return f"{row.project} @ {_base(place)}{row.url}#sha256={row.sha256}"
@@ -42,7 +42,7 @@ def _base(place: str) -> str:
     return place.removesuffix("catalogue.json").removesuffix("simple/").removesuffix("simple").rstrip("/") + "/"
 
 
-def _fetch(place: str) -> Catalogue:
+def _fetch(place: str) -> WheelCatalogue:
     url = _base(place) + "catalogue.json"
     if not urlsplit(url).hostname:
         raise BadInput(f"{place} names no host")
@@ -54,4 +54,4 @@ def _fetch(place: str) -> Catalogue:
         raise BadInput(f"cannot read {url}: {reason}", remedy="is the wheelhouse served and built there?") from error
     if len(raw) > MAX_BYTES:
         raise BadInput(f"{url} is larger than {MAX_BYTES >> 20} MiB")
-    return decode(raw, Catalogue, origin=url)
+    return decode(raw, WheelCatalogue, origin=url)

@@ -20,7 +20,7 @@ from rekindle.index.pages.simple import extra_json, extra_link, file_json, file_
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import load
-from rekindle.model.wheelhouse import Entry, Row, RowLibrary, RowProof, VariantRow
+from rekindle.model.wheelhouse import RowLibrary, RowProof, StoredWheel, VariantRow, WheelRow
 
 MAX_ENTRIES = 1_000_000
 _FORMAT = 5
@@ -47,9 +47,9 @@ class _Memory(msgspec.Struct, array_like=True):
     known: dict[str, Piece]
 
 
-def load_rows(house: Wheelhouse) -> list[Row]:
+def load_rows(house: Wheelhouse) -> list[WheelRow]:
     """Every wheel of the house, by project and file name."""
-    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in load_pieces(house)) + b"]", type=list[Row])
+    return msgspec.json.decode(b"[" + b",".join(piece.row for piece in load_pieces(house)) + b"]", type=list[WheelRow])
 
 
 def load_pieces(house: Wheelhouse) -> list[Piece]:
@@ -64,13 +64,13 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
             known[file] = old
             continue
         changed = True
-        known[file] = piece_of(row_of(load(Path(path), Entry)), stamp)
+        known[file] = piece_of(row_of(load(Path(path), StoredWheel)), stamp)
     if changed or len(known) != len(memory):
         _remember(house, known)
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
-def piece_of(row: Row, stamp: tuple[int, int, int]) -> Piece:
+def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
     encoded = msgspec.json.encode(row)
     return Piece(
         stamp,
@@ -108,12 +108,12 @@ def deeper(piece: Piece) -> Piece:
     return msgspec.structs.replace(piece, link=link, simple=entry)
 
 
-def row_of(entry: Entry) -> Row:
+def row_of(entry: StoredWheel) -> WheelRow:
     """The short form of an entry."""
     name = parse_name(entry.file)
     report, origin = entry.report, entry.origin
     kernels = report.gpu.torch_kernels if report else None
-    return Row(
+    return WheelRow(
         file=entry.file,
         url=f"wheels/{entry.project}/{entry.file}",
         project=entry.project,

@@ -21,7 +21,7 @@ from rekindle.model.arch import GpuArch
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Verdict
-from rekindle.model.wheelhouse import Row
+from rekindle.model.wheelhouse import WheelRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,10 +49,10 @@ class Wanted:
         return {key: value for key, value in parts.items() if value}
 
 
-def search(rows: Iterable[Row], wanted: Wanted) -> tuple[list[tuple[Row, Verdict]], list[Reason]]:
+def search(rows: Iterable[WheelRow], wanted: Wanted) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:
     """(what runs or may run, newest first; why the others do not)."""
     name = ", ".join(wanted.describe().values()) or "any machine"
-    hits: list[tuple[Row, Verdict]] = []
+    hits: list[tuple[WheelRow, Verdict]] = []
     refused: list[Reason] = []
     for row in rows:
         if wanted.project and row.project != wanted.project:
@@ -67,7 +67,7 @@ def search(rows: Iterable[Row], wanted: Wanted) -> tuple[list[tuple[Row, Verdict
     return hits, refused
 
 
-def verdict_for(row: Row, wanted: Wanted, name: str) -> Verdict:
+def verdict_for(row: WheelRow, wanted: Wanted, name: str) -> Verdict:
     for check in (_yanked, _version, _system, _python, _glibc):
         if no := check(row, wanted):
             return Verdict(machine=name, runs=False, because=(no,))
@@ -86,19 +86,19 @@ def verdict_for(row: Row, wanted: Wanted, name: str) -> Verdict:
     return Verdict(machine=name, runs=runs, because=tuple(reasons))
 
 
-def _yanked(row: Row, wanted: Wanted) -> Reason | None:
+def _yanked(row: WheelRow, wanted: Wanted) -> Reason | None:
     if row.yanked is None:
         return None
     return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
 
 
-def _version(row: Row, wanted: Wanted) -> Reason | None:
+def _version(row: WheelRow, wanted: Wanted) -> Reason | None:
     if wanted.versions is None or wanted.versions.contains(row.version, prereleases=True):
         return None
     return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
 
 
-def _system(row: Row, wanted: Wanted) -> Reason | None:
+def _system(row: WheelRow, wanted: Wanted) -> Reason | None:
     if wanted.system and not {"any", wanted.system} & set(row.systems):
         return Reason(code="other-system", text=f"is for {', '.join(row.systems)}, not {wanted.system}")
     if wanted.machine and not {"any", wanted.machine, "universal2"} & set(row.machines):
@@ -106,7 +106,7 @@ def _system(row: Row, wanted: Wanted) -> Reason | None:
     return None
 
 
-def _python(row: Row, wanted: Wanted) -> Reason | None:
+def _python(row: WheelRow, wanted: Wanted) -> Reason | None:
     if wanted.python is None:
         return None
     if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
@@ -121,7 +121,7 @@ def _python(row: Row, wanted: Wanted) -> Reason | None:
     return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
 
 
-def _glibc(row: Row, wanted: Wanted) -> Reason | None:
+def _glibc(row: WheelRow, wanted: Wanted) -> Reason | None:
     need = Libc("glibc", row.glibc) if row.glibc else tag_libc([row.file.removesuffix(".whl")], load_facts())
     found = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
     if found.kind != "no":
@@ -129,7 +129,7 @@ def _glibc(row: Row, wanted: Wanted) -> Reason | None:
     return Reason(code=found.code, text=found.text.replace("the machine has", "there is"), source=found.source)
 
 
-def coverage(row: Row, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
+def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
     published = _published(row)
     code = GpuCode(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
@@ -137,12 +137,12 @@ def coverage(row: Row, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> 
     return covers(code, gpu, system, load_facts())
 
 
-def _published(row: Row) -> Flavour | None:
+def _published(row: WheelRow) -> Flavour | None:
     """The official wheel that this is, if it is one."""
     return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
 
 
-def _gpu(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
+def _gpu(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
     if "any" in row.systems and not row.inspected:
         return True, Reason(code="pure-python", text="has no native code")
     if not row.inspected:
@@ -171,7 +171,7 @@ def _gpu(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
     return True, Reason(code="kernels-run", text=text)
 
 
-def _by_containers(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
+def _by_containers(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
     """Where own kernels cannot be told apart (a trimmed wheel), the containers of torch_cuda are counted."""
     main = [lib for lib in row.libraries if "torch_cuda." in lib.file.rsplit("/", 1)[-1]] or list(row.libraries)
     sets = [entry for lib in main for entry in lib.sets]
@@ -185,7 +185,7 @@ def _by_containers(row: Row, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None,
     return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
 
 
-def _gaps(row: Row, gpu: GpuArch, wanted: Wanted) -> str:
+def _gaps(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> str:
     """Libraries of which no container runs there: a union over the wheel would hide them."""
     missing = [
         lib.file.rsplit("/", 1)[-1]

@@ -1,7 +1,7 @@
 """The wheelhouse on disk: wheels, their metadata, and one record per wheel.
 
 ``wheels/<project>/<file>`` is the wheel and ``<file>.metadata`` beside it what PEP 658 asks for;
-``records/<project>/<file>.json`` is its :class:`Entry`. The record is written last: a wheel exists for the
+``records/<project>/<file>.json`` is its :class:`StoredWheel`. The record is written last: a wheel exists for the
 index exactly when its record does, so a kill at any moment leaves the wheel in or out, never half in.
 Writers hold the lock only while they rename; the long copy happens before.
 """
@@ -30,7 +30,7 @@ from rekindle.model.document import encode, load
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
-from rekindle.model.wheelhouse import AddedWheel, Entry, Origin
+from rekindle.model.wheelhouse import AddedWheel, Origin, StoredWheel
 
 LOCK_WAIT_SECONDS = 120.0
 _STALE_SECONDS = 86_400
@@ -59,12 +59,12 @@ class Wheelhouse:
     def record(self, project: str, file: str) -> Path:
         return self.records / project / f"{file}.json"
 
-    def entry(self, file: str) -> Entry:
+    def entry(self, file: str) -> StoredWheel:
         name = parse_name(file)
         path = self.record(name.project, name.file)
         if not path.is_file():
             raise BadInput(f"{file} is not in the wheelhouse {self.root}", remedy="rekindle index search --root DIR")
-        return load(path, Entry)
+        return load(path, StoredWheel)
 
     @contextlib.contextmanager
     def lock(self, purpose: str) -> Iterator[None]:
@@ -124,7 +124,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
     with house.lock(f"index add {name.file}"), _disk_errors(house.root):
         record = house.record(name.project, name.file)
         state = "added"
-        entry = Entry(
+        entry = StoredWheel(
             file=name.file,
             project=name.project,
             version=str(name.version),
@@ -140,7 +140,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
             provenance_sha256=hashlib.sha256(evidence.provenance).hexdigest() if evidence.provenance else None,
         )
         if record.is_file():
-            old = load(record, Entry)
+            old = load(record, StoredWheel)
             if old.sha256 != incoming.sha256:
                 raise StageFailed(
                     f"the wheelhouse already has another {name.file} (sha256 {old.sha256[:12]}…)",
@@ -162,7 +162,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
     return AddedWheel(file=name.file, state=state, sha256=entry.sha256, bytes=entry.bytes, warnings=warnings)
 
 
-def yank(house: Wheelhouse, file: str, reason: str | None) -> Entry:
+def yank(house: Wheelhouse, file: str, reason: str | None) -> StoredWheel:
     """Mark a wheel as withdrawn (PEP 592), or take the mark away with ``None``; the file stays."""
     with house.lock(f"index yank {file[:80]}"), _disk_errors(house.root):
         old = house.entry(file)
@@ -171,7 +171,7 @@ def yank(house: Wheelhouse, file: str, reason: str | None) -> Entry:
     return entry
 
 
-def _joined(old: Entry, evidence: Evidence) -> Entry:
+def _joined(old: StoredWheel, evidence: Evidence) -> StoredWheel:
     return msgspec.structs.replace(
         old,
         report=evidence.report or old.report,
