@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking
 from rekindle.host.record import Record
 from rekindle.host.recorded import RecordedHost
-from rekindle.interpreters.search import find_interpreter
+from rekindle.interpreters.search import base_of_ours, find_interpreter, search_version
 from rekindle.journey.target import base_python, wanted_python
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.up_options import UpOptions
@@ -152,3 +153,54 @@ def test_a_program_that_only_starts_another_is_left_out() -> None:
     host.record.pythons["/usr/bin/python"] = _answer(f"{HOME}/.pyenv/versions/3.8.18/bin/python", "3.8.18")
     assert find_interpreter(host, "3.8").path == f"{HOME}/.pyenv/versions/3.8.18/bin/python"
     assert {path: found.version for path, found in _listed(host).items()} == LINUX
+
+
+def test_the_active_environment_is_found_and_its_base_too() -> None:
+    host = _linux()
+    inside = {f"{HOME}/work/bin/python": f"{HOME}/work", f"{HOME}/play/bin/python": f"{HOME}/play"}
+    host.record.env |= {"VIRTUAL_ENV": f"{HOME}/work", "CONDA_PREFIX": f"{HOME}/play"}
+    for path, prefix in inside.items():
+        host.record.files[f"{prefix}/pyvenv.cfg"] = b""
+        host.record.links[path] = "/usr/bin/python3"
+        base = {"executable": path, "prefix": prefix, "base_prefix": "/usr"}
+        host.record.pythons[path] = {**_answer("/usr/bin/python3", "3.6.15"), **base}
+    host = RecordedHost(host.record)
+    assert {path: found.version for path, found in _listed(host).items()} == {
+        **LINUX,
+        **dict.fromkeys(inside, "3.6.15"),
+    }
+    assert find_interpreter(host, "3.6").path == f"{HOME}/work/bin/python", "the active one first"
+
+
+def test_the_active_environment_on_windows() -> None:
+    host = _windows()
+    host.record.env |= {"VIRTUAL_ENV": r"D:\work", "CONDA_PREFIX": r"D:\play"}
+    more = {r"D:\work\Scripts\python.exe": "3.8.1", r"D:\play\python.exe": "3.8.2"}
+    host.record.pythons.update({path: _answer(path, version) for path, version in more.items()})
+    assert {path: found.version for path, found in _listed(host).items()} == {**WINDOWS, **more}
+
+
+def test_shims_and_the_folders_of_windows_are_not_asked() -> None:
+    host = _linux()
+    shim = f"{HOME}/.pyenv/shims/python3.8"
+    host.record.env["PATH"] += f":{HOME}/.pyenv/shims:/mnt/c/tools:relative"
+    host.record.programs["python3.8"] = (shim,)
+    slow = ["/mnt/c/tools/python3.9", shim, "relative/python3.9"]
+    host.record.paths.update(dict.fromkeys(slow))
+    host.record.pythons.update({path: _answer(path, "3.8.99") for path in slow})
+    assert find_interpreter(RecordedHost(host.record), "3.8").version == "3.8.18"
+    assert set(_listed(RecordedHost(host.record))) == set(LINUX)
+
+
+def test_the_python_that_runs_us_may_be_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = _linux()
+    monkeypatch.setattr("sys._base_executable", "/srv/own/python", raising=False)
+    assert base_of_ours() == "/srv/own/python"
+    host.record.paths["/srv/own/python"] = None
+    host.record.pythons["/srv/own/python"] = _answer("/srv/own/python", "3.8.1")
+    host = RecordedHost(host.record)
+    assert "/srv/own/python" in _listed(host)
+    assert find_interpreter(host, "3.8").path != "/srv/own/python"
+    assert next(search_version(host, "3.8", ours_first=True)).path == "/srv/own/python"
+    monkeypatch.setattr("sys._base_executable", None, raising=False)
+    assert base_of_ours() == sys.executable

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import needs
+from bare_host import BareHost
 from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Completed
 from rekindle.interpreters.environment import python_of
 from rekindle.interpreters.packages import Contents, ask_contents, look_into
 from tiny_wheels import make_wheel
@@ -57,3 +60,17 @@ def test_what_is_no_python_holds_nothing_and_says_so() -> None:
     assert look_into(LiveHost(), "/nowhere/python") == Contents()
     with pytest.raises(BadInput, match="/nowhere/python does not tell what it holds"):
         ask_contents(LiveHost(), "/nowhere/python")
+
+
+def test_only_what_is_its_own_unless_asked_otherwise() -> None:
+    asked: list[Sequence[str]] = []
+
+    class Host(BareHost):
+        def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: object = None) -> Completed:
+            asked.append(argv)
+            return Completed(argv=tuple(argv), code=0, out='{"packages": []}')
+
+    ask_contents(Host(), "py")
+    ask_contents(Host(), "py", isolated=False, files=True)
+    assert asked[0][:3] == ["py", "-I", "-c"] and asked[0][-1] != "files"
+    assert asked[1][:2] == ["py", "-c"] and asked[1][-1] == "files"
