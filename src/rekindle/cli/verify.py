@@ -26,7 +26,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wheel", metavar="FILE", help="install this wheel into a fresh environment")
-    parser.add_argument("--python", metavar="EXE", help="the interpreter that has, or gets, the package")
+    parser.add_argument("--python", metavar="VERSION|EXE", help="the interpreter that has, or gets, the package")
     parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
     parser.add_argument(
         "--cpu",
