@@ -40,7 +40,6 @@ from rekindle.api.index import (
     index_yank as index_yank,
 )
 from rekindle.api.inspect import (
-    holds_wheels as holds_wheels,
     inspect as inspect,
     inspect_diff as inspect_diff,
     inspect_machine as inspect_machine,
@@ -99,5 +98,6 @@ from rekindle.plan.describe import (
 from rekindle.plan.whynot import why_not as why_not
 from rekindle.source.history import save_patches as save_patches
 from rekindle.source.rewrite import rewrite_cmake as rewrite_cmake
+from rekindle.inspect.shelf import holds_wheels as holds_wheels
 
 __all__: list[str]

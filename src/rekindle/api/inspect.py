@@ -130,19 +130,6 @@ def inspect_shelf(
     return WheelShelf(place=target, wheels=tuple(wheels), findings=tuple(unread))
 
 
-def holds_wheels(target: str) -> bool:
-    """Is this a directory or an archive (zip, tar) of wheels, rather than one wheel, library or package?
-
-    >>> holds_wheels(str(wheel.parent)), holds_wheels(str(wheel))
-    (True, False)
-    """
-    from pathlib import Path
-
-    from rekindle.inspect.shelf import holds_wheels as ask
-
-    return ask(Path(target))
-
-
 def inspect_diff(
     before: str,
     after: str,

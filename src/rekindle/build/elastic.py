@@ -17,7 +17,7 @@ FORESIGHT_SECONDS = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class CompilerJob:
     """``started`` orders by age; ``waited`` is how long it has been paused; sizes are bytes."""
 
     key: int
@@ -38,14 +38,14 @@ class Situation:
 
     available: int
     total: int
-    jobs: tuple[Job, ...]
+    jobs: tuple[CompilerJob, ...]
     max_jobs: int
     typical: int
     pressure: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decision:
+class JobDecision:
     """``jobs`` is how many there should be at once, running and paused; each key is paused, resumed or killed."""
 
     jobs: int
@@ -72,7 +72,7 @@ def reserve_of(total: int) -> int:
     return min(max(total // 20, 48 * MIB), 1024 * MIB)
 
 
-def decide(now: Situation) -> Decision:
+def decide(now: Situation) -> JobDecision:
     reserve = reserve_of(now.total)
     running = sorted((job for job in now.jobs if not job.paused), key=lambda job: job.started)
     waiting = sorted((job for job in now.jobs if job.paused), key=lambda job: job.started)
@@ -106,7 +106,7 @@ def decide(now: Situation) -> Decision:
                 running.append(job)
                 waiting.remove(job)
                 slack -= job.growth
-    return Decision(
+    return JobDecision(
         jobs=_jobs(now, running, waiting, slack),
         pause=tuple(pause),
         resume=tuple(resume),
@@ -115,13 +115,13 @@ def decide(now: Situation) -> Decision:
     )
 
 
-def _victim(waiting: list[Job], lacking: int) -> Job:
+def _victim(waiting: list[CompilerJob], lacking: int) -> CompilerJob:
     """The smallest that frees what is lacking; where none does, the one that frees most."""
     enough = [job for job in waiting if job.rss >= lacking]
     return min(enough, key=lambda job: job.rss) if enough else max(waiting, key=lambda job: job.rss)
 
 
-def _room_behind(first: Job, running: list[Job], slack: int) -> int:
+def _room_behind(first: CompilerJob, running: list[CompilerJob], slack: int) -> int:
     """What others may take without delaying ``first``, which waits for the oldest runner's memory.
 
     As batch schedulers fill gaps: whatever starts now may still be there when the oldest ends, and then
@@ -133,7 +133,7 @@ def _room_behind(first: Job, running: list[Job], slack: int) -> int:
     return min(slack, slack + freed - first.growth)
 
 
-def _jobs(now: Situation, running: list[Job], waiting: list[Job], slack: int) -> int:
+def _jobs(now: Situation, running: list[CompilerJob], waiting: list[CompilerJob], slack: int) -> int:
     """As many more as fit, behind whatever already waits.
 
     A new job that turns out to be a giant is paused at birth, when it has taken next to nothing, so the guess may

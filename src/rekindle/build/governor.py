@@ -10,7 +10,7 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from rekindle.build.elastic import Decision, Job, Situation, decide, foretell
+from rekindle.build.elastic import CompilerJob, JobDecision, Situation, decide, foretell
 from rekindle.build.history import Learnt
 from rekindle.host import processes
 from rekindle.host.jobserver import Jobserver
@@ -24,7 +24,7 @@ CALM_SECONDS = 0.25
 
 
 @dataclass(kw_only=True)
-class Seen:
+class FollowedJob:
     """A job as followed over its life."""
 
     key: int
@@ -67,7 +67,7 @@ class Governor:
         self._learnt = learnt
         self._max_jobs = max_jobs
         self._budget = budget
-        self._seen: dict[int, Seen] = {}
+        self._seen: dict[int, FollowedJob] = {}
         self._begun = time.monotonic()
         self.solo = False
         self.peak_bytes = 0
@@ -79,7 +79,7 @@ class Governor:
         self._keep_every = 1
         self._ticks = 0
 
-    def tick(self, root: int) -> Decision | None:
+    def tick(self, root: int) -> JobDecision | None:
         """Look, decide, act; afterwards ``interval`` says when to look again."""
         begun = time.thread_time()
         decision = self._tick(root)
@@ -92,7 +92,7 @@ class Governor:
     def _any_paused(self) -> bool:
         return any(seen.paused_at is not None for seen in self._seen.values())
 
-    def _tick(self, root: int) -> Decision | None:
+    def _tick(self, root: int) -> JobDecision | None:
         tree = processes.tree_of(root)
         memory = read_memory()
         used = sum(process.rss for process in tree)
@@ -127,7 +127,7 @@ class Governor:
         self.limited_by = "--memory"
         return max(0, self._budget - used), min(self._budget, memory.total)
 
-    def _job(self, seen: Seen, now: float) -> Job:
+    def _job(self, seen: FollowedJob, now: float) -> CompilerJob:
         rss = self._rss.get(seen.key, 0)
         known = self._learnt.expected(seen.output)
         if seen.paused_at is None:
@@ -145,7 +145,9 @@ class Governor:
         seen.before = (now, rss)
         paused = seen.paused_at is not None
         waited = now - seen.paused_at if seen.paused_at is not None else 0.0
-        return Job(key=seen.key, started=seen.born, rss=rss, expected=seen.expected, paused=paused, waited=waited)
+        return CompilerJob(
+            key=seen.key, started=seen.born, rss=rss, expected=seen.expected, paused=paused, waited=waited
+        )
 
     def _follow(self, tree: list[Proc], now: float) -> None:
         children = processes.by_parent(tree)
@@ -154,7 +156,7 @@ class Governor:
             family = [root, *processes.below(root.pid, children)]
             seen = self._seen.get(root.pid)
             if seen is None:
-                seen = self._seen[root.pid] = Seen(
+                seen = self._seen[root.pid] = FollowedJob(
                     key=root.pid, output=_output(root.pid), born=root.started, begun=now, before=(now - 1.0, 0)
                 )
             seen.pids = [process.pid for process in family]
@@ -170,7 +172,7 @@ class Governor:
             if gone.output and gone.peak:
                 self._learnt.record(gone.output, gone.peak, now - gone.begun)
 
-    def _carry_out(self, decision: Decision, now: float) -> None:
+    def _carry_out(self, decision: JobDecision, now: float) -> None:
         for key in decision.kill:
             self.killed.append(self._seen[key].output)
             processes.kill(self._seen[key].pids)

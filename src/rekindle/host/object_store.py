@@ -25,7 +25,7 @@ _ARGUMENTS = {"content-type": "ContentType", "cache-control": "CacheControl"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class StorePlace:
     """Where: ``s3://BUCKET/PREFIX`` at an endpoint."""
 
     endpoint: str
@@ -46,7 +46,7 @@ class Credentials:
     token: str | None = field(default=None, repr=False)
 
 
-def read_place(target: str, endpoint: str | None) -> Place:
+def read_place(target: str, endpoint: str | None) -> StorePlace:
     """From ``s3://BUCKET/PREFIX`` and the variables that all such tools read."""
     parts = urlsplit(target)
     if parts.scheme != "s3" or not parts.netloc or parts.query or parts.fragment:
@@ -57,7 +57,7 @@ def read_place(target: str, endpoint: str | None) -> Place:
     address = (address or f"https://s3.{region}.amazonaws.com").rstrip("/")
     if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
         raise BadInput(f"{address!r} is no address of a store", remedy="--endpoint https://HOST[:PORT]")
-    return Place(endpoint=address, bucket=parts.netloc, prefix=parts.path.strip("/"), region=region)
+    return StorePlace(endpoint=address, bucket=parts.netloc, prefix=parts.path.strip("/"), region=region)
 
 
 def read_credentials() -> Credentials:
@@ -74,7 +74,7 @@ def read_credentials() -> Credentials:
 class ObjectStore:
     """One client, its connections kept open; names are below the place's prefix."""
 
-    def __init__(self, place: Place, credentials: Credentials, *, part_bytes: int = PART_BYTES) -> None:
+    def __init__(self, place: StorePlace, credentials: Credentials, *, part_bytes: int = PART_BYTES) -> None:
         self.place = place
         self.part_bytes = part_bytes
         self._client = _open_client(place, credentials)
@@ -181,7 +181,7 @@ class ObjectStore:
             ) from error
 
 
-def _open_client(place: Place, credentials: Credentials) -> Any:
+def _open_client(place: StorePlace, credentials: Credentials) -> Any:
     try:
         from botocore.config import Config
         from botocore.session import Session

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING
 from rekindle.host import guard
 
 if TYPE_CHECKING:
-    from rekindle.host.windows_job import Job
+    from rekindle.host.windows_job import JobObject
 
 MAX_LINE_BYTES = 64 * 1024
 GRACE_SECONDS = 8.0
@@ -47,7 +47,7 @@ class Running:
 
     process: subprocess.Popen[bytes]
     lifeline: int | None = None
-    job: Job | None = None
+    job: JobObject | None = None
 
     @property
     def pid(self) -> int:

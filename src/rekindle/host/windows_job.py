@@ -48,7 +48,7 @@ def _kernel32() -> Any:
     return library
 
 
-def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], Job]:
+def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[subprocess.Popen[bytes], JobObject]:
     """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
     kernel = _kernel32()
     job = kernel.CreateJobObjectW(None, None)
@@ -77,10 +77,10 @@ def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tupl
         process.kill()
         raise OSError("the build's process could not be put into a job object")
     getattr(ctypes, "WinDLL")("ntdll").NtResumeProcess(handle)  # noqa: B009
-    return process, Job(job, process, kernel)
+    return process, JobObject(job, process, kernel)
 
 
-class Job:
+class JobObject:
     """What the command leaves behind ends with it: it may hold the other side of the pipe that is read to its end."""
 
     def __init__(self, handle: int, process: subprocess.Popen[bytes], kernel: Any) -> None:

@@ -21,8 +21,13 @@ MOST_MEMBERS = 200_000
 MOST_BYTES = 16 << 30
 
 
-def holds_wheels(path: Path) -> bool:
-    """A directory with wheels in it, or an archive with wheels in it; a wheel itself is neither."""
+def holds_wheels(target: str | Path) -> bool:
+    """Is this a directory or an archive (zip, tar) of wheels, rather than one wheel, library or package?
+
+    >>> holds_wheels(wheel.parent), holds_wheels(wheel)
+    (True, False)
+    """
+    path = Path(target)
     if path.is_dir():
         return any(path.glob("*.whl"))
     if not path.is_file() or path.suffix.lower() == ".whl":

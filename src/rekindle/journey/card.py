@@ -15,7 +15,7 @@ from rekindle.host.files import free_space
 from rekindle.host.protocol import Host
 from rekindle.host.redact import without_password
 from rekindle.journey.resolve import largest
-from rekindle.journey.target import Target
+from rekindle.journey.target import InstallTarget
 from rekindle.model.journey import Card, Package
 from rekindle.model.plan import Alternative, Plan, Request
 from rekindle.model.spoken import GIB, spoken_bytes
@@ -27,7 +27,7 @@ def make_card(
     plan: Plan,
     requests: Sequence[Request],
     packages: Sequence[Package] | None,
-    target: Target,
+    target: InstallTarget,
     *,
     places: Sequence[str],
     network: str | None,

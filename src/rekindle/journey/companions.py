@@ -32,7 +32,7 @@ PROJECTS = ("torchvision", "torchaudio")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedCompanion:
     """One companion: its release for this torch, where its tree comes from; ``why`` it cannot be had, if so."""
 
     project: str
@@ -41,29 +41,29 @@ class Wanted:
     why: str | None = None
 
 
-def wanted_beside(plan: Plan, options: UpOptions) -> tuple[Wanted, ...]:
+def wanted_beside(plan: Plan, options: UpOptions) -> tuple[WantedCompanion, ...]:
     """What is to be built beside torch, known before anything starts."""
     if options.torch_only or options.target or plan.build is None or plan.project != "torch":
         return ()
     return tuple(_wanted(project, plan) for project in PROJECTS)
 
 
-def _wanted(project: str, plan: Plan) -> Wanted:
+def _wanted(project: str, plan: Plan) -> WantedCompanion:
     assert plan.build is not None
     row = load_facts().release((plan.torch or "").split("+")[0])
     version = getattr(row, project, None)
     origin = plan.build.origin
     if version is None:
-        return Wanted(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
+        return WantedCompanion(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
     if origin not in ("git", "tarball", "debian"):
-        return Wanted(project=project, version=version, why="torch came from a tree of your own")
+        return WantedCompanion(project=project, version=version, why="torch came from a tree of your own")
     place = "debian" if origin == "debian" else "git"
     if place == "debian":
         try:
             debian_package(project, version)
         except BadInput as error:
-            return Wanted(project=project, version=version, place=place, why=error.message)
-    return Wanted(project=project, version=version, place=place)
+            return WantedCompanion(project=project, version=version, place=place, why=error.message)
+    return WantedCompanion(project=project, version=version, place=place)
 
 
 def build_companions(
@@ -97,7 +97,7 @@ def _make(
     torch: Path,
     options: UpOptions,
     progress: Progress,
-    one: Wanted,
+    one: WantedCompanion,
 ) -> BuiltCompanion:
     project, version = one.project, one.version
     if one.why or version is None:

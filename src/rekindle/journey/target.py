@@ -24,7 +24,7 @@ from rekindle.scripts.quoting import pasted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class InstallTarget:
     """``folder`` is an environment that is there or will be made; None for an interpreter that was named itself."""
 
     python: str
@@ -58,13 +58,13 @@ def wanted_python(host: Host, options: UpOptions) -> str | None:
     return named.short
 
 
-def target_of(options: UpOptions, own: Path) -> Target:
+def target_of(options: UpOptions, own: Path) -> InstallTarget:
     """Where torch goes; ``own`` is the environment of ours that stands for this plan."""
     if options.venv is None and options.python is not None and not is_version(options.python):
-        return Target(python=options.python, folder=None, exists=True)
+        return InstallTarget(python=options.python, folder=None, exists=True)
     folder = options.venv.absolute() if options.venv is not None else own
     python = python_of(folder)
-    return Target(python=str(python), folder=folder, exists=python.exists())
+    return InstallTarget(python=str(python), folder=folder, exists=python.exists())
 
 
 def base_python(host: Host, options: UpOptions, planned: str | None) -> str:
@@ -119,7 +119,7 @@ def write_keeps(folder: Path, requests: Sequence[Request], installed: Installati
     return tuple(str(folder / name) for name in files)
 
 
-def next_steps(target: Target, keeps: Sequence[str]) -> tuple[str, ...]:
+def next_steps(target: InstallTarget, keeps: Sequence[str]) -> tuple[str, ...]:
     """Activate, try, and install more without losing this torch."""
     steps = []
     if target.folder is not None:

@@ -37,7 +37,7 @@ from rekindle.journey.from_source import build_from_source
 from rekindle.journey.install import add_beside
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
-    Target,
+    InstallTarget,
     base_python,
     next_steps,
     steps_after_no,
@@ -153,7 +153,7 @@ class _PlannedUp:
         )
 
     @property
-    def target(self) -> Target:
+    def target(self) -> InstallTarget:
         return target_of(self.options, self.environment)
 
     @property

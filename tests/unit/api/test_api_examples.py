@@ -57,6 +57,7 @@ OUTSIDE = (
     "rekindle.journey.verbs",
     "rekindle.plan.describe",
     "rekindle.plan.whynot",
+    "rekindle.inspect.shelf",
     "rekindle.source.rewrite",
 )
 

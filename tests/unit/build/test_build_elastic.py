@@ -7,7 +7,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.build.elastic import MIB, Job, Situation, decide, foretell, reserve_of
+from rekindle.build.elastic import MIB, CompilerJob, Situation, decide, foretell, reserve_of
 
 GIB = 1 << 30
 sizes = st.integers(min_value=0, max_value=16 * GIB)
@@ -18,7 +18,7 @@ def situations(draw: st.DrawFn) -> Situation:
     count = draw(st.integers(0, 8))
     total = draw(st.integers(256 * MIB, 64 * GIB))
     jobs = tuple(
-        Job(
+        CompilerJob(
             key=number,
             started=draw(st.floats(0, 1e6)),
             rss=draw(sizes),
@@ -83,14 +83,14 @@ def test_more_memory_never_allows_fewer_jobs(now: Situation) -> None:
 
 
 def test_youngest_waits_first() -> None:
-    jobs = tuple(Job(key=n, started=n, rss=100 * MIB, expected=GIB) for n in range(3))
+    jobs = tuple(CompilerJob(key=n, started=n, rss=100 * MIB, expected=GIB) for n in range(3))
     decision = decide(Situation(available=9 * GIB // 4, total=4 * GIB, jobs=jobs, max_jobs=3, typical=GIB))
     assert decision.pause == (2,)
 
 
 def test_a_starving_job_stops_new_ones() -> None:
-    waiting = Job(key=1, started=1, rss=0, expected=3 * GIB, paused=True, waited=30)
-    runner = Job(key=0, started=0, rss=GIB, expected=GIB)
+    waiting = CompilerJob(key=1, started=1, rss=0, expected=3 * GIB, paused=True, waited=30)
+    runner = CompilerJob(key=0, started=0, rss=GIB, expected=GIB)
     now = Situation(available=2 * GIB, total=4 * GIB, jobs=(runner, waiting), max_jobs=4, typical=200 * MIB)
     assert decide(now).jobs == 2
 
@@ -130,7 +130,7 @@ def simulate(seed: int, *, limit: int, cores: int) -> tuple[int, float, int]:
                 known = facts[key][0] if facts[key][2] else 700 * MIB
                 foretold[key] = foretell(known, size(key), size(key) - before[key], tick, learnt=facts[key][2])
         jobs = tuple(
-            Job(
+            CompilerJob(
                 key=key,
                 started=key,
                 rss=size(key),

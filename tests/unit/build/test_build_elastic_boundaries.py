@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.build.elastic import MIB, Decision, Job, Situation, decide, foretell, reserve_of
+from rekindle.build.elastic import MIB, CompilerJob, JobDecision, Situation, decide, foretell, reserve_of
 
 GIB = 1 << 30
 # Of 20 GiB one is kept free.
@@ -12,15 +12,17 @@ TOTAL = 20 * GIB
 RESERVE = GIB
 
 
-def runner(key: int, *, rss: int = GIB, growth: int = 0) -> Job:
-    return Job(key=key, started=key, rss=rss, expected=rss + growth)
+def runner(key: int, *, rss: int = GIB, growth: int = 0) -> CompilerJob:
+    return CompilerJob(key=key, started=key, rss=rss, expected=rss + growth)
 
 
-def waiter(key: int, *, rss: int = 0, growth: int = 0, waited: float = 0.0) -> Job:
-    return Job(key=key, started=key, rss=rss, expected=rss + growth, paused=True, waited=waited)
+def waiter(key: int, *, rss: int = 0, growth: int = 0, waited: float = 0.0) -> CompilerJob:
+    return CompilerJob(key=key, started=key, rss=rss, expected=rss + growth, paused=True, waited=waited)
 
 
-def look(*jobs: Job, free: int, max_jobs: int = 8, typical: int = 100 * GIB, pressure: float = 0.0) -> Decision:
+def look(
+    *jobs: CompilerJob, free: int, max_jobs: int = 8, typical: int = 100 * GIB, pressure: float = 0.0
+) -> JobDecision:
     return decide(
         Situation(available=free, total=TOTAL, jobs=jobs, max_jobs=max_jobs, typical=typical, pressure=pressure)
     )
@@ -28,7 +30,7 @@ def look(*jobs: Job, free: int, max_jobs: int = 8, typical: int = 100 * GIB, pre
 
 def test_growth_is_never_negative() -> None:
     assert runner(1, rss=3, growth=2).growth == 2
-    assert Job(key=1, started=0, rss=5, expected=3).growth == 0
+    assert CompilerJob(key=1, started=0, rss=5, expected=3).growth == 0
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_small_one_may_pass_if_the_first_still_fits_when_the_oldest_ends() -> 
     assert look(oldest, first, waiter(3, growth=GIB), free=free).resume == (3,)
     assert look(oldest, first, waiter(3, growth=GIB + 1), free=free).resume == ()
     # What the oldest is expected to have counts as freed too: 2.5 GiB and half a GiB to come.
-    growing = Job(key=1, started=1, rss=5 * GIB // 2, expected=3 * GIB)
+    growing = CompilerJob(key=1, started=1, rss=5 * GIB // 2, expected=3 * GIB)
     assert look(growing, first, waiter(3, growth=GIB), free=free + GIB // 2).resume == (3,)
 
 

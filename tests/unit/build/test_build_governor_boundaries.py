@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from rekindle.build import governor as room
-from rekindle.build.elastic import Decision, Situation
+from rekindle.build.elastic import JobDecision, Situation
 from rekindle.build.governor import Governor
 from rekindle.build.history import History, Learnt
 from rekindle.host import processes
@@ -28,7 +28,7 @@ class World:
     readable: bool = True
     now: float = 100.0
     cost: float = 0.0
-    decision: Decision = field(default_factory=lambda: Decision(jobs=1))
+    decision: JobDecision = field(default_factory=lambda: JobDecision(jobs=1))
     asked: list[Situation] = field(default_factory=list)
     paused: list[list[int]] = field(default_factory=list)
     resumed: list[list[int]] = field(default_factory=list)
@@ -39,7 +39,7 @@ class World:
         self.tree = [Proc(1, 0, "ninja", 1.0, 0)]
         self.tree += [Proc(int(name[1:]), 1, "cc1plus", float(name[1:]), size * MIB) for name, size in sizes.items()]
 
-    def decide(self, now: Situation) -> Decision:
+    def decide(self, now: Situation) -> JobDecision:
         self.asked.append(now)
         return self.decision
 
@@ -101,16 +101,16 @@ def test_it_looks_more_often_where_it_is_tight(world: World) -> None:
     one = governor()
     one.tick(0)
     assert one.interval == room.CALM_SECONDS
-    world.decision = Decision(jobs=1, pause=(7,))
+    world.decision = JobDecision(jobs=1, pause=(7,))
     one.tick(0)
     assert one.interval == room.TIGHT_SECONDS
-    world.decision = Decision(jobs=1)  # nothing new, but one still waits
+    world.decision = JobDecision(jobs=1)  # nothing new, but one still waits
     one.tick(0)
     assert one.interval == room.TIGHT_SECONDS
-    world.decision = Decision(jobs=1, resume=(7,))
+    world.decision = JobDecision(jobs=1, resume=(7,))
     one.tick(0)
     assert one.interval == room.TIGHT_SECONDS
-    world.decision = Decision(jobs=1)
+    world.decision = JobDecision(jobs=1)
     one.tick(0)
     assert one.interval == room.CALM_SECONDS
     world.readable = False
@@ -174,17 +174,17 @@ def test_a_known_job_is_expected_to_need_what_it_needed(world: World) -> None:
 def test_while_it_waits_what_was_foretold_stays(world: World) -> None:
     one = governor()
     world.jobs(p7=800)
-    world.decision = Decision(jobs=1, pause=(7,))
+    world.decision = JobDecision(jobs=1, pause=(7,))
     one.tick(0)
     world.now += 5.0
-    world.decision = Decision(jobs=1)
+    world.decision = JobDecision(jobs=1)
     one.tick(0)
     job = world.asked[-1].jobs[0]
     assert (job.expected, job.paused, job.waited) == (2000 * MIB, True, 5.0)
     assert (one.running, one.samples[-1].running, one.samples[-1].paused) == (0, 0, 1)
     # A child it left running between fork and exec is stopped again.
     assert world.paused == [[7], [7]]
-    world.decision = Decision(jobs=1, resume=(7,))
+    world.decision = JobDecision(jobs=1, resume=(7,))
     one.tick(0)
     assert world.resumed == [[7]] and one.running == 1 and one.pauses == 1
     one.tick(0)
@@ -228,7 +228,7 @@ def test_a_kill_is_remembered_by_its_object(world: World) -> None:
     one = governor()
     world.jobs(p7=300)
     one.tick(0)
-    world.decision = Decision(jobs=3, kill=(7,))
+    world.decision = JobDecision(jobs=3, kill=(7,))
     one.tick(0)
     assert one.killed == ["7.cpp.o"] and world.killed == [[7]]
 
@@ -237,7 +237,7 @@ def test_samples_say_what_was_and_grow_sparse(world: World, monkeypatch: pytest.
     monkeypatch.setattr(room, "MAX_SAMPLES", 4)
     one = governor()
     world.jobs(p7=300, p8=100)
-    world.decision = Decision(jobs=5)
+    world.decision = JobDecision(jobs=5)
     for _ in range(12):
         world.now += 1.0
         one.tick(0)
@@ -255,7 +255,7 @@ def test_without_a_jobserver_the_number_of_jobs_is_what_is_allowed(world: World)
 
 def test_the_level_is_one_less_than_the_jobs_and_never_negative(world: World) -> None:
     for jobs, level in ((5, 4), (1, 0), (0, 0)):
-        world.decision = Decision(jobs=jobs)
+        world.decision = JobDecision(jobs=jobs)
         one = governor()
         one.tick(0)
         assert one.samples[-1].allowed == level + 1
@@ -276,7 +276,7 @@ def test_a_paused_job_is_told_as_such(world: World) -> None:
     one = governor()
     world.jobs(p7=300, p8=100)
     one.tick(0)
-    world.decision = Decision(jobs=1, pause=(8,))
+    world.decision = JobDecision(jobs=1, pause=(8,))
     one.tick(0)
     assert {output: (size, paused) for output, _, size, paused in one.jobs()} == {
         "7.cpp.o": (300 * MIB, False),

@@ -13,7 +13,7 @@ import pytest
 from rekindle import api
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host import object_store
-from rekindle.host.object_store import Credentials, ObjectStore, Place, read_place
+from rekindle.host.object_store import Credentials, ObjectStore, StorePlace, read_place
 from tiny_s3 import BUCKET, KEY, SECRET, TinyStore, tiny_store
 from tiny_wheels import make_wheel
 
@@ -196,7 +196,9 @@ def test_refusals_say_why_and_what_next(house: Path, store: TinyStore, monkeypat
 
 
 def test_places() -> None:
-    assert read_place("s3://b/a/b/", "https://h:9000/") == Place(endpoint="https://h:9000", bucket="b", prefix="a/b")
+    assert read_place("s3://b/a/b/", "https://h:9000/") == StorePlace(
+        endpoint="https://h:9000", bucket="b", prefix="a/b"
+    )
     assert str(read_place("s3://b", "http://h")) == "s3://b"
 
 

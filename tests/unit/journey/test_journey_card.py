@@ -16,7 +16,7 @@ from rekindle.errors import BadInput, MissingTool, NotReady, StageFailed
 from rekindle.host.live import LiveHost
 from rekindle.journey.card import make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.target import (
-    Target,
+    InstallTarget,
     activate_line,
     base_python,
     next_steps,
@@ -50,7 +50,7 @@ PACKAGES = (
 
 
 def card_of(plan: Plan = PLAN, packages: tuple[Package, ...] | None = PACKAGES, network: str | None = None) -> Card:
-    target = Target(python="/e/bin/python", folder=Path("/e"), exists=False)
+    target = InstallTarget(python="/e/bin/python", folder=Path("/e"), exists=False)
     return make_card(plan, REQUESTS, packages, target, places=(INDEX,), network=network, installer="pip")
 
 
@@ -78,7 +78,7 @@ def test_the_card_says_what_from_where_how_much_where_to_what_not_and_what_else(
 
 
 def test_the_card_names_the_index_without_its_password() -> None:
-    target = Target(python="/e/bin/python", folder=Path("/e"), exists=False)
+    target = InstallTarget(python="/e/bin/python", folder=Path("/e"), exists=False)
     place = "https://bob:hunter2@10.1.2.3/simple"
     card = make_card(PLAN, REQUESTS, PACKAGES, target, places=(place,), network=None, installer="pip")
     assert card.places == ("https://redacted@10.1.2.3/simple",)
@@ -173,7 +173,7 @@ def test_the_lines_for_afterwards_fit_the_shell(tmp_path: Path) -> None:
     assert activate_line(folder, shell="/bin/bash", windows=False) == "source '/home/a b/.venv/bin/activate'"
     assert activate_line(folder, shell="/usr/bin/fish", windows=False).endswith("activate.fish'")
     assert activate_line(Path("C:/v"), windows=True) == "C:\\v\\Scripts\\activate"
-    steps = next_steps(Target(python="/p", folder=None, exists=True), ["/k/constraints.txt"])
+    steps = next_steps(InstallTarget(python="/p", folder=None, exists=True), ["/k/constraints.txt"])
     assert steps[-1] == "/p -m pip install -c /k/constraints.txt PACKAGE" and "import torch" in steps[0]
 
 
