@@ -100,3 +100,22 @@ def test_features_contain_those_of_archspec_and_of_the_parents(kind: str) -> Non
         if above is not None and above.vendor != "generic" and kind not in ("cascadelake", "zen"):
             missing = set(above.features) - set(row.features)
             assert not missing & set(FLAGS.values()), (kind, parent, missing)
+
+
+def test_the_table_of_cpus_is_read_without_importing_archspec() -> None:
+    """Its package takes forty times as long as its file, and every plan for a CPU reads the table."""
+    import subprocess
+    import sys
+
+    told = "from rekindle.facts import load_facts; load_facts().cpu; import sys; print('archspec' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_a_row_of_ours_lies_over_archspecs_field_by_field() -> None:
+    from rekindle.facts.cpus import archspec_rows
+
+    theirs, ours = archspec_rows()["k10"], FACTS.cpu.microarchitecture["k10"]
+    assert "popcnt" in ours.features and "popcnt" not in theirs["features"]
+    assert (ours.vendor, ours.flags) == (theirs["vendor"], theirs["flags"])
+    assert "penryn" not in archspec_rows() and FACTS.cpu.microarchitecture["penryn"].parents == ("core2",)
