@@ -14,7 +14,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 
 LISTED = {
-    "qemu-x86_64": "Available CPUs:\nx86 Haswell   (alias)\nx86 IvyBridge  Intel\nx86\n\nRecognized flags:\n  aes\n",
+    "qemu-x86_64": "Available CPUs:\nx86 Haswell   (alias)\nx86 IvyBridge  Intel\nx86 \n\nRecognized flags:\n  aes\n",
     "qemu-aarch64": "Available CPUs:\n  a64fx\n  cortex-a72\n\n",
 }
 
@@ -84,6 +84,13 @@ def test_a_cpu_that_has_no_model_at_all_is_refused_with_all_that_have() -> None:
     assert error.value.remedy == "--cpu neoverse_n1 is the nearest that can do no more; known: " + (
         "cortex_a72, neoverse_n1, a64fx"
     )
+
+
+def test_the_nearest_has_nothing_that_the_cpu_lacks() -> None:
+    """Zen 4 has AVX-512, but not all of what Intel's models with it have."""
+    with pytest.raises(BadInput, match="known as zen4") as error:
+        find_emulated_cpu("Ryzen 9 7950X")
+    assert (error.value.remedy or "").startswith("--cpu zen3 ")
 
 
 @pytest.mark.parametrize("emulated", [X86, ARM], ids=lambda emulated: emulated.machine)
