@@ -253,3 +253,23 @@ def test_windows_is_told_nothing_of_another_system() -> None:
         said = {topic: fix_for(topic, managers) or "" for topic in topics - LINUX_ALONE}
         for word in ("apt", "sudo", "gcc", "kernel (6", "swap", "/linux", "bash", "$"):
             assert not [topic for topic, text in said.items() if word in text], word
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_long_paths_say_why_only_where_they_are_off(on: bool) -> None:
+    subject = Machine(os=Os(system="windows", arch="x86_64", long_paths=on))
+    check = table(subject)["long-paths"]
+    assert (check.status, check.found) == (("ok", "on") if on else ("fail", "off"))
+    assert bool(check.why) is bool(check.fix) is not on
+    assert "long-paths" not in table(Machine(os=Os(system="linux", arch="x86_64", long_paths=on)))
+
+
+def test_what_is_good_needs_no_words() -> None:
+    case = ExaminedMachine(
+        machine=Machine(os=Os(system="linux")), graphics=Graphics(), managers=("apt",), workspace="/x"
+    )
+    good = case.verdict("ccache", "yes", "4.8", want="it", why="slow")
+    assert (good.status, good.found, good.want, good.fix, good.why) == ("ok", "4.8", None, None, None)
+    bad = case.verdict("glibc", "", "2.17", want="2.28", topic="ccache", why="old", bad="warn", needed_for=("use",))
+    assert (bad.status, bad.want, bad.why, bad.needed_for) == ("warn", "2.28", "old", ("use",))
+    assert bad.fix == "sudo apt-get install -y ccache", "the topic names the fix"
