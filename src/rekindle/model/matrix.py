@@ -13,7 +13,6 @@ from rekindle.model.plan import Plan, Reason
 
 Stage = Literal["waiting", "running", "built", "proven", "failed", "cancelled"]
 FailureClass = Literal["lost", "memory", "disk", "hang", "network", "compile", "setup", "proof", "bug"]
-EngineName = Literal["local", "dask", "slurm"]
 # The exit code of `matrix cell` where somebody else builds the cell.
 BUSY_CODE = 75
 AXES = ("torch", "python", "variant", "archs", "card", "cpu", "system")

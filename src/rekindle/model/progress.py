@@ -97,13 +97,6 @@ class Progress(Protocol):
         """A sentence worth keeping on the screen."""
 
 
-class Panelled(Protocol):
-    """A listener that can also show a running build with all its compilers. One that cannot gets ``step``."""
-
-    def panel(self, view: BuildView) -> None:
-        """The build as it is now."""
-
-
 def show_build(progress: Progress, view: BuildView) -> None:
     """On a panel where the listener has one, else as a step."""
     panel = getattr(progress, "panel", None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Literal
 
 import msgspec
 
@@ -24,10 +25,11 @@ from rekindle.plan.rules_gpu import (
 )
 from rekindle.plan.rules_toolchain import toolkit_is_new_enough
 
+_TOOLKITS = {"cuda": "CUDA", "rocm": "ROCm"}
 
-def _departure(number: str, what: str, asked: str, got: str | None, why: str) -> Refusal:
+
+def _departure(what: str, asked: str, got: str | None, why: str) -> Refusal:
     return Refusal(
-        rule=number,
         code=f"{what}-not-as-asked",
         what=f"{what} {asked}",
         reason=why,
@@ -36,13 +38,13 @@ def _departure(number: str, what: str, asked: str, got: str | None, why: str) ->
     )
 
 
-def _wrong_vendor(number: str, what: str, asked: str, question: Question) -> Refusal:
+def _wrong_vendor(what: str, asked: str, question: Question) -> Refusal:
     """CUDA asked for beside an AMD card, or ROCm beside an NVIDIA one."""
     names = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
     kinds = {"cuda": "CUDA is for NVIDIA cards", "rocm": "ROCm is for AMD cards"}
     needs = {"cuda": "which needs CUDA", "rocm": "which needs ROCm", "cpu": "which runs torch on the CPU"}
     why = f"{kinds[what]}, and this is {names}, {needs[question.backend]}."
-    refusal = _departure(number, what, asked, None, why)
+    refusal = _departure(what, asked, None, why)
     return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally", departure=False)
 
 
@@ -50,7 +52,7 @@ def _wrong_vendor(number: str, what: str, asked: str, question: Question) -> Ref
 def torch_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The torch version is the one asked for."""
     if question.torch is not None and not question.wants_torch(candidate.torch):
-        yield _departure("R001", "torch", question.torch, candidate.torch, f"torch {question.torch} was asked for.")
+        yield _departure("torch", question.torch, candidate.torch, f"torch {question.torch} was asked for.")
 
 
 @rule("R002")
@@ -62,7 +64,7 @@ def flavour_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusa
     if question.wish.build and candidate.answer == "build" and asked == _built_as(candidate):
         return
     if asked is not None and got != asked:
-        yield _departure("R002", "variant", asked, got or "built from source", f"the {asked} wheel was asked for.")
+        yield _departure("variant", asked, got or "built from source", f"the {asked} wheel was asked for.")
 
 
 def _built_as(candidate: Candidate) -> str:
@@ -90,27 +92,30 @@ def _is_asked(got: str | None, asked: str) -> bool:
     return got is not None and (same_prefix(got, asked) or same_prefix(asked, got))
 
 
+def _toolkit_is_kept(
+    kind: Literal["cuda", "rocm"], candidate: Candidate, question: Question, would_do: Callable[[str], bool]
+) -> Iterator[Refusal]:
+    """The toolkit is the one asked for; or a wheel brings its own of the same major version, where the asked one
+    ``would_do`` for a build."""
+    asked: str | None = getattr(question.wish, kind)
+    if asked is None:
+        return
+    if question.backend != kind:
+        yield _wrong_vendor(kind, asked, question)
+        return
+    got: str | None = getattr(candidate, kind)
+    if _is_asked(got, asked):
+        return
+    brings_own = candidate.answer == "install" and question.flavour is None
+    if brings_own and got and key(got)[0] == key(asked)[0] and would_do(asked):
+        return
+    yield _departure(kind, asked, got, f"{_TOOLKITS[kind]} {asked} was asked for.")
+
+
 @rule("R003")
 def cuda_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The CUDA version is the one asked for, or a wheel's own runtime goes beside it."""
-    asked = question.wish.cuda
-    if asked is None:
-        return
-    if question.backend != "cuda":
-        yield _wrong_vendor("R003", "cuda", asked, question)
-        return
-    got = candidate.cuda
-    if _is_asked(got, asked):
-        return
-    beside = (
-        candidate.answer == "install"
-        and got is not None
-        and question.flavour is None
-        and key(got)[0] == key(asked)[0]
-        and toolkit_would_do(candidate, question, asked)
-    )
-    if not beside:
-        yield _departure("R003", "cuda", asked, got, f"CUDA {asked} was asked for.")
+    yield from _toolkit_is_kept("cuda", candidate, question, lambda asked: toolkit_would_do(candidate, question, asked))
 
 
 @rule("R004")
@@ -152,17 +157,9 @@ def cudnn_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]
 @rule("R005")
 def rocm_is_kept(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The ROCm version is the one asked for; a wheel brings its own of the same major version."""
-    asked = question.wish.rocm
-    if asked is None:
-        return
-    if question.backend != "rocm":
-        yield _wrong_vendor("R005", "rocm", asked, question)
-        return
-    got = candidate.rocm
-    if _is_asked(got, asked):
-        return
-    asked_build = replace(candidate, answer="build", flavour=None, rocm=asked)
-    knows = not any(True for _ in rocm_knows_target(asked_build, question))
-    if candidate.answer == "install" and got and question.flavour is None and key(got)[0] == key(asked)[0] and knows:
-        return
-    yield _departure("R005", "rocm", asked, got, f"ROCm {asked} was asked for.")
+
+    def knows_cards(asked: str) -> bool:
+        build = replace(candidate, answer="build", flavour=None, rocm=asked)
+        return not any(True for _ in rocm_knows_target(build, question))
+
+    yield from _toolkit_is_kept("rocm", candidate, question, knows_cards)
