@@ -118,7 +118,7 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
         for model in models:
             if model.lower() == name.strip().lower():
                 return EmulatedCpu(name=model, model=model, emulated=emulated)
-        raise BadInput(f"{unknown.message}; emulated are {', '.join(known)}", remedy=unknown.remedy) from unknown
+        raise BadInput(unknown.message, remedy=f"{unknown.remedy} Emulated are {', '.join(known)}") from unknown
     row = facts.cpu.microarchitecture[kind]
     if row.family != emulated.machine:
         raise BadInput(
