@@ -21,7 +21,7 @@ from rekindle.host.keys import new_key, read_private
 from rekindle.host.made import was_made_here
 from rekindle.model.build import ForeignPlan
 from rekindle.model.document import encode, load
-from rekindle.model.machine import Compiler, Machine, Os
+from rekindle.model.machine import Compiler, Machine, Os, Toolkit
 from rekindle.model.matrix import MatrixLock
 from rekindle.model.plan import BuildRecipe, Plan
 
@@ -194,6 +194,16 @@ MACHINE = Machine(os=Os(system="linux"), compilers=(Compiler(kind="gcc", version
 def test_what_the_doctor_may_run_of_a_foreign_plan(name: str, value: str, known: bool) -> None:
     plan = Plan(answer="build", build=BuildRecipe(source="v2.6.0", env={name: value}))
     assert (foreign.account_of(plan, MACHINE).unknown == ()) is known
+
+
+@pytest.mark.parametrize(
+    ("place", "known"),
+    [("/opt/cuda", True), ("/opt/cuda/bin", True), ("/opt/cuda/../evil", False), ("/opt/cuda2", False)],
+)
+def test_a_place_counts_as_found_only_below_what_was_found(place: str, known: bool) -> None:
+    machine = Machine(os=Os(system="linux"), toolkits=(Toolkit(kind="cuda", version="12.8", path="/opt/cuda"),))
+    plan = Plan(answer="build", build=BuildRecipe(source="v2.6.0", env={"CUDA_HOME": place}))
+    assert (foreign.account_of(plan, machine).unknown == ()) is known
 
 
 def calls_in(tree: ast.AST) -> set[str]:

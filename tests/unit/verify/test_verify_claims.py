@@ -436,3 +436,19 @@ def test_a_grafted_wheel_names_the_architectures_that_were_added() -> None:
         version_py=VERSION.replace("+cu124", ""),
     )  # fmt: skip
     assert status(alone)["version"] == "passed"
+
+
+def test_a_build_signs_the_statement_of_every_wheel_that_has_one(signed: Path) -> None:
+    from rekindle.model.build import BuildResult, BuildResults
+    from rekindle.model.plan import Plan
+
+    envelope = signed.with_name(f"{signed.name}.intoto.dsse.json")
+    before = envelope.read_bytes()
+    envelope.unlink()
+    common: dict[str, Any] = {
+        "project": "tiny", "plan": Plan(answer="build"), "wheel_sha256": "ab" * 32, "plan_digest": "p",
+    }  # fmt: skip
+    told = BuildResult(wheel=str(signed), provenance=str(signed) + ".intoto.json", **common)
+    results = BuildResults(results=(BuildResult(wheel="", provenance=None, **common), told))
+    assert api.sign_results(results, "maker") == results
+    assert envelope.read_bytes() == before
