@@ -57,6 +57,7 @@ def source_way(
         checked.inflate(library, search)
     toolkit = Path(tools.nvcc).parent.parent
     own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
+    fetched = _headers(find_packages(str(version), facts), own, place, progress)
     return SourceWay(
         card=card,
         arch=arch,
@@ -67,7 +68,7 @@ def source_way(
             include=include,
             recipe=recipe,
             nvcc=wrap_nvcc(Path(tools.nvcc), work / f"nvcc-{tools.release}"),
-            headers=(*headers, *_headers(find_packages(str(version), facts), own, place, progress)),
+            headers=(*headers, *_standins(recipe, tree, work / "standins"), *fetched),
             generated=_generated(recipe, tree, work / "generated", host, place, progress),
             flags=search.flags,
         ),
@@ -108,6 +109,17 @@ def _headers(
         opened = functools.partial(_open, f"{package.name}=={package.version}")
         found += take_headers(package, opened, place.cache / "headers")
     return tuple(dict.fromkeys(found))
+
+
+def _standins(recipe: GraftRecipe, tree: Path, folder: Path) -> tuple[Path, ...]:
+    """Headers of submodules that the tree lacks, with what its own kernel files need of them."""
+    from rekindle.graft.compile import write_if_changed
+
+    for name, text in recipe.standins.items():
+        if not next(tree.glob(f"third_party/**/{name}"), None):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_if_changed(folder / name, text.encode())
+    return (folder,) if folder.is_dir() else ()
 
 
 def _open(name: str) -> WheelZip:

@@ -151,7 +151,7 @@ def carry_out(order: Order, progress: Progress) -> GraftReport:
         return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
     if order.prove:
         report = msgspec.structs.replace(report, proof=_prove(order, libraries, progress))
-        if any(row.named < row.functions or row.functions == 0 for row in report.proof):
+        if report.disproven:
             return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
     code, outcomes, compiled = _compile(order, libraries, progress)
     report = msgspec.structs.replace(report, units=_sorted([*told, *outcomes]), compiled=compiled)

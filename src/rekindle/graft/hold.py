@@ -35,12 +35,13 @@ def differences(image: bytes, arch: Sm, official: Face) -> str | None:
 
 
 def other_arch(image: bytes, arch: Sm) -> str | None:
-    """Why a cubin is not for ``arch``, in words. A family's code (``f``) carries no mark, so only its number counts."""
+    """Why a cubin is not for ``arch``, in words. Code for one chip alone (``a``) is marked only where it uses what that
+    chip alone has, a family's (``f``) never: a mark counts, its absence says nothing."""
     found = cubin_arch(image[:HEAD])
     if found is None:
         return "it is no CUDA image of a form that is known"
-    wanted = Sm(arch.major, arch.minor, "a" if arch.suffix == "a" else "")
-    return None if found == wanted else f"it is for {found}, not {arch}"
+    same = (found.major, found.minor) == (arch.major, arch.minor) and found.suffix in ("", arch.suffix)
+    return None if same else f"it is for {found}, not {arch}"
 
 
 def _layout(kernel: Kernel) -> str:

@@ -100,6 +100,11 @@ class GraftReport(Document, frozen=True, kw_only=True):
     dry_run: bool = False
     same_bytes: bool | None = None
 
+    @property
+    def disproven(self) -> bool:
+        """Did a unit compiled as the wheel has it fail, or come out with other names?"""
+        return any(row.why is not None and (not row.functions or row.named < row.functions) for row in self.proof)
+
     def count(self, state: State) -> int:
         """How many units are in that state."""
         return sum(1 for unit in self.units if unit.state == state)
@@ -132,7 +137,7 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     ``torch`` is a specifier of releases. ``include`` are folders of the tree, ``parts`` what single folders need more.
     ``extra_archs``: units that are also compiled
     for one more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that
-    the release's generator writes.
+    the release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them.
     """
 
     torch: str
@@ -144,3 +149,4 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     extra_archs: dict[str, dict[str, str]] = {}
     generated: tuple[str, ...] = ()
     generator: tuple[str, ...] = ()
+    standins: dict[str, str] = {}

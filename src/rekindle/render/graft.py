@@ -23,7 +23,7 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         _made(document, screen)
     elif document.dry_run and counts["planned"]:
         screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}")
-    elif any(row.named < row.functions or not row.functions for row in document.proof):
+    elif document.disproven:
         screen.verdict("fail", "the recipe does not give the wheel's own names; nothing was written")
     elif counts["refused"]:
         screen.verdict("fail", f"{counts['refused']} units differ from the wheel's own code; nothing was written")

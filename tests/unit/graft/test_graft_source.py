@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,6 +18,7 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.headers import has_header, take_headers, take_include
+from rekindle.graft.hold import other_arch
 from rekindle.graft.library import Library
 from rekindle.graft.nvcc import wrap_nvcc
 from rekindle.graft.source import (
@@ -30,7 +32,7 @@ from rekindle.graft.source import (
     survey_source,
 )
 from rekindle.model.arch import Sm
-from rekindle.model.graft import HeaderPackage, RecipePart
+from rekindle.model.graft import GraftReport, HeaderPackage, RecipePart, UnitProof
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
@@ -223,3 +225,20 @@ def test_a_toolkit_without_profile_or_device_compiler_is_named(tmp_path: Path) -
     (tmp_path / "nvcc.profile").write_text("")
     with pytest.raises(MissingTool, match="has no cicc"):
         wrap_nvcc(tmp_path / "nvcc", tmp_path / "ours")
+
+
+def test_code_for_one_chip_alone_need_not_be_marked() -> None:
+    image = make_cubin(90)
+    assert other_arch(image, SM_90) is None and other_arch(image, Sm(9, 0, "a")) is None
+    assert "it is for sm_90, not sm_100" in (other_arch(image, Sm(10, 0)) or "")
+
+
+def test_a_proof_with_other_names_or_a_failure_stops_the_graft() -> None:
+    def report(**more: Any) -> GraftReport:
+        row = UnitProof(unit="Fill_cu", arch="sm_80", **more)
+        return GraftReport(wheel="", wheel_sha256="", bytes_before=0, card="", arch="", proof=(row,))
+
+    assert report(why="it failed").disproven
+    assert report(functions=2, named=1, same=1, why="1 of 2").disproven
+    assert not report(functions=2, named=2, same=1, why="1 of 2 compiled to other instructions").disproven
+    assert not report().disproven and not report(functions=2, named=2, same=2).disproven
