@@ -47,7 +47,7 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
     import tomllib
 
     from rekindle.errors import BadInput
-    from rekindle.facts.canonical import reformat
+    from rekindle.facts.browse import reformat
     from rekindle.facts.tables import HERE, MAX_FILE_BYTES
     from rekindle.host.files import write_for_user
     from rekindle.model.document import read_bounded

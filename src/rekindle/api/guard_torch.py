@@ -33,8 +33,7 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     from rekindle.errors import BadInput
     from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
-    from rekindle.model.guard import GuardReport
-    from rekindle.model.keep import constraints_text
+    from rekindle.model.guard import GuardReport, constraints_text
 
     exe = python or sys.executable
     host = LiveHost()

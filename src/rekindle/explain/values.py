@@ -14,8 +14,7 @@ from rekindle.compat.cpu_names import find_cpu
 from rekindle.compat.images import find_override
 from rekindle.compat.processor import features_of, missing
 from rekindle.compat.resources import build_cost, jobs_for
-from rekindle.compat.toolkit import newest_compiler, takes_compiler
-from rekindle.compat.visual_studio import find_visual_studio
+from rekindle.compat.toolkit import find_visual_studio, newest_compiler, takes_compiler
 from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.explain.scene import Scene, capability, find_carrier, supported, to_sm, toolkit_of

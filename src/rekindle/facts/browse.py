@@ -1,9 +1,11 @@
-"""The tables as people look at them: rows by name, and where they come from."""
+"""The tables as people look at them: rows by name, where they come from, and the one form a facts file has."""
 
 from __future__ import annotations
 
 import collections
 import difflib
+import tomllib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import FILES, Facts
 from rekindle.model.document import _to_json
 from rekindle.model.facts import Probe, Row, SourcesView, SourceUse, TableView
+from rekindle.model.toml import toml_key, toml_value
 
 # How a row of a listed table is called, where it has no key of its own.
 _NAMES = ("name", "id", "since", "gfx", "torch", "first", "title", "microarchitecture")
@@ -108,3 +111,54 @@ def sources(facts: Facts) -> SourcesView:
         oldest=min(dates),
         newest=max(dates),
     )
+
+
+def dump(tables: Mapping[str, Any]) -> str:
+    """TOML text of a facts file."""
+    lines: list[str] = []
+    for name, value in tables.items():
+        if not isinstance(value, (dict, list)):
+            lines.append(f"{toml_key(name)} = {toml_value(value)}")
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            for row_name, row in value.items():
+                path = f"{toml_key(name)}.{toml_key(row_name)}"
+                lines += ["", f"[{path}]", *_row(row, path)]
+        elif isinstance(value, list):
+            for row in value:
+                lines += ["", f"[[{toml_key(name)}]]", *_row(row, toml_key(name))]
+    return "\n".join(lines) + "\n"
+
+
+def body(text: str) -> str:
+    """A file without its leading comment lines."""
+    lines = text.splitlines(keepends=True)
+    while lines and lines[0].startswith("#"):
+        lines.pop(0)
+    return "".join(lines)
+
+
+def reformat(text: str) -> str:
+    """A file in canonical form; a comment below the first table is a ValueError, because it would be lost."""
+    own = body(text)
+    head = text[: len(text) - len(own)]
+    rows = own.splitlines()
+    first = len(head.splitlines()) + 1
+    comments = [first + place for place, line in enumerate(rows) if line.lstrip().startswith("#")]
+    if comments:
+        raise ValueError(f"line {comments[0]} is a comment inside the tables: put it into the row's note")
+    return head + dump(tomllib.loads(text))
+
+
+def _row(row: Mapping[str, Any], path: str) -> list[str]:
+    lines = [f"{toml_key(name)} = {toml_value(value)}" for name, value in row.items() if not _is_long(value)]
+    for name, value in row.items():
+        if _is_long(value):
+            lines.append(f"[{path}.{toml_key(name)}]")
+            lines += [f"{toml_key(inner)} = {toml_value(item)}" for inner, item in value.items()]
+    return lines
+
+
+def _is_long(value: Any) -> bool:
+    """Tables of many entries get lines of their own; small ones stay inline."""
+    return isinstance(value, dict) and len(value) > 5

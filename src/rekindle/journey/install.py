@@ -25,8 +25,8 @@ from rekindle.interpreters.environment import make_environment, python_of
 from rekindle.interpreters.installer import WAIT_LONGER, Installer, InstallerRun, gave_up_waiting, run_installer
 from rekindle.interpreters.packages import Contents, look_into
 from rekindle.journey.resolve import exact, groups_of, lock_lines, place_words, resolve
+from rekindle.model.guard import constraints_text, pinned
 from rekindle.model.journey import Installation, Package
-from rekindle.model.keep import constraints_text, pinned
 from rekindle.model.plan import Plan, Request
 from rekindle.model.progress import Progress
 

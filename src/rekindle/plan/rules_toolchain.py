@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from rekindle.compat.libc import libc_runs, toolkit_libc
-from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
-from rekindle.compat.visual_studio import find_visual_studio
+from rekindle.compat.toolkit import compiler_span, find_visual_studio, newest_compiler, takes_compiler
 from rekindle.model.plan import Change, Refusal
 from rekindle.model.version import at_least, compare, key, minor
 from rekindle.plan.candidates import Candidate, hazards_met, is_cured

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from rekindle.compat import Name
 from rekindle.compat.driver import Side, toolkit_driver
 from rekindle.compat.resources import build_cost
-from rekindle.compat.visual_studio import find_visual_studio
+from rekindle.compat.toolkit import find_visual_studio
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, pip_arguments

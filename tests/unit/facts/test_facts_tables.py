@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.cli.main import main
 from rekindle.facts import FILES, load_facts
-from rekindle.facts.canonical import body, dump, reformat
+from rekindle.facts.browse import body, dump, reformat
 from rekindle.facts.tables import HERE, read_table
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from rekindle.model.keep import constraints_text, pinned, pyproject_text, requirements_text
+from rekindle.model.guard import constraints_text, pinned, pyproject_text, requirements_text
 from rekindle.model.plan import Request
 
 INDEX = "https://example.org/whl/cu126"
