@@ -19,7 +19,7 @@ from rekindle.formats.elf_move import pointers_into
 from rekindle.formats.elf_string import replace_text
 from rekindle.formats.fatbin import ZSTD, write_entry
 from rekindle.graft.library import Library
-from rekindle.graft.ptx import survey
+from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
 
 CARD = Sm(12, 0)
@@ -37,7 +37,7 @@ def _try(data: bytes, folder: Path) -> None:
     try:
         with Library(path, "lib.so") as library:
             library.check_pointers()
-            survey(library, CARD, CARD, load_facts())
+            PtxWay(card=CARD, arch=CARD, ptxas="ptxas", facts=load_facts()).survey(library)
             library.write_with({0: [NEW]}, folder / "out.so")
         with Library(folder / "out.so", "out.so") as library:
             assert any(entry.arch == CARD for entry in library.units[0].sass)

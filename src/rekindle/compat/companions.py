@@ -23,6 +23,8 @@ Axis = Literal["card", "backend", "platform", "libc", "cuda", "python", "torch",
 CHOICES: frozenset[Axis] = frozenset(["python", "torch", "cuda", "version"])
 _STRENGTH: tuple[Axis, ...] = ("backend", "card", "platform", "libc", "unknown", "python", "cuda", "torch", "version")
 _Some = TypeVar("_Some", bound=Bounds)
+FindingKind = Literal["runs", "last", "build", "alternative", "none", "unknown"]
+ChosenRow = CompanionPackageWheel | CompanionSource | CompanionFork
 
 
 class TorchSurroundings(NamedTuple):
@@ -54,9 +56,9 @@ class CompanionFinding(NamedTuple):
     conditions under which a newer one would do."""
 
     package: str
-    kind: Literal["runs", "last", "build", "alternative", "none", "unknown"]
+    kind: FindingKind
     version: str | None = None
-    row: CompanionPackageWheel | CompanionSource | CompanionFork | None = None
+    row: ChosenRow | None = None
     nos: tuple[No, ...] = ()
     notes: tuple[str, ...] = ()
     pulls: tuple[str, ...] = ()
@@ -93,39 +95,33 @@ def judge(package: str, at: TorchSurroundings, facts: Facts, *, version: str = "
     stand_ins = tuple(row for row in forks if row.stands_in and not refusals(row, at, facts))
     refused: list[tuple[Bounds, tuple[No, ...]]] = []
     away: list[tuple[Bounds, tuple[No, ...]]] = []
+
+    def finding(
+        kind: FindingKind, row: ChosenRow | None, name: str | None, notes: tuple[str, ...] = ()
+    ) -> CompanionFinding:
+        return CompanionFinding(package, kind, name, row, _worst(refused), notes, _pulls(refused), stand_ins)
+
     fit = _first(wheels, at, facts, version, refused)
     if fit is not None:
         chosen, notes = fit
-        kind = _runs_or_last(about, chosen, refused)
-        return CompanionFinding(
-            package, kind, chosen_version(chosen, version), chosen, _worst(refused), notes, _pulls(refused), stand_ins
-        )
+        last = chosen.version != about.last and _dropped(chosen, refused)
+        return finding("last" if last else "runs", chosen, chosen_version(chosen, version), notes)
     ready = [row for row in forks if not row.stands_in]
     early = _first([row for row in ready if row.first], at, facts, "", away)
     if early is not None and not version:
-        row, notes = early
-        return CompanionFinding(
-            package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins
-        )
+        return finding("alternative", early[0], early[0].version, early[1])
     compiled = _first(sources, at, facts, version, refused)
     if compiled is not None:
         made, notes = compiled
         newest = chosen_version(made, version) == about.last or not _dropped(made, refused)
-        way: Literal["build", "last"] = "build" if newest else "last"
-        return CompanionFinding(
-            package, way, chosen_version(made, version), made, _worst(refused), notes, _pulls(refused), stand_ins
-        )
+        return finding("build" if newest else "last", made, chosen_version(made, version), notes)
     late = _first([row for row in ready if not row.first], at, facts, "", away)
     if late is not None and not version:
-        row, notes = late
-        return CompanionFinding(
-            package, "alternative", row.version, row, _worst(refused), notes, _pulls(refused), stand_ins
-        )
+        return finding("alternative", late[0], late[0].version, late[1])
     if not version:
         refused += away
-    nos = _worst(refused)
-    unknown = not refused or all(no.axis == "unknown" for no in nos)
-    return CompanionFinding(package, "unknown" if unknown else "none", None, None, nos, (), _pulls(refused), stand_ins)
+    unknown = not refused or all(no.axis == "unknown" for no in _worst(refused))
+    return finding("unknown" if unknown else "none", None, None)
 
 
 def _beyond(package: str, about: CompanionPackage, version: str) -> No | None:
@@ -162,12 +158,6 @@ def _first(
             return row, tuple(_notes(row, at, facts))
         refused.append((row, nos))
     return None
-
-
-def _runs_or_last(
-    about: CompanionPackage, chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]
-) -> Literal["runs", "last"]:
-    return "last" if chosen.version != about.last and _dropped(chosen, refused) else "runs"
 
 
 def _dropped(chosen: Bounds, refused: Sequence[tuple[Bounds, tuple[No, ...]]]) -> bool:

@@ -18,7 +18,7 @@ from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Os
-from rekindle.model.version import at_least, is_version, key
+from rekindle.model.version import at_least, is_version, key, minor
 
 Side = Literal["linux", "windows"]
 
@@ -247,8 +247,4 @@ def last_cuda(sm: Sm, side: Side, facts: Facts) -> str | None:
 def _newest(side: Side, facts: Facts, fits: Callable[[str], bool]) -> str | None:
     """The newest CUDA whose own driver fits."""
     drivers = ((cuda, toolkit_driver(cuda, side, facts).own) for cuda in facts.toolkits)
-    return max((_minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)
-
-
-def _minor(cuda: str) -> str:
-    return ".".join(cuda.split(".")[:2])
+    return max((minor(cuda) for cuda, own in drivers if own is not None and fits(own)), key=key, default=None)

@@ -15,7 +15,7 @@ from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
 from rekindle.model.facts import CpuRun
 from rekindle.model.machine import Cpu
-from rekindle.model.version import compare, matches
+from rekindle.model.version import compare, key, matches
 
 # Instruction sets that cpuinfo and archspec call as we do.
 _SAME_NAME = (
@@ -133,11 +133,7 @@ def _nearest(rows: Sequence[CpuRun], torch: str) -> CpuRun | None:
         return exact
     older = [row for row in rows if compare(row.torch, torch) < 0]
     newer = [row for row in rows if compare(row.torch, torch) > 0]
-    return max(older, key=lambda row: _order(row.torch)) if older and newer else None
-
-
-def _order(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return max(older, key=lambda row: key(row.torch)) if older and newer else None
 
 
 _LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")

@@ -13,30 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from rekindle.facts.tables import (
-    AmdFile,
-    CompanionPackagesFile,
-    CompanionsFile,
-    CostsFile,
-    CpuFile,
-    CudaFile,
-    CudnnFile,
-    DistrosFile,
-    FactsFile,
-    GraftRecipesFile,
-    HazardsFile,
-    ImagesFile,
-    MachinesFile,
-    NvidiaFile,
-    ProbesFile,
-    RocmFile,
-    SourcesFile,
-    SupplyFile,
-    TorchFile,
-    WheelsFile,
-    overlay_from_environment,
-    read_table,
-)
+from rekindle.facts import tables
 from rekindle.model.arch import SPIRV, Gfx, Sm, parse_gfx_code
 from rekindle.model.facts import (
     CompanionWheel,
@@ -53,7 +30,7 @@ from rekindle.model.spoken import capital
 from rekindle.model.supply import BuildCost
 from rekindle.model.version import compare, key, minor
 
-FileKind = TypeVar("FileKind", bound=FactsFile)
+FileKind = TypeVar("FileKind", bound=tables.FactsFile)
 
 
 @dataclass(frozen=True)
@@ -138,7 +115,7 @@ class FactsTable(Generic[FileKind]):
         self._name = name
 
     def __get__(self, facts: Facts, owner: type[Facts]) -> FileKind:
-        table = read_table(self._name, self.kind, facts.overlay)
+        table = tables.read_table(self._name, self.kind, facts.overlay)
         vars(facts)[self._name] = table  # asked again, this descriptor is passed over
         return table
 
@@ -146,25 +123,25 @@ class FactsTable(Generic[FileKind]):
 class Facts:
     """All tables, each read once and only when needed. Immutable from the outside."""
 
-    cuda = FactsTable(CudaFile)
-    cudnn = FactsTable(CudnnFile)
-    torch = FactsTable(TorchFile)
-    sources = FactsTable(SourcesFile)
-    probes = FactsTable(ProbesFile)
-    wheels = FactsTable(WheelsFile)
-    companions = FactsTable(CompanionsFile)
-    beside = FactsTable(CompanionPackagesFile)
-    rocm = FactsTable(RocmFile)
-    nvidia = FactsTable(NvidiaFile)
-    amd = FactsTable(AmdFile)
-    cpu = FactsTable(CpuFile)
-    distros = FactsTable(DistrosFile)
-    hazards = FactsTable(HazardsFile)
-    costs = FactsTable(CostsFile)
-    machines = FactsTable(MachinesFile)
-    supply = FactsTable(SupplyFile)
-    images = FactsTable(ImagesFile)
-    graft = FactsTable(GraftRecipesFile)
+    cuda = FactsTable(tables.CudaFile)
+    cudnn = FactsTable(tables.CudnnFile)
+    torch = FactsTable(tables.TorchFile)
+    sources = FactsTable(tables.SourcesFile)
+    probes = FactsTable(tables.ProbesFile)
+    wheels = FactsTable(tables.WheelsFile)
+    companions = FactsTable(tables.CompanionsFile)
+    beside = FactsTable(tables.CompanionPackagesFile)
+    rocm = FactsTable(tables.RocmFile)
+    nvidia = FactsTable(tables.NvidiaFile)
+    amd = FactsTable(tables.AmdFile)
+    cpu = FactsTable(tables.CpuFile)
+    distros = FactsTable(tables.DistrosFile)
+    hazards = FactsTable(tables.HazardsFile)
+    costs = FactsTable(tables.CostsFile)
+    machines = FactsTable(tables.MachinesFile)
+    supply = FactsTable(tables.SupplyFile)
+    images = FactsTable(tables.ImagesFile)
+    graft = FactsTable(tables.GraftRecipesFile)
 
     def __init__(self, overlay: Path | None = None) -> None:
         self.overlay = overlay
@@ -268,7 +245,7 @@ def _cached(overlay: Path | None) -> Facts:
 
 def load_facts(overlay: Path | None = None) -> Facts:
     """The facts, with the overlay directory of ``REKINDLE_FACTS`` unless another is given."""
-    return _cached(overlay or overlay_from_environment())
+    return _cached(overlay or tables.overlay_from_environment())
 
 
 PAIRED_PACKAGES = ("torchvision", "torchaudio")

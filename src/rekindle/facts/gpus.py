@@ -27,30 +27,9 @@ _RYZEN = re.compile(r"\bryzen [3579]\b")  # the digit is a class, not a model
 _MAX_Q = re.compile(r"\bmax-?q\b")
 _SIZE = re.compile(r"\b\d+ ?(?:gb|gib|mib|mb)\b|\b\d{2,3} ?g\b")
 _FORM = re.compile(r"\b(?:hbm\d?e?|gddr\d?x?|sxm\d?|pcie|nvl\d*|dgxs|mobile|maxq|fhhl|oem|lhr|lite hash rate|ls|es)\b")
-_NOISE = frozenset(
-    [
-        "nvidia",
-        "amd",
-        "ati",
-        "advanced",
-        "micro",
-        "devices",
-        "corporation",
-        "inc",
-        "geforce",
-        "radeon",
-        "graphics",
-        "gpu",
-        "card",
-        "series",
-        "adapter",
-        "edition",
-        "with",
-        "design",
-        "tm",
-        "r",
-    ]
-)
+_COMPANY = frozenset({"nvidia", "amd", "ati", "advanced", "micro", "devices", "corporation", "inc"})
+_KIND = frozenset({"geforce", "radeon", "graphics", "gpu", "card", "series", "adapter", "edition"})
+_NOISE = _COMPANY | _KIND | {"with", "design", "tm", "r"}
 _LINES = frozenset({"hgx", "tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
 
 

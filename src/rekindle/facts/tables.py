@@ -22,58 +22,8 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cpus import archspec_rows
-from rekindle.model.companion import CompanionFork, CompanionPackage, CompanionPackageWheel, CompanionSource
+from rekindle.model import companion, facts, graft, supply
 from rekindle.model.document import Part, _from_json, read_bounded
-from rekindle.model.facts import (
-    ArchSyntax,
-    BuildEvidence,
-    ChipRow,
-    CompanionWheel,
-    CpuName,
-    CpuRun,
-    CudaToolkit,
-    Cudnn,
-    CudnnPackage,
-    Distro,
-    DriverEnd,
-    Flavour,
-    FrontEndRow,
-    GenericTarget,
-    GfxOverride,
-    GfxSwitch,
-    Hazard,
-    JetPack,
-    Jetson,
-    Manylinux,
-    MathGap,
-    Microarchitecture,
-    Probe,
-    Profile,
-    Release,
-    Rocm,
-    RocmSpan,
-    SmAlone,
-    SmFeature,
-    SmSame,
-    SourceEnd,
-    SourceEra,
-    Superchip,
-)
-from rekindle.model.graft import GraftRecipe, HeaderPackage
-from rekindle.model.supply import (
-    BuildCost,
-    CompanionDownload,
-    CompanionNeed,
-    ContainerImage,
-    DiskCost,
-    HostedRunner,
-    ImageDigest,
-    Manager,
-    RocmPackages,
-    SupplyNeed,
-    ThirdParty,
-    UseCost,
-)
 
 
 class FactsFile(Part, frozen=True, kw_only=True):
@@ -81,112 +31,112 @@ class FactsFile(Part, frozen=True, kw_only=True):
 
 
 class CudaFile(FactsFile, frozen=True, kw_only=True):
-    toolkit: dict[str, CudaToolkit]
-    sm_alone: tuple[SmAlone, ...]
-    sm_same: tuple[SmSame, ...]
-    sm_feature: tuple[SmFeature, ...]
-    driver_end: tuple[DriverEnd, ...]
-    source_end: tuple[SourceEnd, ...]
+    toolkit: dict[str, facts.CudaToolkit]
+    sm_alone: tuple[facts.SmAlone, ...]
+    sm_same: tuple[facts.SmSame, ...]
+    sm_feature: tuple[facts.SmFeature, ...]
+    driver_end: tuple[facts.DriverEnd, ...]
+    source_end: tuple[facts.SourceEnd, ...]
 
 
 class CudnnFile(FactsFile, frozen=True, kw_only=True):
-    cudnn: dict[str, Cudnn]
-    package: tuple[CudnnPackage, ...]
+    cudnn: dict[str, facts.Cudnn]
+    package: tuple[facts.CudnnPackage, ...]
 
 
 class TorchFile(FactsFile, frozen=True, kw_only=True):
-    release: dict[str, Release]
-    era: tuple[SourceEra, ...]
+    release: dict[str, facts.Release]
+    era: tuple[facts.SourceEra, ...]
 
 
 class SourcesFile(FactsFile, frozen=True, kw_only=True):
-    syntax: tuple[ArchSyntax, ...]
-    front: tuple[FrontEndRow, ...]
-    evidence: tuple[BuildEvidence, ...]
+    syntax: tuple[facts.ArchSyntax, ...]
+    front: tuple[facts.FrontEndRow, ...]
+    evidence: tuple[facts.BuildEvidence, ...]
 
 
 class ProbesFile(FactsFile, frozen=True, kw_only=True):
-    probe: tuple[Probe, ...] = ()
+    probe: tuple[facts.Probe, ...] = ()
 
 
 class WheelsFile(FactsFile, frozen=True, kw_only=True):
-    flavour: tuple[Flavour, ...]
+    flavour: tuple[facts.Flavour, ...]
 
 
 class CompanionsFile(FactsFile, frozen=True, kw_only=True):
-    companion: tuple[CompanionWheel, ...]
+    companion: tuple[facts.CompanionWheel, ...]
 
 
 class CompanionPackagesFile(FactsFile, frozen=True, kw_only=True):
-    package: dict[str, CompanionPackage]
-    wheel: tuple[CompanionPackageWheel, ...]
-    source: tuple[CompanionSource, ...]
-    fork: tuple[CompanionFork, ...]
+    package: dict[str, companion.CompanionPackage]
+    wheel: tuple[companion.CompanionPackageWheel, ...]
+    source: tuple[companion.CompanionSource, ...]
+    fork: tuple[companion.CompanionFork, ...]
 
 
 class RocmFile(FactsFile, frozen=True, kw_only=True):
-    release: dict[str, Rocm]
-    math_gap: tuple[MathGap, ...]
-    override: tuple[GfxOverride, ...]
-    span: tuple[RocmSpan, ...]
-    generic: dict[str, GenericTarget]
-    switch: tuple[GfxSwitch, ...]
+    release: dict[str, facts.Rocm]
+    math_gap: tuple[facts.MathGap, ...]
+    override: tuple[facts.GfxOverride, ...]
+    span: tuple[facts.RocmSpan, ...]
+    generic: dict[str, facts.GenericTarget]
+    switch: tuple[facts.GfxSwitch, ...]
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, ChipRow]
-    jetson: tuple[Jetson, ...]
-    jetpack: tuple[JetPack, ...]
-    superchip: tuple[Superchip, ...]
+    chip: dict[str, facts.ChipRow]
+    jetson: tuple[facts.Jetson, ...]
+    jetpack: tuple[facts.JetPack, ...]
+    superchip: tuple[facts.Superchip, ...]
 
 
 class AmdFile(FactsFile, frozen=True, kw_only=True):
-    chip: dict[str, ChipRow]
+    chip: dict[str, facts.ChipRow]
 
 
 class CpuFile(FactsFile, frozen=True, kw_only=True):
-    microarchitecture: dict[str, Microarchitecture]
-    name: tuple[CpuName, ...]
-    run: tuple[CpuRun, ...]
+    microarchitecture: dict[str, facts.Microarchitecture]
+    name: tuple[facts.CpuName, ...]
+    run: tuple[facts.CpuRun, ...]
 
 
 class DistrosFile(FactsFile, frozen=True, kw_only=True):
-    distro: tuple[Distro, ...]
-    manylinux: dict[str, Manylinux]
+    distro: tuple[facts.Distro, ...]
+    manylinux: dict[str, facts.Manylinux]
 
 
 class HazardsFile(FactsFile, frozen=True, kw_only=True):
-    hazard: tuple[Hazard, ...]
+    hazard: tuple[facts.Hazard, ...]
 
 
 class CostsFile(FactsFile, frozen=True, kw_only=True):
-    use: dict[str, UseCost]
-    build: tuple[BuildCost, ...]
-    disk: tuple[DiskCost, ...] = ()
+    use: dict[str, supply.UseCost]
+    build: tuple[supply.BuildCost, ...]
+    disk: tuple[supply.DiskCost, ...] = ()
 
 
 class MachinesFile(FactsFile, frozen=True, kw_only=True):
-    machine: dict[str, Profile]
+    machine: dict[str, facts.Profile]
 
 
 class SupplyFile(FactsFile, frozen=True, kw_only=True):
-    manager: tuple[Manager, ...]
-    rocm: tuple[RocmPackages, ...]
-    need: tuple[SupplyNeed, ...]
-    companion: tuple[CompanionNeed, ...] = ()
-    download: tuple[CompanionDownload, ...] = ()
-    part: tuple[ThirdParty, ...]
+    manager: tuple[supply.Manager, ...]
+    rocm: tuple[supply.RocmPackages, ...]
+    need: tuple[supply.SupplyNeed, ...]
+    companion: tuple[supply.CompanionNeed, ...] = ()
+    download: tuple[supply.CompanionDownload, ...] = ()
+    part: tuple[supply.ThirdParty, ...]
 
 
 class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
-    recipe: tuple[GraftRecipe, ...]
-    package: tuple[HeaderPackage, ...] = ()
+    recipe: tuple[graft.GraftRecipe, ...]
+    package: tuple[graft.HeaderPackage, ...] = ()
 
 
 class ImagesFile(FactsFile, frozen=True, kw_only=True):
-    image: dict[str, ContainerImage]
-    digest: dict[str, ImageDigest]
-    runner: dict[str, HostedRunner]
+    image: dict[str, supply.ContainerImage]
+    digest: dict[str, supply.ImageDigest]
+    runner: dict[str, supply.HostedRunner]
 
 
 def parse_toml(raw: bytes, name: str) -> dict[str, Any]:

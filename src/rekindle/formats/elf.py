@@ -169,6 +169,13 @@ class Elf:
                 return segment.offset + address - segment.address
         return None
 
+    def address_of(self, offset: int) -> int | None:
+        """Where a byte of the file is mapped."""
+        for segment in self.segments:
+            if segment.kind == PT_LOAD and segment.offset <= offset < segment.offset + segment.file_size:
+                return segment.address + offset - segment.offset
+        return None
+
     @functools.cached_property
     def dynamic(self) -> tuple[tuple[int, int], ...]:
         """(tag, value) pairs of the dynamic section."""

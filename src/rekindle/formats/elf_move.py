@@ -21,7 +21,7 @@ import numpy as np
 
 from rekindle.formats.elf import PT_LOAD, Elf, Section, packed_slots
 from rekindle.formats.references import RELA
-from rekindle.formats.view import Malformed, release
+from rekindle.formats.view import Malformed, release, round_up
 
 _RELATIVE = {"x86_64": 8, "aarch64": 1027}
 _RELA, _RELR = 4, 19
@@ -76,8 +76,7 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
 
 def move_section(elf: Elf, section: Section, pieces: Sequence[Piece], out: IO[bytes]) -> None:
     """Write the library with ``pieces`` as the whole new content of ``section``; ``out`` is an empty, seekable file."""
-    plan = _Plan(elf, section, pieces)
-    plan.write(out)
+    _Plan(elf, section, pieces).write(out)
 
 
 class _Plan:
@@ -104,8 +103,8 @@ class _Plan:
         # The old section table goes if it is the end of the file, where linkers put it.
         table_end = self.head[1] + rows * row
         self.kept_end = self.head[1] if table_end == view.size and not self._used_behind(self.head[1]) else view.size
-        self.start = _up(self._shifted(self.kept_end), self.page)
-        self.address = _up(max(load[3] + load[6] for load in self.loads), self.page)
+        self.start = round_up(self._shifted(self.kept_end), self.page)
+        self.address = round_up(max(load[3] + load[6] for load in self.loads), self.page)
         if self.address + (1 << 40) >= 1 << 47:
             raise Malformed(f"{view.what} leaves no addresses for one segment more")
         self._place()
@@ -116,7 +115,7 @@ class _Plan:
     def _cut(self) -> tuple[int, int]:
         """File offsets (from, to) of whole pages of old content that nobody else lies in; equal where none are."""
         start = self.section.offset
-        low, high = _up(start, self.page), (start + self.section.size) // self.page * self.page
+        low, high = round_up(start, self.page), (start + self.section.size) // self.page * self.page
         home = [load for load in self.loads if load[2] <= start and start + self.section.size <= load[2] + load[5]]
         if low >= high or len(home) != 1 or (home[0][2] - home[0][3]) % self.page:
             return start, start
@@ -152,11 +151,11 @@ class _Plan:
     def _place(self) -> None:
         """Where everything new lies; ``moved`` maps the old address of a piece to its new one."""
         segments = self._split()
-        table = _up(_SEGMENT.size * (len(segments) + 1), _ALIGN)
+        table = round_up(_SEGMENT.size * (len(segments) + 1), _ALIGN)
         self.moved: dict[int, int] = {}
         at = table
         for piece in self.pieces:
-            at = _up(at, _ALIGN)
+            at = round_up(at, _ALIGN)
             self.moved[piece.address] = self.address + at
             at += piece.size
         self.size, self.content_at = at, table
@@ -173,7 +172,7 @@ class _Plan:
             if segment[0] == _PT_PHDR:
                 segment[2:7] = [self.start, self.address, self.address, *[_SEGMENT.size * len(segments)] * 2]
         self.new_segments = segments
-        self.table_at = _up(self.start + self.size, 8)
+        self.table_at = round_up(self.start + self.size, 8)
 
     def write(self, out: IO[bytes]) -> None:
         """Old bytes without the cut, the new segment, the section table; then the headers and pointers."""
@@ -252,7 +251,3 @@ def _file_offset(elf: Elf, address: int) -> int:
     if place is None or not elf.view.inside(place, 8):
         raise Malformed(f"{elf.view.what}: a relocation fills in {address:#x}, which is in no segment of the file")
     return place
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rekindle.formats.elf import PT_LOAD, SHF_EXECINSTR, SHT_NOBITS, Elf, Section
+from rekindle.formats.view import round_up
 
 _PAGE = 0x1000
 _WRITE = 2
@@ -31,7 +32,7 @@ class Edit(NamedTuple):
 def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[Edit, ...] | None:
     """The edits that make the library's code return ``new`` where it returned ``old``, which lies at ``offset`` and
     ends with a zero; None where it cannot be done with certainty."""
-    address = _address_of(elf, offset)
+    address = elf.address_of(offset)
     room = _room(elf, len(new) + 1)
     if address is None or room is None:
         return None
@@ -46,13 +47,6 @@ def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[Edit, .
     return (Edit(place, new + b"\0"), edit, *named[0])
 
 
-def _address_of(elf: Elf, offset: int) -> int | None:
-    for segment in elf.segments:
-        if segment.kind == PT_LOAD and segment.offset <= offset < segment.offset + segment.file_size:
-            return segment.address + offset - segment.offset
-    return None
-
-
 def _room(elf: Elf, size: int) -> tuple[int, int, Edit] | None:
     """(file offset, address, edit of its segment) of zeros behind a read-only segment, inside its last page."""
     view = elf.view
@@ -65,7 +59,7 @@ def _room(elf: Elf, size: int) -> tuple[int, int, Edit] | None:
         if kind != PT_LOAD or flags & _WRITE or file_size != memory or not file_size:
             continue
         place, target = offset + file_size, address + file_size
-        last = -(-target // _PAGE) * _PAGE
+        last = round_up(target, _PAGE)
         above = min((row[3] for row in rows if row[0] == PT_LOAD and row[3] >= target), default=last)
         if target + size > min(last, above) or not view.inside(place, size) or any(view.take(place, size)):
             continue

@@ -58,7 +58,7 @@ class Functions:
         if index in self.names:
             return self.names[index]
         symbol = int(self.symbol[index])
-        text = self._string(int(self.table["name"][symbol])) if symbol >= 0 else ""
+        text = table_string(self.strings, int(self.table["name"][symbol])) if symbol >= 0 else ""
         return text or f"function at {int(self.start[index]):#x}"
 
     def named(self, index: int) -> bool:
@@ -70,12 +70,12 @@ class Functions:
         if symbol < 0 or not len(self.files) or self.binding(index) != LOCAL:
             return ""
         at = int(self.files[symbol])
-        return self._string(int(self.table["name"][at])) if at else ""
+        return table_string(self.strings, int(self.table["name"][at])) if at else ""
 
     def all_files(self) -> list[str]:
         """The translation units that are named at all."""
         found = np.unique(self.files)
-        return [self._string(int(self.table["name"][at])) for at in found.tolist() if at]
+        return [table_string(self.strings, int(self.table["name"][at])) for at in found.tolist() if at]
 
     def binding(self, index: int) -> int:
         symbol = int(self.symbol[index])
@@ -85,18 +85,6 @@ class Functions:
         """The function that holds an address."""
         index = int(np.searchsorted(self.start, address, "right")) - 1
         return index if index >= 0 and address < self.end[index] else None
-
-    def _string(self, offset: int) -> str:
-        data, start, end = self.strings
-        low = start + offset
-        if not start <= low < end:
-            return ""
-        # Most names are short: a page for each of a hundred thousand is copied for nothing.
-        piece = bytes(data[low : min(end, low + 256)])
-        if (cut := piece.find(b"\0")) < 0:
-            piece = bytes(data[low : min(end, low + 4096)])
-            cut = piece.find(b"\0")
-        return (piece if cut < 0 else piece[:cut]).decode("utf-8", "backslashreplace")
 
 
 def code_of(binary: Elf | Pe) -> list[Code]:
@@ -136,6 +124,17 @@ def string_table(elf: Elf, section: Section) -> tuple[Any, int, int]:
         raise Malformed(f"{elf.view.what}: the strings of {section.name} are nowhere")
     offset, size = elf.content(elf.sections[section.link])
     return elf.view.data, offset, offset + size
+
+
+def table_string(table: tuple[Any, int, int], offset: int, most: int = 4096) -> str:
+    """A name of a string table, no more than ``most`` bytes of it; empty where the offset leads out of the table."""
+    data, start, end = table
+    low = start + offset
+    # Most names are short: a page for each of a hundred thousand is copied for nothing.
+    piece = bytes(data[low : min(end, low + 256)])
+    if b"\0" not in piece:
+        piece = bytes(data[low : min(end, low + most)])
+    return piece.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
 
 
 def _elf_functions(elf: Elf) -> Functions:

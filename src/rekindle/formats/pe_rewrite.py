@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from rekindle.formats.pe import BOUND_IMPORT, CERTIFICATE, DEBUG, DELAY_IMPORT, IMPORT, LOAD_CONFIG, MAX_SECTIONS, Pe
-from rekindle.formats.view import Malformed
+from rekindle.formats.view import Malformed, round_up
 
 SECTION = b".rknames"
 _READABLE_DATA = 0x40000040
@@ -87,11 +87,11 @@ class _Layout:
         self.end = min(max((s.offset + s.size for s in filled), default=self.headers), view.size)
         # Windows wants sections without holes between them.
         last = max(s.address + (s.virtual_size or s.size) for s in pe.sections)
-        self.address = _up(last, self.section_alignment)
+        self.address = round_up(last, self.section_alignment)
         self.grown = 0 if self._room() else self.file_alignment
         if self.headers + self.grown > min(s.address for s in pe.sections):
             raise Malformed(f"{view.what}: its headers have no room for one section more")
-        self.section_at = _up(self.end + self.grown, self.file_alignment)
+        self.section_at = round_up(self.end + self.grown, self.file_alignment)
         self.kept = self._without_signature()
 
     def _check(self, count: int) -> None:
@@ -120,7 +120,7 @@ class _Layout:
         return offset if offset >= self.end and offset and offset + length >= size - 8 else size
 
     def raw_size(self, blob: bytes) -> int:
-        return _up(len(blob), self.file_alignment)
+        return round_up(len(blob), self.file_alignment)
 
     def moved(self, offset: int) -> int:
         return offset if offset < self.first else offset + self.grown
@@ -136,7 +136,7 @@ class _Layout:
         pe, view = self.pe, self.pe.view
         count = len(pe.sections)
         directories = self.optional + 112
-        image = _up(self.address + len(blob), self.section_alignment)
+        image = round_up(self.address + len(blob), self.section_alignment)
         initialised = view.number("<I", self.optional + 8)
         out = {
             self.start + 6: struct.pack("<H", count + 1),
@@ -219,7 +219,3 @@ def _pour(file: IO[bytes], out: IO[bytes], start: int, end: int) -> None:
             return
         out.write(chunk)
         start += len(chunk)
-
-
-def _up(value: int, step: int) -> int:
-    return -(-value // step) * step

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rekindle.formats.code_scan import displacements
 from rekindle.formats.elf import Elf, Section, packed_slots
-from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of
+from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of, table_string
 from rekindle.formats.pe import Pe
 
 Ints = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def read_references(elf: Elf) -> References:
             value = symbols["value"][symbol].astype(np.int64) + addend
             pointers.append(np.stack([where[defined], value[defined]], axis=1))
             for slot, index in zip(where[~defined].tolist(), symbol[~defined].tolist(), strict=True):
-                imports[slot] = _string(names, int(symbols["name"][index]))
+                imports[slot] = table_string(names, int(symbols["name"][index]), most=1024)
     pointers.append(_packed_relative(elf))
     joined = np.concatenate(pointers)
     joined = joined[np.argsort(joined[:, 0], kind="stable")]
@@ -97,12 +97,6 @@ def _dynamic_symbols(elf: Elf) -> tuple[Any, tuple[Any, int, int]]:
     if section is None or not section.size:
         return np.zeros(0, SYMBOL), (b"", 0, 0)
     return symbols_of(elf, section), string_table(elf, section)
-
-
-def _string(table: tuple[Any, int, int], offset: int) -> str:
-    data, start, end = table
-    piece = bytes(data[min(start + offset, end) : min(start + offset + 1024, end)])
-    return piece.split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
 
 
 def _packed_relative(elf: Elf) -> Ints:

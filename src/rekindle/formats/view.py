@@ -21,10 +21,15 @@ class Malformed(BadInput):
 def release(data: object, offset: int, size: int) -> None:
     """Let the system take back the pages of a mapped file that were read once: hundreds of MB then stay small."""
     if isinstance(data, mmap.mmap) and hasattr(data, "madvise"):
-        low = -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE
+        low = round_up(offset, mmap.PAGESIZE)
         high = (offset + size) // mmap.PAGESIZE * mmap.PAGESIZE
         if high > low:
             data.madvise(mmap.MADV_DONTNEED, low, high - low)
+
+
+def round_up(value: int, step: int) -> int:
+    """The next multiple of ``step``, or ``value`` itself."""
+    return -(-value // step) * step
 
 
 class View:

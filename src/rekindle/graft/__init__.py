@@ -11,14 +11,9 @@ container. The way, module by module::
     pack        Code into a graft file: the new entries, and the digest of the wheel they belong to
     wheel       a graft file and its wheel into the grafted wheel: no compiler, no GPU
 
-**Where all code meets**: ``pack.write_graft(target, wheel, code, made, …)`` takes :data:`Code`,
-``{(library, container): {arch: image}}``. ``library`` is the member's name in the wheel
-(``torch/lib/libtorch_cuda.so``), ``container`` its number there, counted from 0 in the order of the section
-(``Library.units``). ``image`` is a bare cubin, or a fat binary that NVIDIA's ``fatbinary`` made of it (told apart by
-their first bytes; the tool's own is better, it knows the properties of new architectures). Whoever makes code holds it
-first (``hold.differences``) and reports what was refused; ``write_graft`` only checks that an image is for the
-architecture it is filed under.
-``wheel.apply_graft(wheel, graft, out)`` then gives the grafted wheel, the same for whoever applies it.
+Images are bare cubins, or fat binaries that NVIDIA's ``fatbinary`` made of them (better: that tool knows the properties
+of new architectures). Whoever makes code holds it first; packing only checks that it is for the architecture it is
+filed under.
 """
 
 from __future__ import annotations
@@ -27,4 +22,5 @@ from collections.abc import Mapping
 
 from rekindle.model.arch import Sm
 
+# {(member of the wheel, number of the container in it): {architecture: image}}
 Code = Mapping[tuple[str, int], Mapping[Sm, bytes]]

@@ -90,10 +90,6 @@ class Library:
         if strange := targets - known:
             raise Malformed(f"{self.name}: {len(strange)} pointers lead to something that is no container")
 
-    def container_bytes(self, unit: Unit) -> bytes:
-        """A container as it is stored."""
-        return self._data[unit.container.offset : unit.container.offset + unit.container.size]
-
     def image(self, entry: Entry) -> bytes:
         """An entry's image, decompressed."""
         found = read_image(self._data, entry, self.name)

@@ -70,42 +70,43 @@ class PtxWay:
 
     def survey(self, library: Library) -> tuple[list[PtxUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
-        return survey(library, self.card, self.arch, self.facts)
+        found: list[PtxUnit] = []
+        told: list[UnitOutcome] = []
+        for unit in library.units:
+            module = library.module(unit)
+            name = module.source if module else None
+            runs = [entry for entry in unit.sass if sass_runs(entry.arch, self.card, None, self.facts) is not False]
+            ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, self.card)]
+            if runs or any(entry.arch == self.arch for entry in unit.sass):
+                why = f"{runs[-1].name if runs else self.arch} runs there"
+                told.append(_outcome(library, unit, name, "has", why))
+            elif not unit.container.entries:
+                told.append(_outcome(library, unit, name, "has", "it is empty"))
+            elif not ptx:
+                have = ", ".join(dict.fromkeys(entry.name for entry in unit.container.entries))
+                why = f"it has {have} and no PTX that {self.card} can use"
+                told.append(_outcome(library, unit, name, "left-out", why))
+            else:
+                found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
+        return found, told
 
     def proofs(self, library: Library, count: int) -> list[SourceUnit]:
         """Nothing to prove: the PTX is the wheel's own."""
         return []
 
     def jobs(self, folder: Path, number: int, library: Library, units: Sequence[PtxUnit]) -> list[Job]:
-        """The jobs that make the cubins of ``units``."""
-        return write_ptx_jobs(folder, number, library, units, self.ptxas)
-
-
-def survey(
-    library: Library, card: Sm, arch: Sm, facts: Facts, *, anew: bool = False
-) -> tuple[list[PtxUnit], list[UnitOutcome]]:
-    """What can be compiled for ``card`` (as ``arch``, what the toolkit emits for it), and the state of all other units.
-
-    ``anew``: also where machine code of an older sibling runs on the card, or PTX alone.
-    """
-    found: list[PtxUnit] = []
-    told: list[UnitOutcome] = []
-    for unit in library.units:
-        module = library.module(unit)
-        name = module.source if module else None
-        runs = [entry for entry in unit.sass if sass_runs(entry.arch, card, None, facts) is not False]
-        if any(entry.arch == arch for entry in unit.sass) or (runs and not anew):
-            told.append(_outcome(library, unit, name, "has", f"{runs[-1].name if runs else arch} runs there"))
-            continue
-        ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, card)]
-        if not unit.container.entries:
-            told.append(_outcome(library, unit, name, "has", "it is empty"))
-        elif not ptx:
-            have = ", ".join(dict.fromkeys(entry.name for entry in unit.container.entries))
-            told.append(_outcome(library, unit, name, "left-out", f"it has {have} and no PTX that {card} can use"))
-        else:
-            found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), arch))
-    return found, told
+        """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells
+        libraries apart."""
+        jobs: list[Job] = []
+        for each in units:
+            stem = f"{number}-{each.unit.number}"
+            write_if_changed(folder / f"ptx/{stem}.ptx", library.image(each.entry) + b"\n")
+            cubin = f"cubin/{stem}.{each.arch}.cubin"
+            options = ptxas_options(library.options(each.entry))
+            first = (self.ptxas, f"-arch={each.arch}", "-m64", *options, f"ptx/{stem}.ptx", "-o", cubin)
+            title = f"object {cubin} ({each.name or 'unnamed unit'})"
+            jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
+        return jobs
 
 
 def _outcome(library: Library, unit: Unit, name: str | None, state: str, why: str) -> UnitOutcome:
@@ -121,18 +122,3 @@ def ptxas_options(told: Sequence[str]) -> tuple[str, ...]:
         if known and name not in _NOT_TAKEN:
             kept.append(word)
     return tuple(kept)
-
-
-def write_ptx_jobs(folder: Path, number: int, library: Library, units: Sequence[PtxUnit], ptxas: str) -> list[Job]:
-    """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells libraries
-    apart."""
-    jobs: list[Job] = []
-    for each in units:
-        stem = f"{number}-{each.unit.number}"
-        write_if_changed(folder / f"ptx/{stem}.ptx", library.image(each.entry) + b"\n")
-        cubin = f"cubin/{stem}.{each.arch}.cubin"
-        options = ptxas_options(library.options(each.entry))
-        first = (ptxas, f"-arch={each.arch}", "-m64", *options, f"ptx/{stem}.ptx", "-o", cubin)
-        title = f"object {cubin} ({each.name or 'unnamed unit'})"
-        jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
-    return jobs

@@ -113,17 +113,14 @@ def read_capture(directory: Path) -> Record:
 def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
     if values.get("schema", SCHEMA) != SCHEMA:
         raise ValueError(f"schema {values['schema']} is not {SCHEMA}; a newer rekindle wrote it")
-    record.system = values.get("system", record.system)
-    record.machine = values.get("machine", record.machine)
-    record.cores = values.get("cores", record.cores)
+    for name in ("system", "machine", "cores", "nvml"):
+        setattr(record, name, values.get(name, getattr(record, name)))
     if "hwcap" in values:
         record.hwcap = values["hwcap"][0], values["hwcap"][1]
-    record.access.update(values.get("access", {}))
-    record.about.update(values.get("about", {}))
-    record.env.update(values.get("env", {}))
+    for name in ("access", "about", "env", "links", "pythons", "torches"):
+        getattr(record, name).update(values.get(name, {}))
     record.paths.update(dict.fromkeys(values.get("paths", ())))
     record.programs.update({name: tuple(places) for name, places in values.get("programs", {}).items()})
-    record.links.update(values.get("links", {}))
     record.disks.update({path: Disk(**disk) for path, disk in values.get("disks", {}).items()})
     record.registry.update(
         {
@@ -131,14 +128,11 @@ def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
             for name, key in values.get("registry", {}).items()
         }
     )
-    record.pythons.update(values.get("pythons", {}))
-    record.torches.update(values.get("torches", {}))
     if "memory" in values:
         record.memory = Memory(**values["memory"])
     if "cpuid" in values:
         leaves = {(leaf[0], leaf[1]): (leaf[2], leaf[3], leaf[4], leaf[5]) for leaf in values["cpuid"]["leaves"]}
         record.cpuid = Cpuid(leaves=leaves, xcr0=values["cpuid"].get("xcr0"))
-    record.nvml = values.get("nvml", record.nvml)
     for run in values.get("run", ()):
         known = {"argv": tuple(run["argv"]), "code": run.get("code"), "timed_out": run.get("timed_out", False)}
         record.runs.append(Completed(**known, out=run.get("out", ""), err=run.get("err", "")))

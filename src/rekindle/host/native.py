@@ -66,39 +66,22 @@ class _MemoryStatus(ctypes.Structure):
     ]
 
 
-class _JobLimits(ctypes.Structure):
-    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION (winnt.h), as far as its two memory limits."""
-
-    _fields_ = [
-        ("process_time", ctypes.c_int64),
-        ("job_time", ctypes.c_int64),
-        ("flags", ctypes.c_uint32),
-        ("min_working_set", ctypes.c_size_t),
-        ("max_working_set", ctypes.c_size_t),
-        ("active_processes", ctypes.c_uint32),
-        ("affinity", ctypes.c_size_t),
-        ("priority", ctypes.c_uint32),
-        ("scheduling", ctypes.c_uint32),
-        ("io", ctypes.c_uint64 * 6),
-        ("process_memory", ctypes.c_size_t),
-        ("job_memory", ctypes.c_size_t),
-        ("peak_process", ctypes.c_size_t),
-        ("peak_job", ctypes.c_size_t),
-    ]
-
-
 def _windows_memory() -> Memory | None:
+    from rekindle.host.windows_job import JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ExtendedLimits
+
     kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined,unused-ignore]
     status = _MemoryStatus()
     status.length = ctypes.sizeof(status)
     if not kernel.GlobalMemoryStatusEx(ctypes.byref(status)):
         return None
-    limits = _JobLimits()
+    limits = ExtendedLimits()
     job = None
-    # 9 = JobObjectExtendedLimitInformation; a null handle asks about the job this process runs in.
-    if kernel.QueryInformationJobObject(None, 9, ctypes.byref(limits), ctypes.sizeof(limits), None):
-        known = [limits.process_memory] * bool(limits.flags & 0x100) + [limits.job_memory] * bool(limits.flags & 0x200)
-        job = min(known) if known else None
+    # A null handle asks about the job this process runs in.
+    kind, size = JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.sizeof(limits)
+    if kernel.QueryInformationJobObject(None, kind, ctypes.byref(limits), size, None):
+        flags = limits.BasicLimitInformation.LimitFlags
+        known = [limits.ProcessMemoryLimit] * bool(flags & 0x100) + [limits.JobMemoryLimit] * bool(flags & 0x200)
+        job = min(known, default=None)
     return Memory(
         total=status.total,
         available=status.available,

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rekindle.host import guard
+from rekindle.host.processes import tree_of
 
 if TYPE_CHECKING:
     from rekindle.host.windows_job import JobObject
@@ -57,13 +58,8 @@ class Running:
         """Every process of the command. Windows has no guard: there the root is the command itself."""
         if sys.platform == "linux":
             return guard.descendants(self.pid)
-        import psutil
-
         own = [self.pid] if os.name == "nt" else []
-        try:
-            return own + [child.pid for child in psutil.Process(self.pid).children(recursive=True)]
-        except psutil.Error:
-            return []
+        return own + [process.pid for process in tree_of(self.pid)]
 
     def interrupt(self) -> None:
         """Ask nicely: Ninja removes half-written outputs on SIGINT. Stopped processes are woken first."""

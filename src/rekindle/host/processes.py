@@ -34,11 +34,8 @@ def tree_of(root: int, proc: Path = Path("/proc")) -> list[Proc]:
     place = str(proc)
     if _children(place, str(root)) is not None:
         return _walk(place, str(root))
-    everyone: dict[int, list[Proc]] = {}
-    for name in os.listdir(place):  # noqa: PTH208
-        if name.isdigit() and (found := _read(place, name)):
-            everyone.setdefault(found.parent, []).append(found)
-    return below(root, everyone)
+    names = [name for name in os.listdir(place) if name.isdigit()]  # noqa: PTH208
+    return below(root, by_parent([found for name in names if (found := _read(place, name))]))
 
 
 def _walk(proc: str, root: str) -> list[Proc]:

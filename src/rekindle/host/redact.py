@@ -179,9 +179,8 @@ class Redactor:
     def record(self, record: Record) -> Record:
         """The whole record, redacted in names and contents alike."""
         text = self.text
-        return Record(
-            system=record.system,
-            machine=record.machine,
+        return replace(
+            record,
             about=self.value(record.about),
             runs=[
                 replace(run, argv=tuple(map(text, run.argv)), out=text(run.out), err=text(run.err))
@@ -203,10 +202,6 @@ class Redactor:
             pythons={text(path): self.value(answer) for path, answer in record.pythons.items()},
             torches={text(path): self.value(answer) for path, answer in record.torches.items()},
             access={text(path): may for path, may in record.access.items()},
-            hwcap=record.hwcap,
-            cores=record.cores,
-            memory=record.memory,
-            cpuid=record.cpuid,
             nvml=self.value(record.nvml),
         )
 

@@ -31,7 +31,9 @@ class _BasicLimits(ctypes.Structure):
     ]
 
 
-class _ExtendedLimits(ctypes.Structure):
+class ExtendedLimits(ctypes.Structure):
+    """JOBOBJECT_EXTENDED_LIMIT_INFORMATION (winnt.h)."""
+
     _fields_ = [
         ("BasicLimitInformation", _BasicLimits),
         ("IoInfo", ctypes.c_uint64 * 6),
@@ -52,7 +54,7 @@ def start_in_job(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tupl
     """Start suspended, put into the job, then let run: no child can slip out before the job holds it."""
     kernel = _kernel32()
     job = kernel.CreateJobObjectW(None, None)
-    limits = _ExtendedLimits()
+    limits = ExtendedLimits()
     limits.BasicLimitInformation.LimitFlags = JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE
     if not job or not kernel.SetInformationJobObject(
         ctypes.c_void_p(job), JOB_OBJECT_EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), ctypes.sizeof(limits)

@@ -19,8 +19,20 @@ from rekindle.host.files import write_atomically
 from rekindle.host.places import note_made
 
 
+class _Inside:
+    """A file or folder that has its place in every workspace."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, workspace: Workspace, owner: type[Workspace]) -> Path:
+        return workspace.root / self._name
+
+
 @dataclass(frozen=True)
 class Workspace:
+    """``root`` with what lies in it."""
+
     root: Path
 
     def __post_init__(self) -> None:
@@ -35,37 +47,14 @@ class Workspace:
                 remedy="give a directory with a plain name with --workspace DIR",
             )
 
-    @property
-    def plan(self) -> Path:
-        return self.root / "plan.json"
-
-    @property
-    def machine(self) -> Path:
-        return self.root / "machine.json"
-
-    @property
-    def source(self) -> Path:
-        return self.root / "source"
-
-    @property
-    def build(self) -> Path:
-        return self.root / "build"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def wheels(self) -> Path:
-        return self.root / "wheels"
-
-    @property
-    def reports(self) -> Path:
-        return self.root / "reports"
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
+    plan = _Inside("plan.json")
+    machine = _Inside("machine.json")
+    source = _Inside("source")
+    build = _Inside("build")
+    logs = _Inside("logs")
+    wheels = _Inside("wheels")
+    reports = _Inside("reports")
+    cache = _Inside("cache")
 
     def new_log(self, name: str) -> Path:
         """A log file named by time, so that no run overwrites another's."""

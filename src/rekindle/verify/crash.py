@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.compat.operators import SILENT
-from rekindle.formats.elf import PT_LOAD, Elf, open_elf
+from rekindle.formats.elf import Elf, open_elf
 from rekindle.formats.functions import find_functions
 from rekindle.formats.view import Malformed
 from rekindle.host.protocol import Host
@@ -113,12 +113,11 @@ def find_symbol(path: Path, offset: int) -> Symbol | None:
 
 
 def _symbol_in(elf: Elf, offset: int) -> Symbol | None:
-    loaded = [part for part in elf.segments if part.kind == PT_LOAD]
-    part = next((part for part in loaded if part.offset <= offset < part.offset + part.file_size), None)
-    if part is None:
+    address = elf.address_of(offset)
+    if address is None:
         return None
     functions = find_functions(elf)
-    number = functions.at(part.address + offset - part.offset)
+    number = functions.at(address)
     if number is None or not functions.named(number):
         return None
     start, unit = int(functions.start[number]), functions.file(number)

@@ -83,10 +83,7 @@ def recorded(t):
 def content(path):
     total = hashlib.sha256()
     with open(path, "rb") as file:
-        while True:
-            piece = file.read(1 << 20)
-            if not piece:
-                break
+        for piece in iter(lambda: file.read(1 << 20), b""):
             total.update(piece)
     return base64.urlsafe_b64encode(total.digest()).rstrip(b"=").decode("ascii")
 

@@ -41,21 +41,16 @@ class Shim(object):
         for size in reversed(shape):
             strides.insert(0, step)
             step *= size
-        handle = HANDLE()
-        self.call(
-            "aoti_torch_create_tensor_from_blob",
-            data,
-            I64(len(shape)),
-            longs(shape),
-            longs(strides),
-            I64(0),
-            I32(FLOAT32),
-            I32(CPU),
-            I32(0),
-            ctypes.byref(handle),
-        )
         self.kept.append(data)
-        return handle, data
+        layout = (I64(len(shape)), longs(shape), longs(strides), I64(0))
+        kind = (I32(FLOAT32), I32(CPU), I32(0))
+        return self.result("aoti_torch_create_tensor_from_blob", data, *(layout + kind))
+
+    def result(self, name, *arguments):
+        """The tensor that a function gives as the last of its arguments."""
+        made = HANDLE()
+        self.call(name, *(arguments + (ctypes.byref(made),)))
+        return made
 
     def values(self, handle, count):
         place = ctypes.c_void_p()
@@ -80,16 +75,16 @@ def matmul(t):
     n, k, m = 17, 33, 19
     x, y = ref.grid(n * k), ref.grid(k * m, 2)
     want = ref.matmul(x, y, n, k, m)
-    a, b = shim.tensor(x, (n, k))[0], shim.tensor(y, (k, m))[0]
-    out, data = shim.tensor([0.0] * (n * m), (n, m))
+    a, b = shim.tensor(x, (n, k)), shim.tensor(y, (k, m))
+    out = shim.tensor([0.0] * (n * m), (n, m))
     t.step("mm")
     shim.call("aoti_torch_cpu_mm_out", out, a, b)
-    t.close(list(data), want, 1e-6, 1e-6, "mm")
+    t.close(shim.values(out, n * m), want, 1e-6, 1e-6, "mm")
     t.step("bmm")
-    a3, b3 = shim.tensor(x + x, (2, n, k))[0], shim.tensor(y + y, (2, k, m))[0]
-    out3, data3 = shim.tensor([0.0] * (2 * n * m), (2, n, m))
+    a3, b3 = shim.tensor(x + x, (2, n, k)), shim.tensor(y + y, (2, k, m))
+    out3 = shim.tensor([0.0] * (2 * n * m), (2, n, m))
     shim.call("aoti_torch_cpu_bmm_out", out3, a3, b3)
-    t.close(list(data3), want + want, 1e-6, 1e-6, "bmm")
+    t.close(shim.values(out3, 2 * n * m), want + want, 1e-6, 1e-6, "bmm")
     return "mm and bmm"
 
 
@@ -98,9 +93,8 @@ def cumsum(t):
     """The function whose AVX2 copy crashes first when ATEN_CPU_CAPABILITY=avx2 is forced on an older CPU."""
     shim = Shim(t)
     x = ref.grid(96)
-    a = shim.tensor(x, (96,))[0]
-    result = HANDLE()
-    shim.call("aoti_torch_cpu_cumsum", a, I64(0), None, ctypes.byref(result))
+    a = shim.tensor(x, (96,))
+    result = shim.result("aoti_torch_cpu_cumsum", a, I64(0), None)
     total, want = 0.0, []
     for value in x:
         total += value
@@ -113,14 +107,10 @@ def cumsum(t):
 def conv(t):
     shim = Shim(t)
     x, w = ref.grid(3 * 9 * 9), ref.grid(4 * 3 * 9, 5)
-    a, b = shim.tensor(x, (1, 3, 9, 9))[0], shim.tensor(w, (4, 3, 3, 3))[0]
-    result = HANDLE()
-    one, zero = longs((1, 1)), longs((0, 0))
-    two = I64(2)
-    shim.call(
-        "aoti_torch_cpu_convolution",
-        a, b, None, one, two, zero, two, one, two, I32(0), zero, two, I64(1), ctypes.byref(result),
-    )
+    a, b = shim.tensor(x, (1, 3, 9, 9)), shim.tensor(w, (4, 3, 3, 3))
+    one, zero, two = longs((1, 1)), longs((0, 0)), I64(2)
+    around = (one, two, zero, two, one, two, I32(0), zero, two, I64(1))
+    result = shim.result("aoti_torch_cpu_convolution", a, b, None, *around)
     t.close(shim.values(result, 4 * 49), ref.conv2d(x, w, 3, 9, 9, 4, 3), 1e-6, 1e-6, "convolution")
     return "3 x 9 x 9 with 4 kernels"
 
@@ -129,9 +119,8 @@ def conv(t):
 def fft(t):
     shim = Shim(t)
     x = ref.grid(32)
-    a = shim.tensor(x, (32,))[0]
-    result = HANDLE()
-    shim.call("aoti_torch_cpu__fft_r2c", a, longs((0,)), I64(1), I64(0), I32(0), ctypes.byref(result))
+    a = shim.tensor(x, (32,))
+    result = shim.result("aoti_torch_cpu__fft_r2c", a, longs((0,)), I64(1), I64(0), I32(0))
     t.close(shim.values(result, 64), ref.dft(x), 1e-5, 1e-5, "fft")
     return "length 32 against the definition"
 
@@ -140,7 +129,7 @@ def fft(t):
 def topk(t):
     shim = Shim(t)
     x = ref.rough(64)
-    a = shim.tensor(x, (64,))[0]
+    a = shim.tensor(x, (64,))
     best, where = HANDLE(), HANDLE()
     shim.call("aoti_torch_cpu_topk", a, I64(5), I64(0), I32(1), I32(1), ctypes.byref(best), ctypes.byref(where))
     t.close(shim.values(best, 5), sorted(x, reverse=True)[:5], 1e-6, 1e-6, "topk")

@@ -204,12 +204,17 @@ def autocast(t):
     return " ".join(names)
 
 
-@check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
-def peer(t):
-    torch = t.torch()
-    count = torch.cuda.device_count()
+def count_several(t):
+    """How many GPUs there are, where they are several."""
+    count = t.torch().cuda.device_count()
     if count < 2:
         raise Absent("one GPU" if count else "no GPU")
+    return count
+
+
+@check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
+def peer(t):
+    torch, count = t.torch(), count_several(t)
     direct = 0
     for a in range(count):
         for b in range(count):
@@ -225,10 +230,7 @@ def peer(t):
 
 @check("gpus.parallel", level="full", scope="gpus", timeout=180, remedy="NCCL or RCCL does not work between these GPUs: NCCL_DEBUG=INFO says why")
 def parallel(t):
-    torch = t.torch()
-    count = torch.cuda.device_count()
-    if count < 2:
-        raise Absent("one GPU" if count else "no GPU")
+    torch, count = t.torch(), count_several(t)
     import torch.cuda.comm as comm
 
     parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))

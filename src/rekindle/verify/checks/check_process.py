@@ -46,6 +46,11 @@ def threads(t):
     return "%s, 1 and 4 threads agree, 8 Python threads" % kind
 
 
+def read_whole(reader):
+    """All that comes through a pipe."""
+    return b"".join(iter(lambda: os.read(reader, 4096), b""))
+
+
 @check("fork", level="full", timeout=90, remedy="an OpenMP runtime that does not survive fork is loaded: use spawn, or relink against GNU OpenMP")
 def fork(t):
     """A child that computes after its parent has computed: the classic deadlock of OpenMP runtimes."""
@@ -64,12 +69,7 @@ def fork(t):
         finally:
             os._exit(0)
     os.close(writer)
-    said = b""
-    while True:
-        data = os.read(reader, 4096)
-        if not data:
-            break
-        said += data
+    said = read_whole(reader)
     os.waitpid(pid, 0)
     if not said:
         raise Failed("the child died without an answer")
@@ -129,13 +129,8 @@ def distributed(t):
                 os._exit(code)
         children.append(pid)
     os.close(writer)
-    said = b""
     t.step("waiting for both ranks")
-    while True:
-        data = os.read(reader, 4096)
-        if not data:
-            break
-        said += data
+    said = read_whole(reader)
     for pid in children:
         os.waitpid(pid, 0)
     lines = said.decode("utf-8").splitlines()

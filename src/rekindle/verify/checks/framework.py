@@ -4,6 +4,7 @@ A check is a function with a stable id. It returns one line of detail, raises ``
 against what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
 """
 
+import collections
 import os
 import re
 import shutil
@@ -37,18 +38,9 @@ class Failed(Exception):
         self.remedy = remedy
 
 
-class Check(object):
-    def __init__(self, id, run, package, level, scope, timeout, remedy):
-        self.id = id
-        self.run = run
-        self.package = package
-        self.level = level
-        # "gate": first, on an emulated CPU; a failure ends the run. "preload" and "bare": before the
-        # package is imported.
-        # "import": the import itself. "cpu". "gpu": once for each GPU. "gpus": once, with all of them.
-        self.scope = scope
-        self.timeout = timeout
-        self.remedy = remedy
+# Scopes. "gate": first, on an emulated CPU; a failure ends the run. "preload" and "bare": before the package is imported.
+# "import": the import itself. "cpu". "gpu": once for each GPU. "gpus": once, with all of them.
+Check = collections.namedtuple("Check", "id run package level scope timeout remedy")
 
 
 def check(id, package="torch", level="full", scope="cpu", timeout=60, remedy=""):
