@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
-from rekindle.cli.verb import Answer, Session, add_workspace, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path, read_options
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -44,13 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the source tree, also of any extension of torch (default: the workspace's)",
     )
     parser.add_argument("--project", help="torch, torchvision, torchaudio, spark or an extension's name")
-    parser.add_argument(
-        "--python",
-        dest="pythons",
-        action="append",
-        metavar="P",
-        help="a path or version; repeat for several wheels from one build tree (default: the plan's)",
-    )
+    several = "a path or version; repeat for several wheels from one build tree (default: the plan's)"
+    add_repeatable(parser, "--python", "P", several, dest="pythons")
     parser.add_argument(
         "--target",
         metavar="NAMES",
@@ -69,13 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="build in the Python of --python with the packages it has, its torch too; nothing is installed",
     )
-    parser.add_argument(
-        "--gpu",
-        dest="gpus",
-        action="append",
-        metavar="GPU",
-        help="for an extension: these cards instead of the ones here; repeatable",
-    )
+    cards = "for an extension: these cards instead of the ones here; repeatable"
+    add_repeatable(parser, "--gpu", "GPU", cards, dest="gpus")
     parser.add_argument("--clean", action="store_true", help="remove the build tree first")
     parser.add_argument(
         "--bug-report", type=path, metavar="FILE", help="on failure, save an account to post, names left out"

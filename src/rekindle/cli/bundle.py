@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_repeatable, path
 
 EXAMPLES = """examples:
   rekindle bundle dist/torch-2.0.1+rekindle.cu118.sm35-cp310-cp310-linux_x86_64.whl
@@ -15,31 +15,20 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("wheel", metavar="WHEEL")
-    parser.add_argument("--out", metavar="DIR", help="where the fat wheel goes (default: beside the given one)")
+    parser.add_argument("wheel", type=path, metavar="WHEEL")
     parser.add_argument(
-        "--library-path", metavar="DIR", action="append", default=[], help="look here for libraries first; repeatable"
+        "--out", type=path, metavar="DIR", help="where the fat wheel goes (default: beside the given one)"
     )
+    add_repeatable(parser, "--library-path", "DIR", "look here for libraries first; repeatable")
     parser.add_argument("--archs", default="", help="keep device code for these only: 3.5,8.6 or sm_35,sm_86")
-    parser.add_argument("--exclude", action="append", default=[], metavar="NAME", help="leave it out (a pattern)")
+    add_repeatable(parser, "--exclude", "NAME", "leave it out (a pattern)")
     parser.add_argument("--allow-missing", action="store_true", help="go on if a library is nowhere to be found")
     parser.add_argument("--dry-run", action="store_true", help="only say what would go in")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.render.build import render_bundle
 
-    report = api.bundle(
-        Path(args.wheel),
-        out=Path(args.out) if args.out else None,
-        library_path=args.library_path,
-        archs=[arch for arch in args.archs.replace(";", ",").split(",") if arch],
-        exclude=args.exclude,
-        allow_missing=args.allow_missing,
-        dry_run=args.dry_run,
-        progress=session.progress,
-    )
-    return Answer(document=report, view=render_bundle)
+    archs = [arch for arch in args.archs.replace(";", ",").split(",") if arch]
+    return Answer(document=session.call(api.bundle, args, args.wheel, archs=archs), view=render_bundle)

@@ -34,7 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND|PATH",
         help="workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'",
     )
-    parser.add_argument("--all", action="store_true", help="everything Rekindle made (wheelhouses only by name)")
+    parser.add_argument(
+        "--all", dest="everything", action="store_true", help="everything Rekindle made (wheelhouses only by name)"
+    )
     parser.add_argument("--older-than", metavar="AGE", default="0d", help="only what is older: 12h, 30d, 8w")
     parser.add_argument("--dry-run", action="store_true", help="only show what would go")
     add_yes(parser)
@@ -51,13 +53,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             Screen(sys.stderr, color=session.color).rows(holding_rows(list(items)))
         return session.confirm(f"Remove these ({spoken_bytes(sum(one.bytes for one in items))})?")
 
-    cleaning = api.clean(
-        args.what,
-        everything=args.all,
-        older_than_days=_days(args.older_than),
-        dry_run=args.dry_run,
-        confirm=confirm,
-    )
+    days = _days(args.older_than)
+    cleaning = session.call(api.clean, args, args.what, older_than_days=days, confirm=confirm)
     return Answer(document=cleaning, view=show_cleaning, exit_code=Exit.NO if cleaning.kept else Exit.YES)
 
 

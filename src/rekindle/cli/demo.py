@@ -23,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_yes(parser)
     parser.add_argument("--cmake", metavar="EXE", help="the CMake to use (default: the one on PATH, else our own)")
-    parser.add_argument("--no-cuda", action="store_true", help="leave the CUDA part out even where nvcc is there")
+    left_out = "leave the CUDA part out even where nvcc is there"
+    parser.add_argument("--no-cuda", dest="use_cuda", action="store_false", help=left_out)
     parser.add_argument("--clean", action="store_true", help="forget what earlier runs left in this workspace")
 
 
@@ -31,11 +32,5 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.journey.verbs import demo
     from rekindle.render.journey import show_journey
 
-    journey = demo(
-        workspace=args.workspace,
-        cmake=args.cmake,
-        use_cuda=not args.no_cuda,
-        clean=args.clean,
-        progress=session.progress,
-    )
+    journey = session.call(demo, args)
     return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)

@@ -62,15 +62,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.machine import show_examination
 
     save = place_for(args.save, "machine.json") if args.save else None
-    examination = api.doctor(
-        workspace=str(args.workspace) if args.workspace else None,
-        try_torch=args.try_torch,
-        save=save,
-        capture=args.capture,
-        replay=args.replay,
-        plan=args.plan,
-        progress=session.progress,
-    )
+    workspace = str(args.workspace) if args.workspace else None
+    examination = session.call(api.doctor, args, save=save, workspace=workspace)
     for what, place in (("the machine", save), ("a capture of this machine", args.capture)):
         if place is not None:
             session.progress.note(f"wrote {what} to {place}")

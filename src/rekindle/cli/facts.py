@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_repeatable
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -29,20 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("row", nargs="?", help="part of a row's name")
     actions.add_parser("sources", help="where the facts come from")
     check = actions.add_parser("check", help="measure again from published wheels and compilers; reports drift")
-    check.add_argument("--torch", action="append", metavar="VERSION", help="read this release's wheels (repeatable)")
-    check.add_argument("--cuda", action="append", metavar="VERSION", help="ask this toolkit's ptxas (repeatable)")
-    check.add_argument(
-        "--beside",
-        action="append",
-        metavar="NAME",
-        help="read this companion's newest wheel, or that of NAME==VERSION (repeatable)",
+    add_repeatable(check, "--torch", "VERSION", "read this release's wheels (repeatable)")
+    add_repeatable(check, "--cuda", "VERSION", "ask this toolkit's ptxas (repeatable)")
+    add_repeatable(
+        check, "--beside", "NAME", "read this companion's newest wheel, or that of NAME==VERSION (repeatable)"
     )
-    check.add_argument(
-        "--image",
-        action="append",
-        metavar="NAME",
-        help="only ask this container image's registry for its digest; all: those that exports pin (repeatable)",
-    )
+    digest = "only ask this container image's registry for its digest; all: those that exports pin (repeatable)"
+    add_repeatable(check, "--image", "NAME", digest, dest="images")
     form = actions.add_parser("format", help="write facts files in their canonical form")
     form.add_argument("files", nargs="*", type=Path, metavar="FILE", help="default: every table of this installation")
     form.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not in that form")
@@ -58,16 +51,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(document=api.facts_sources(), view=views.sources_view)
     if args.action == "format":
         done = api.facts_format(args.files, write=not args.check)
-        return Answer(
-            document=done, view=views.format_view, exit_code=Exit.NO if args.check and done.changed else Exit.YES
-        )
-    checked = api.facts_check(
-        torch=args.torch or (),
-        cuda=args.cuda or (),
-        beside=args.beside or (),
-        images=args.image or (),
-        progress=session.progress,
-    )
+        code = Exit.NO if args.check and done.changed else Exit.YES
+        return Answer(document=done, view=views.format_view, exit_code=code)
+    checked = session.call(api.facts_check, args)
     # Nothing measured is no yes.
     code = Exit.NO if checked.drift or checked.new or not checked.agrees else Exit.YES
     return Answer(document=checked, view=views.check_view, exit_code=code)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path
 from rekindle.errors import BadInput, Exit
 
 EXAMPLES = """examples:
@@ -30,28 +30,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the official wheel; after 'make' the same, after 'apply' the wheel and the graft file",
     )
     parser.add_argument("--gpu", metavar="CARD", help="product name or sm_120")
-    parser.add_argument(
-        "--out", metavar="DIR", help="where the result goes (default: beside the wheel, or the workspace)"
-    )
-    parser.add_argument(
-        "--toolkit", metavar="DIR", help="the CUDA toolkit to compile with (default: the oldest that can)"
-    )
+    place = "where the result goes (default: beside the wheel, or the workspace)"
+    parser.add_argument("--out", type=path, metavar="DIR", help=place)
+    toolkit = "the CUDA toolkit to compile with (default: the oldest that can)"
+    parser.add_argument("--toolkit", type=path, metavar="DIR", help=toolkit)
     parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux_2_28_x86_64")
     parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
     parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
-    parser.add_argument(
-        "--source", metavar="DIR|git|debian", help="sources of the same release (default: fetched; torch without PTX)"
-    )
-    parser.add_argument(
-        "--headers", metavar="DIR", action="append", default=[], help="look for headers here before fetching them"
-    )
-    parser.add_argument(
-        "--prove", metavar="N", type=int, default=0, help="first compile N units as the wheel has them, and compare"
-    )
-    parser.add_argument(
-        "--without", metavar="UNIT", action="append", default=[], help="leave units out by name, e.g. 'f4f4bf16*'"
-    )
+    sources = "sources of the same release (default: fetched; torch without PTX)"
+    parser.add_argument("--source", dest="sources", metavar="DIR|git|debian", help=sources)
+    add_repeatable(parser, "--headers", "DIR", "look for headers here before fetching them", type=path)
+    prove = "first compile N units as the wheel has them, and compare"
+    parser.add_argument("--prove", metavar="N", type=int, default=0, help=prove)
+    add_repeatable(parser, "--without", "UNIT", "leave units out by name, e.g. 'f4f4bf16*'")
     parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
     parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled")
     add_workspace(parser)
@@ -64,35 +56,17 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render.graft import render_graft
 
     step, words = (args.words[0], args.words[1:]) if args.words[0] in ("make", "apply") else ("graft", args.words)
-    out = Path(args.out) if args.out else None
     if step == "apply":
         if len(words) != 2:
             raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
-        report = api.graft_apply(Path(words[0]), Path(words[1]), out=out, progress=session.progress)
+        report = api.graft_apply(Path(words[0]), Path(words[1]), out=args.out, progress=session.progress)
         return Answer(document=report, view=render_graft)
     if len(words) != 1:
         raise BadInput("name one wheel", remedy="rekindle graft --help")
     if not args.gpu:
         raise BadInput("say which card it is for", remedy=f'rekindle graft {words[0]} --gpu "RTX 5090" (or sm_120)')
-    report = api.graft(
-        words[0],
-        gpu=args.gpu,
-        out=out,
-        only_file=step == "make",
-        toolkit=Path(args.toolkit) if args.toolkit else None,
-        workspace=Path(args.workspace) if args.workspace else None,
-        python=args.python,
-        platform=args.platform,
-        jobs=args.jobs,
-        memory=args.memory,
-        sources=args.source,
-        headers=tuple(Path(folder).absolute() for folder in args.headers),
-        leave_out=args.leave_out,
-        without=args.without,
-        prove=args.prove,
-        dry_run=args.dry_run,
-        progress=session.progress,
-    )
+    headers = tuple(folder.absolute() for folder in args.headers)
+    report = session.call(api.graft, args, words[0], headers=headers, only_file=step == "make")
     lacking = report.count("left-out") + report.count("refused")
     done = report.out or report.graft or (report.dry_run and report.count("planned")) or not lacking
     return Answer(document=report, view=render_graft, exit_code=Exit.YES if done else Exit.NO)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, path
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -20,15 +20,13 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python", metavar="EXE", help="the interpreter to look into (default: the one we run in)")
-    parser.add_argument("--keep", metavar="FILE", help="constraints that say what was meant")
+    parser.add_argument("--keep", type=path, metavar="FILE", help="constraints that say what was meant")
     parser.add_argument("--record", action="store_true", help="write down the torch that is there now")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.render.verify import guard_view
 
-    report = api.guard(python=args.python, keep=Path(args.keep) if args.keep else None, record=args.record)
+    report = session.call(api.guard, args)
     return Answer(document=report, view=guard_view, exit_code=Exit.YES if report.good else Exit.NO)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_repeatable
 from rekindle.errors import BadInput, Exit
 
 EXAMPLES = """examples:
@@ -27,12 +27,7 @@ _ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        metavar="ACTION",
-        choices=_ACTIONS,
-        help=f"what to do: {', '.join(_ACTIONS)}",
-    )
+    parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"what to do: {', '.join(_ACTIONS)}")
     parser.add_argument(
         "what",
         nargs="*",
@@ -42,33 +37,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
     add = parser.add_argument_group("add")
     add.add_argument("--report", metavar="FILE", help="an inspection report (otherwise the wheel is inspected)")
-    add.add_argument("--proof", metavar="FILE", action="append", default=[], help="a verification report; repeatable")
-    add.add_argument("--no-inspect", action="store_true", help="store it without looking inside its libraries")
+    add_repeatable(add, "--proof", "FILE", "a verification report; repeatable", dest="proofs")
+    unread = "store it without looking inside its libraries"
+    add.add_argument("--no-inspect", dest="look_inside", action="store_false", help=unread)
     signed = parser.add_argument_group("build and check")
     signed.add_argument("--sign", metavar="KEY", help="build: sign a dated list of all wheels with this key")
-    signed.add_argument(
-        "--days", type=int, default=90, metavar="N", help="build: its list is good so long (default: 90)"
-    )
-    signed.add_argument("--key", metavar="FILE", action="append", default=[], help="check: believe only this .pub")
-    signed.add_argument(
-        "--new-house", action="store_true", help="check: its owner began anew; take this house for the one known here"
-    )
+    good = "build: its list is good so long (default: 90)"
+    signed.add_argument("--days", type=int, default=90, metavar="N", help=good)
+    add_repeatable(signed, "--key", "FILE", "check: believe only this .pub", dest="keys")
+    anew = "check: its owner began anew; take this house for the one known here"
+    signed.add_argument("--new-house", action="store_true", help=anew)
     build = parser.add_argument_group("build")
     build.add_argument("--variants", action="store_true", help="also wheels that uv chooses by the card (PEP 825)")
     serve = parser.add_argument_group("serve")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: loopback only)")
     serve.add_argument("--port", type=int, default=8080, help="0 takes any free one (default: 8080)")
     search = parser.add_argument_group("search")
-    search.add_argument("--gpu", action="append", default=[], help="a product name, sm_35 or gfx1031; repeatable")
-    search.add_argument("--os", choices=("linux", "windows", "macos"))
-    search.add_argument("--arch", choices=("x86_64", "aarch64"))
+    add_repeatable(search, "--gpu", "GPU", "a product name, sm_35 or gfx1031; repeatable", dest="gpus")
+    search.add_argument("--os", dest="system", choices=("linux", "windows", "macos"))
+    search.add_argument("--arch", dest="machine", choices=("x86_64", "aarch64"))
     search.add_argument("--python", help="3.11")
     search.add_argument("--glibc", help="2.28")
-    search.add_argument("--torch", metavar="SPEC", help="a version or a specifier")
+    search.add_argument("--torch", dest="versions", metavar="SPEC", help="a version or a specifier")
     sync = parser.add_argument_group("sync")
-    sync.add_argument(
-        "--endpoint", metavar="URL", help="the S3-like store (default: AWS_ENDPOINT_URL; keys: AWS_ACCESS_KEY_ID, …)"
-    )
+    store = "the S3-like store (default: AWS_ENDPOINT_URL; keys: AWS_ACCESS_KEY_ID, …)"
+    sync.add_argument("--endpoint", metavar="URL", help=store)
     parser.add_argument("--reason", default="", help="yank: why")
     parser.add_argument("--out", metavar="FILE", help="page: where to write it (default: index.html in the root)")
 
@@ -90,24 +83,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.action == "add":
         if not args.what:
             raise BadInput("which wheels?", remedy="rekindle index add WHEEL… --root DIR")
-        added = api.index_add(
-            args.root,
-            args.what,
-            report=args.report,
-            proofs=args.proof,
-            look_inside=not args.no_inspect,
-            progress=session.progress,
-        )
+        added = session.call(api.index_add, args, args.root, args.what)
         return Answer(document=added, view=view.render_added)
     if args.action == "build":
-        built = api.index_build(
-            args.root, variants=args.variants, sign=args.sign, days=args.days, progress=session.progress
-        )
-        return Answer(document=built, view=view.render_built)
+        return Answer(document=session.call(api.index_build, args, args.root), view=view.render_built)
     if args.action == "check":
         from rekindle.render.claims import view_index_check
 
-        checked = api.index_check(args.root, keys=args.key, new_house=args.new_house, progress=session.progress)
+        checked = session.call(api.index_check, args, args.root)
         return Answer(document=checked, view=view_index_check, exit_code=Exit.YES if checked.good else Exit.NO)
     if args.action in ("yank", "unyank"):
         if len(args.what) != 1:
@@ -120,23 +103,14 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         synced = api.index_sync(args.root, args.what[0], endpoint=args.endpoint, progress=session.progress)
         return Answer(document=synced, view=view.render_synced)
     if args.action == "serve":
-        served = api.index_serve(args.root, host=args.host, port=args.port, say=lambda text: _say(text, session))
+        served = api.index_serve(args.root, host=args.host, port=args.port, say=_say)
         return Answer(document=served, view=view.render_served)
-    found = api.index_search(
-        args.root,
-        project=args.what[0] if args.what else None,
-        gpus=args.gpu,
-        system=args.os,
-        machine=args.arch,
-        python=args.python,
-        glibc=args.glibc,
-        versions=args.torch,
-    )
+    found = session.call(api.index_search, args, args.root, project=args.what[0] if args.what else None)
     runs = any(match.verdict.runs for match in found.matches)
     return Answer(document=found, view=view.render_found, exit_code=Exit.YES if runs else Exit.NO)
 
 
-def _say(text: str, session: Session) -> None:
+def _say(text: str) -> None:
     # A script that starts the server waits for this line, so it comes even with --quiet.
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

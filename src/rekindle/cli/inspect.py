@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from rekindle.cli.plan import add_description
 from rekindle.cli.verb import Answer, Session, add_yes
 from rekindle.errors import BadInput, Exit
 from rekindle.model.machine import cpu_arch
@@ -44,19 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
     group = parser.add_argument_group("does it run there?")
-    group.add_argument(
-        "--for", dest="machine", metavar="MACHINE", help="this, a machine.json, a profile's name, a GPU or a CPU"
-    )
-    group.add_argument(
-        "--gpu", action="append", metavar="GPU", help="or by hand: product name, sm_35, gfx1031; repeatable"
-    )
-    group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
-    group.add_argument("--os", metavar="OS", help="linux, windows or macos; also chooses the wheel of a name")
-    group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
-    group.add_argument("--glibc", metavar="VERSION")
-    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64; also chooses the wheel of a name")
+    machine = "this, a machine.json, a profile's name, a GPU or a CPU"
+    group.add_argument("--for", dest="machine", metavar="MACHINE", help=machine)
+    by_hand = "or by hand: product name, sm_35, gfx1031; repeatable"
+    add_description(group, gpu=by_hand, chooses="; also chooses the wheel of a name")
     add_yes(parser)
-    group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
     group.add_argument("--memory", metavar="SIZE", help=argparse.SUPPRESS)
 
 

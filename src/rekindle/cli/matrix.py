@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, add_common
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable
 from rekindle.errors import Exit, WorkspaceBusy
 
 if TYPE_CHECKING:
@@ -62,11 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         else:
             sub.add_argument("table", nargs="?", default="matrix.toml", help="the table (default: matrix.toml)")
         if name in ("run", "cancel", "publish", "slurm"):
-            sub.add_argument("--only", action="append", default=[], metavar="CELL", help="id or part of the name")
+            add_repeatable(sub, "--only", "CELL", "id or part of the name")
         if name in ("run", "cell", "slurm"):
-            sub.add_argument(
-                "--trust", action="store_true", help="build cells that were not frozen here without asking"
-            )
+            unasked = "build cells that were not frozen here without asking"
+            sub.add_argument("--trust", action="store_true", help=unasked)
         if name in ("run", "cell"):
             sub.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
         _add_own(name, sub)
@@ -94,7 +93,8 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
     elif name == "simulate":
         sub.add_argument("--workers", type=int, default=200, metavar="N", help="how many (default: 200)")
         sub.add_argument("--copies", type=int, default=1, metavar="N", help="multiply the cells (default: 1)")
-        sub.add_argument("--failures", type=float, default=0.02, metavar="P", help="chance that a task's worker dies")
+        chance = "chance that a task's worker dies"
+        sub.add_argument("--failures", dest="failure_rate", type=float, default=0.02, metavar="P", help=chance)
         sub.add_argument("--seed", type=int, default=1, metavar="N", help="another seed, another world")
 
 
@@ -115,17 +115,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         done = after_a_yes(
             session,
             _QUESTION,
-            lambda trust: api.matrix_run(
-                table,
-                only=args.only,
-                engine=args.engine,
-                scheduler=args.scheduler,
-                slots=args.slots,
-                memory=args.memory,
-                force=args.force,
-                trust=trust or args.trust,
-                progress=session.progress,
-            ),
+            lambda trust: session.call(api.matrix_run, args, table, trust=trust or args.trust),
         )
         if done.report:
             view.write_report(done.status, Path(done.report))
@@ -138,14 +128,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         script = after_a_yes(
             session,
             _QUESTION,
-            lambda trust: api.matrix_slurm(table, only=args.only, cores=args.cores, trust=trust or args.trust),
+            lambda trust: session.call(api.matrix_slurm, args, table, trust=trust or args.trust),
         )
         return Answer(document=script, view=view.render_script)
     if args.step == "simulate":
-        found = api.matrix_simulate(
-            table, workers=args.workers, copies=args.copies, failure_rate=args.failures, seed=args.seed
-        )
-        return Answer(document=found, view=view.render_simulation)
+        return Answer(document=session.call(api.matrix_simulate, args, table), view=view.render_simulation)
     if args.step == "watch":
         status = _watched(table, session)
     elif args.step == "cancel":
@@ -167,10 +154,7 @@ def _cell(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render import matrix as view
 
     try:
-        state = api.matrix_cell(
-            Path(args.root), args.cell, jobs=args.jobs, memory=args.memory, launcher=args.launcher,
-            force=args.force, trust=args.trust, progress=session.progress,
-        )  # fmt: skip
+        state = session.call(api.matrix_cell, args, Path(args.root), args.cell)
     except WorkspaceBusy as busy:
         sys.stderr.write(f"rekindle: {busy.message}\n")
         raise SystemExit(BUSY_CODE) from None

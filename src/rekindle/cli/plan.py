@@ -6,7 +6,7 @@ import argparse
 import functools
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_repeatable
 from rekindle.errors import BadInput, Exit
 
 if TYPE_CHECKING:
@@ -27,19 +27,22 @@ _TOOLCHAIN = ("cuda", "rocm", "cudnn", "compiler", "python")
 _ASKED = ("torch", "variant", *_TOOLCHAIN)
 
 
+def add_description(group: argparse._ActionsContainer, *, gpu: str, chooses: str = "") -> None:
+    """A machine by hand; ``chooses`` is what else its system and architecture decide."""
+    group.add_argument("--gpu", action="append", metavar="GPU", help=gpu)
+    group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
+    group.add_argument("--os", metavar="OS", help=f"linux, windows or macos{chooses}")
+    group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
+    group.add_argument("--glibc", metavar="VERSION")
+    group.add_argument("--arch", metavar="ARCH", help=f"x86_64 or aarch64{chooses}")
+    group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
+
+
 def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags that describe a machine; other verbs take them too."""
     group = parser.add_argument_group("the machine (default: this one)")
     group.add_argument("--machine", metavar="FILE|NAME", help="a machine.json or the name of a profile")
-    group.add_argument(
-        "--gpu", action="append", metavar="GPU", help="product name, sm_35, gfx1031, or none; repeatable"
-    )
-    group.add_argument("--cpu", metavar="CPU", help="microarchitecture or product name")
-    group.add_argument("--os", metavar="OS", help="linux, windows or macos")
-    group.add_argument("--distro", metavar="NAME", help="ubuntu-22.04, debian-12, …")
-    group.add_argument("--glibc", metavar="VERSION")
-    group.add_argument("--arch", metavar="ARCH", help="x86_64 or aarch64")
-    group.add_argument("--driver", metavar="VERSION", help="NVIDIA driver")
+    add_description(group, gpu="product name, sm_35, gfx1031, or none; repeatable")
     group.add_argument("--cuda", metavar="VERSION", help="CUDA toolkit")
     group.add_argument("--rocm", metavar="VERSION")
     group.add_argument("--cudnn", metavar="VERSION")
@@ -49,26 +52,15 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_origin(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
-        "--from",
-        dest="origin",
-        metavar="PLACE",
-        help="where sources come from: git (default), tarball, debian (system libraries instead of submodules), a tree",
-    )
+    places = "git (default), tarball, debian (system libraries instead of submodules), a tree"
+    group.add_argument("--from", dest="origin", metavar="PLACE", help=f"where sources come from: {places}")
 
 
 def add_beside(
     group: argparse._ActionsContainer,
     what: str = "companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
 ) -> None:
-    group.add_argument(
-        "--with",
-        action="append",
-        default=[],
-        dest="beside",
-        metavar="PACKAGES",
-        help=what,
-    )
+    add_repeatable(group, "--with", "PACKAGES", what, dest="beside")
 
 
 def read_beside(given: list[str]) -> tuple[str, ...]:
@@ -85,22 +77,15 @@ def read_beside(given: list[str]) -> tuple[str, ...]:
 
 
 def add_settings(group: argparse._ActionsContainer) -> None:
-    group.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="NAME=VALUE",
-        help="a switch of the source build by hand, such as USE_PRECOMPILED_HEADERS=1; repeatable",
-    )
+    switch = "a switch of the source build by hand, such as USE_PRECOMPILED_HEADERS=1; repeatable"
+    add_repeatable(group, "--set", "NAME=VALUE", switch, dest="settings")
 
 
 def add_compiling(parser: argparse.ArgumentParser) -> None:
     """How much of the machine the compilers get: the same for every verb that builds."""
     parser.add_argument("--memory", metavar="SIZE", help="what all compilers together may use, such as 12G")
-    parser.add_argument(
-        "--jobs", "-j", type=int, metavar="N", help="never more than N compilers at once (default: all cores)"
-    )
+    most = "never more than N compilers at once (default: all cores)"
+    parser.add_argument("--jobs", "-j", type=int, metavar="N", help=most)
     parser.add_argument("--launcher", metavar="NAME", help="ccache, sccache, distcc or icecc")
 
 
@@ -125,12 +110,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_origin(group)
     add_settings(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
-    group.add_argument(
-        "--wheelhouse",
-        action="append",
-        metavar="DIR|URL",
-        help="look for a wheel built before (repeatable; default: $REKINDLE_WHEELHOUSES)",
-    )
+    before = "look for a wheel built before (repeatable; default: $REKINDLE_WHEELHOUSES)"
+    group.add_argument("--wheelhouse", action="append", metavar="DIR|URL", help=before)
     group.add_argument("--why-not", metavar="X=Y", help="why not torch=2.15, cuda=12.3, variant=cu118, python=3.13 …")
 
 

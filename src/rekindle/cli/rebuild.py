@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.verb import Answer, Session, add_workspace
+from rekindle.cli.verb import Answer, Session, add_workspace, path
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -16,17 +16,17 @@ A statement that was not made on this machine is shown first, with who signed it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("statement", metavar="FILE", help="the .intoto.json (or .intoto.dsse.json) beside a wheel")
-    parser.add_argument("--source", metavar="DIR", help="the source tree, at the commit the statement names")
-    parser.add_argument("--wheel", metavar="FILE", help="the original (default: beside the statement)")
+    parser.add_argument(
+        "statement", type=path, metavar="FILE", help="the .intoto.json (or .intoto.dsse.json) beside a wheel"
+    )
+    parser.add_argument("--source", type=path, metavar="DIR", help="the source tree, at the commit the statement names")
+    parser.add_argument("--wheel", type=path, metavar="FILE", help="the original (default: beside the statement)")
     parser.add_argument("--python", metavar="EXE", help="the interpreter to build for (default: this one)")
     parser.add_argument("--trust", action="store_true", help="build what a stranger's statement says without asking")
     add_workspace(parser)
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.cli.verb import after_a_yes
     from rekindle.render.claims import view_rebuilt
@@ -34,14 +34,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     done = after_a_yes(
         session,
         "This build was not made here. Repeat it?",
-        lambda trust: api.rebuild(
-            Path(args.statement),
-            source=Path(args.source) if args.source else None,
-            wheel=Path(args.wheel) if args.wheel else None,
-            workspace=args.workspace,
-            python=args.python,
-            trust=trust or args.trust,
-            progress=session.progress,
-        ),
+        lambda trust: session.call(api.rebuild, args, args.statement, trust=trust or args.trust),
     )
     return Answer(document=done, view=view_rebuilt, exit_code=Exit.NO if done.verdict == "different" else Exit.YES)

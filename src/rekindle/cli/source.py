@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session, add_common, add_workspace, path
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, add_workspace, path
 from rekindle.errors import Exit
 
 EXAMPLES = """examples:
@@ -34,7 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_fetch(step("fetch", "get a tree with all its submodules; the same command continues one that was cut short"))
     fill = step("fill", "put system libraries and stand-ins in the place of submodules that a tree lacks")
     _add_tree(fill)
-    fill.add_argument("--plan", metavar="FILE", help="what will be built: says which headers of the index it needs")
+    what = "what will be built: says which headers of the index it needs"
+    fill.add_argument("--plan", type=path, metavar="FILE", help=what)
     _add_index(fill)
     status = step("status", "what a tree is, which patches it needs and has, which submodules are missing")
     _add_tree(status)
@@ -43,9 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_tree(patch)
     _add_context(patch)
     patch.add_argument("--dry-run", action="store_true", help="print the diff and change nothing")
-    patch.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="this patch, needed or not; repeatable"
-    )
+    add_repeatable(patch, "--only", "ID", "this patch, needed or not; repeatable")
     unpatch = step("unpatch", "take our patches out again, byte for byte")
     _add_tree(unpatch)
     hipify = step("hipify", "CUDA sources into HIP with the tree's own tool, as a commit of its own")
@@ -59,14 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rewrite = step("rewrite-cmake", "raise CMake versions below 3.5 in any tree (CMake 4 refuses them)")
     rewrite.add_argument("--root", required=True, metavar="DIR", help="top of the tree")
     rewrite.add_argument("--dry-run", action="store_true", help="tell, and change nothing")
-    rewrite.add_argument("--minimum", default="3.5", metavar="X.Y", help="raise to this version (default: 3.5)")
+    floor = "raise to this version (default: 3.5)"
+    rewrite.add_argument("--minimum", dest="floor", default="3.5", metavar="X.Y", help=floor)
 
 
 def _add_fetch(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--project", default="torch", choices=("torch", "torchvision", "torchaudio"))
     parser.add_argument("--release", metavar="VERSION", help="such as 2.6.0")
-    parser.add_argument("--plan", metavar="FILE", help="the release of this plan")
-    parser.add_argument("--match", metavar="DIR", help="the torch tree that torchvision or torchaudio must fit")
+    parser.add_argument("--plan", type=path, metavar="FILE", help="the release of this plan")
+    fitting = "the torch tree that torchvision or torchaudio must fit"
+    parser.add_argument("--match", type=path, metavar="DIR", help=fitting)
     parser.add_argument("--revision", metavar="COMMIT", help="a full commit instead of a release")
     parser.add_argument(
         "--from",
@@ -76,31 +77,21 @@ def _add_fetch(parser: argparse.ArgumentParser) -> None:
         "a directory, an archive, or the address of an archive or git repository",
     )
     parser.add_argument("--sha256", metavar="HEX", help="what the archive must be")
-    parser.add_argument(
-        "--mirror",
-        action="append",
-        default=[],
-        metavar="FROM=TO",
-        help="take addresses that begin with FROM from TO; submodules too; repeatable",
-    )
-    parser.add_argument("--reference", metavar="DIR", help="a checkout on this machine to borrow objects from")
-    parser.add_argument("--no-submodules", action="store_true", help="leave the submodules out")
-    parser.add_argument("--source", metavar="DIR", help="where the tree goes (default: in the workspace)")
+    mirror = "take addresses that begin with FROM from TO; submodules too; repeatable"
+    add_repeatable(parser, "--mirror", "FROM=TO", mirror, dest="mirrors")
+    lender = "a checkout on this machine to borrow objects from"
+    parser.add_argument("--reference", type=path, metavar="DIR", help=lender)
+    parser.add_argument("--no-submodules", dest="submodules", action="store_false", help="leave the submodules out")
+    parser.add_argument("--source", type=path, metavar="DIR", help="where the tree goes (default: in the workspace)")
     _add_index(parser)
     add_workspace(parser)
 
 
 def _add_index(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--find-links",
-        metavar="DIR",
-        action="append",
-        default=[],
-        help="folder with files of the package index that fill a tree without its submodules; repeatable",
-    )
-    parser.add_argument(
-        "--offline", action="store_true", help="ask no package index: only --find-links and what is here"
-    )
+    folder = "folder with files of the package index that fill a tree without its submodules; repeatable"
+    add_repeatable(parser, "--find-links", "DIR", folder)
+    alone = "ask no package index: only --find-links and what is here"
+    parser.add_argument("--offline", action="store_true", help=alone)
 
 
 def _add_tree(parser: argparse.ArgumentParser) -> None:
@@ -111,9 +102,9 @@ def _add_tree(parser: argparse.ArgumentParser) -> None:
 
 def _add_context(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what it will be built with (default: what this machine has)")
-    group.add_argument("--plan", metavar="FILE", help="the plan to build")
+    group.add_argument("--plan", type=path, metavar="FILE", help="the plan to build")
     group.add_argument("--python", metavar="EXE", help="the interpreter that will build")
-    group.add_argument("--patches", metavar="DIR", help="your own patch files, beside ours")
+    group.add_argument("--patches", type=path, metavar="DIR", help="your own patch files, beside ours")
     for name in _FACTS:
         example = {"compiler": '"gcc 13.2"', "os": "linux|windows", "backend": "cpu|cuda|rocm"}.get(name, "VERSION")
         group.add_argument(
@@ -126,59 +117,28 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.render import source as views
 
     if args.step == "rewrite-cmake":
-        rewritten = api.rewrite_cmake(
-            Path(args.root), floor=args.minimum, dry_run=args.dry_run, progress=session.progress
-        )
+        rewritten = session.call(api.rewrite_cmake, args, Path(args.root))
         return Answer(document=rewritten, view=views.view_rewrite)
     if args.step == "fetch":
-        got = api.source_fetch(
-            path(args.source),
-            project=args.project,
-            release=args.release,
-            plan=path(args.plan),
-            match=path(args.match),
-            revision=args.revision,
-            place=args.place,
-            sha256=args.sha256,
-            mirrors=args.mirror,
-            reference=path(args.reference),
-            submodules=not args.no_submodules,
-            find_links=args.find_links,
-            offline=args.offline,
-            workspace=args.workspace,
-            progress=session.progress,
-        )
-        lacks = bool(got.missing_submodules) and not args.no_submodules
+        got = session.call(api.source_fetch, args, args.source)
+        lacks = bool(got.missing_submodules) and args.submodules
         return Answer(document=got, view=views.view_tree, exit_code=_exit(lacks))
     root = api.find_tree(path(args.tree or args.source), args.workspace)
     if args.step == "hipify":
-        tree = api.source_hipify(root, python=args.python, undo=args.undo, progress=session.progress)
-        return Answer(document=tree, view=views.view_tree)
+        return Answer(document=session.call(api.source_hipify, args, root), view=views.view_tree)
     if args.step == "save-patches":
         saved = api.save_patches(root, Path(args.output), base=args.base)
         return Answer(document=saved, view=views.view_saved)
     if args.step == "fill":
-        tree = api.source_fill(
-            root,
-            plan=path(args.plan),
-            find_links=args.find_links,
-            offline=args.offline,
-            workspace=args.workspace,
-            progress=session.progress,
-        )
+        tree = session.call(api.source_fill, args, root)
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
     if args.step == "unpatch":
         return Answer(document=api.source_unpatch(root), view=views.view_tree)
-    context = {
-        "plan": path(args.plan),
-        "python": args.python,
-        "patches": path(args.patches),
-        "given": {name: getattr(args, name) for name in _FACTS},
-    }
+    given = {name: getattr(args, name) for name in _FACTS}
     if args.step == "status":
-        tree = api.source_status(root, **context)
+        tree = session.call(api.source_status, args, root, given=given)
         return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
-    tree = api.source_patch(root, dry_run=args.dry_run, only=args.only, **context)
+    tree = session.call(api.source_patch, args, root, given=given)
     view = views.view_diff if args.dry_run else views.view_tree
     return Answer(document=tree, view=view, exit_code=_exit(bool(tree.conflicts or tree.missing_submodules)))
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import add_beside, add_compiling, add_origin, add_settings, read_beside, read_settings
-from rekindle.cli.verb import Answer, Session, add_workspace, add_yes, path, read_options
+from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
 from rekindle.errors import Exit
 from rekindle.model.spoken import capital
 
@@ -35,13 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="SPEC", help="the release wanted: 2.6.0, 2.6, '>=2.1,<2.4'")
     parser.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     parser.add_argument("--build", action="store_true", help="insist on a source build")
-    parser.add_argument(
-        "--gpu",
-        action="append",
-        default=[],
-        metavar="GPU",
-        help="build for this card (product name, sm_35, gfx1031) instead of this machine's; repeatable",
-    )
+    card = "build for this card (product name, sm_35, gfx1031) instead of this machine's; repeatable"
+    add_repeatable(parser, "--gpu", "GPU", card)
     parser.add_argument("--cpu", metavar="CPU", help="build for this CPU (ivybridge) instead of this machine's")
     parser.add_argument("--cuda", metavar="VERSION", help="the CUDA toolkit to build with")
     parser.add_argument("--rocm", metavar="VERSION", help="the ROCm to build with")
@@ -57,13 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--venv", type=path, metavar="DIR", help="the environment to make or use (default: in the workspace)"
     )
     parser.add_argument("--installer", choices=("pip", "uv"), help="what installs (default: pip)")
-    parser.add_argument(
-        "--find-links",
-        action="append",
-        default=[],
-        metavar="DIR|URL",
-        help="wheels to look through besides the index; repeatable",
-    )
+    add_repeatable(parser, "--find-links", "DIR|URL", "wheels to look through besides the index; repeatable")
     parser.add_argument("--offline", action="store_true", help="ask no index: only --find-links and what is here")
     parser.add_argument(
         "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -51,6 +51,13 @@ class Session:
         if self._progress is not None:
             self._progress.close()
 
+    def call(self, function: Callable[..., Result], args: argparse.Namespace, *words: Any, **more: Any) -> Result:
+        """The answer of a function of the api: its keywords are read as :func:`read_options` reads fields."""
+        code = function.__code__
+        names = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        listener = {"progress": self.progress} if "progress" in names else {}
+        return function(*words, **_read_named(names, args) | listener | more)
+
     def can_ask(self) -> bool:
         return not self.yes and sys.stdin.isatty()
 
@@ -70,9 +77,12 @@ OptionsT = TypeVar("OptionsT")
 
 def read_options(kind: type[OptionsT], args: argparse.Namespace, **more: Any) -> OptionsT:
     """A verb's options value: each field from the argument of its name, lists as tuples; ``more`` is read already."""
-    names: tuple[str, ...] = kind.__struct_fields__  # type: ignore[attr-defined]
+    return kind(**_read_named(kind.__struct_fields__, args) | more)  # type: ignore[attr-defined]
+
+
+def _read_named(names: Iterable[str], args: argparse.Namespace) -> dict[str, Any]:
     given = {name: value for name in names if (value := getattr(args, name, None)) is not None}
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()} | more)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
 def path(text: str | None) -> Path | None:
@@ -93,12 +103,8 @@ def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
     def unless_inner(value: object) -> Any:
         return argparse.SUPPRESS if inner else value
 
-    group.add_argument(
-        "--json",
-        action="store_true",
-        default=unless_inner(False),
-        help="print one JSON document on stdout and nothing else",
-    )
+    only = "print one JSON document on stdout and nothing else"
+    group.add_argument("--json", action="store_true", default=unless_inner(False), help=only)
     group.add_argument(
         "--color", choices=("auto", "always", "never"), default=unless_inner("auto"), help="colour (default: auto)"
     )
@@ -110,6 +116,11 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workspace", type=path, metavar="DIR", help="where everything is kept (default: the user's data directory)"
     )
+
+
+def add_repeatable(parser: argparse._ActionsContainer, name: str, metavar: str, help: str, **more: Any) -> None:
+    """An option that may be given several times; the list of what was given, empty without it."""
+    parser.add_argument(name, action="append", default=[], metavar=metavar, help=help, **more)
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.plan import add_beside, read_beside
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_repeatable, path
 from rekindle.errors import BadInput, Exit
 
 EXAMPLES = """examples:
@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wheel", metavar="FILE", help="install this wheel into a fresh environment")
+    parser.add_argument("--wheel", type=path, metavar="FILE", help="install this wheel into a fresh environment")
     parser.add_argument("--python", metavar="VERSION|EXE", help="the interpreter that has, or gets, the package")
     parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
     parser.add_argument(
@@ -33,71 +33,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="with --wheel: on this emulated CPU, by microarchitecture or product name (nehalem, E5-2690 v2, …)",
     )
-    parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="set in the target")
+    add_repeatable(parser, "--env", "NAME=VALUE", "set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
-    parser.add_argument("--only", metavar="ID", action="append", default=[], help="only these checks (stars allowed)")
+    add_repeatable(parser, "--only", "ID", "only these checks (stars allowed)")
     add_beside(parser, what="also prove these companions of an installed torch: import and one real operation each")
-    parser.add_argument("--plan", metavar="FILE", help="plan.json: version and settings must be as planned")
-    parser.add_argument("--no-gpu", action="store_true", help="prove the CPU part alone, where no GPU is at hand")
-    parser.add_argument("--no-deps", action="store_true", help="install the wheel without its dependencies")
-    parser.add_argument("--find-links", metavar="DIR", action="append", default=[], help="where dependencies lie")
+    planned = "plan.json: version and settings must be as planned"
+    parser.add_argument("--plan", type=path, metavar="FILE", help=planned)
+    alone = "prove the CPU part alone, where no GPU is at hand"
+    parser.add_argument("--no-gpu", dest="gpu", action="store_const", const=False, help=alone)
+    bare = "install the wheel without its dependencies"
+    parser.add_argument("--no-deps", dest="dependencies", action="store_false", help=bare)
+    add_repeatable(parser, "--find-links", "DIR", "where dependencies lie")
     parser.add_argument(
         "--sandbox",
         choices=("auto", "yes", "no"),
         default="auto",
         help="with --wheel: without network and home; auto: for wheels not built here, where it can be had",
     )
-    parser.add_argument("--events", metavar="FILE", help="what checks/agent.py wrote on a machine without rekindle")
+    events = "what checks/agent.py wrote on a machine without rekindle"
+    parser.add_argument("--events", type=path, metavar="FILE", help=events)
     parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")
     parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
-    parser.add_argument("--junit", metavar="FILE", help="also write the report as JUnit XML")
-    parser.add_argument("--compare", nargs=2, metavar=("A.json", "B.json"), help="two saved reports side by side")
+    parser.add_argument("--junit", type=path, metavar="FILE", help="also write the report as JUnit XML")
+    parser.add_argument(
+        "--compare", nargs=2, type=path, metavar=("A.json", "B.json"), help="two saved reports side by side"
+    )
 
     claims = parser.add_argument_group("claims")
-    claims.add_argument("--claims", metavar="WHEEL", help="signature, RECORD, and what it claims against its bytes")
-    claims.add_argument("--key", metavar="FILE", action="append", default=[], help="believe only this .pub; repeatable")
-    claims.add_argument("--statement", metavar="FILE", help="the signed statement (default: beside the wheel)")
+    checked = "signature, RECORD, and what it claims against its bytes"
+    claims.add_argument("--claims", type=path, metavar="WHEEL", help=checked)
+    add_repeatable(claims, "--key", "FILE", "believe only this .pub; repeatable", dest="keys", type=path)
+    signed = "the signed statement (default: beside the wheel)"
+    claims.add_argument("--statement", type=path, metavar="FILE", help=signed)
     claims.add_argument("--unsigned", action="store_true", help="say yes also where nobody signed, if all else is so")
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.cli.verb import place_for
     from rekindle.render.verify import view_comparison, view_verification
 
     if args.compare:
-        comparison = api.compare_verifications(*(Path(name) for name in args.compare))
+        comparison = api.compare_verifications(*args.compare)
         return Answer(document=comparison, view=view_comparison, exit_code=Exit.NO if comparison.worse else Exit.YES)
     if args.claims:
         return _claims(args, session)
     if args.wheel and args.package:
         raise BadInput("--package goes with an installed package, not with --wheel")
     if args.beside and (args.wheel or args.events):
-        raise BadInput(
-            "--with proves companions of an installed torch", remedy="give its interpreter with --python EXE"
-        )
+        remedy = "give its interpreter with --python EXE"
+        raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     saved = place_for(args.save, "verify.json") if args.save else None
-    report = api.verify(
-        wheel=Path(args.wheel) if args.wheel else None,
-        python=args.python,
-        package=args.package,
-        events=Path(args.events) if args.events else None,
-        cpu=args.cpu,
-        env=_settings(args.env),
-        level=args.level,
-        only=tuple(args.only),
-        plan=Path(args.plan) if args.plan else None,
-        gpu=False if args.no_gpu else None,
-        beside=read_beside(args.beside),
-        dependencies=not args.no_deps,
-        find_links=tuple(args.find_links),
-        sandbox=args.sandbox,
-        save=saved,
-        junit=Path(args.junit) if args.junit else None,
-        progress=session.progress,
-    )
+    beside = read_beside(args.beside)
+    report = session.call(api.verify, args, env=_settings(args.env), beside=beside, save=saved)
     if args.html:
         written = place_for(args.html, "verify.html")
         api.verify_page(report, written)
@@ -108,21 +96,13 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 
 def _claims(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.render.claims import view_claims
 
-    report = api.verify_claims(
-        Path(args.claims),
-        keys=tuple(map(Path, args.key)),
-        statement=Path(args.statement) if args.statement else None,
-        progress=session.progress,
-    )
-    unsigned = args.unsigned and report.verdict == "not-proven"
-    return Answer(
-        document=report, view=view_claims, exit_code=Exit.YES if report.verdict == "proven" or unsigned else Exit.NO
-    )
+    # --cpu names a CPU to emulate; here the keyword says that the wheel's CPU code is read.
+    report = session.call(api.verify_claims, args, args.claims, cpu=True)
+    good = report.verdict == "proven" or (args.unsigned and report.verdict == "not-proven")
+    return Answer(document=report, view=view_claims, exit_code=Exit.YES if good else Exit.NO)
 
 
 def _settings(words: list[str]) -> dict[str, str]:

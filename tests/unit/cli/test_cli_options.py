@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from rekindle.cli import build, up
-from rekindle.cli.verb import path, read_options
+from rekindle.cli.verb import Session, path, read_options
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.up_options import UpOptions
 
@@ -82,3 +82,14 @@ def test_nothing_typed_is_every_default(verb: ModuleType, kind: type) -> None:
 
 def test_an_empty_path_names_none() -> None:
     assert (path(""), path(None), path("x")) == (None, None, Path("x"))
+
+
+def test_a_function_gets_its_keywords_from_the_arguments_of_their_names() -> None:
+    def answer(*words: str, level: int = 1, only: tuple[str, ...] = (), progress: object = None) -> tuple[object, ...]:
+        return words, level, only, progress
+
+    session = Session()
+    args = argparse.Namespace(level=None, only=["a", "b"], other="never asked for")
+    assert session.call(answer, args, "tree") == (("tree",), 1, ("a", "b"), session.progress)
+    assert session.call(answer, args, level=3, only=()) == ((), 3, (), session.progress)
+    assert session.call(lambda *, other: other, args) == "never asked for"
