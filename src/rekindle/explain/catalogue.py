@@ -72,20 +72,6 @@ def _markdown() -> Iterator[str]:
 
 
 def _page(rule: Rule, family: str) -> RulePage:
-    return RulePage(
-        id=rule.id,
-        family=family,
-        title=rule.title,
-        stage=rule.stage,
-        confidence=rule.confidence,
-        cause=rule.cause,
-        fix=rule.fix,
-        windows=rule.windows,
-        source=rule.source,
-        words=tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has)),
-        variant=rule.variant,
-        asks=rule.when,
-        alternatives=rule.alternatives,
-        since=rule.since,
-        until=rule.until,
-    )
+    alike = {name: getattr(rule, name) for name in RulePage.__struct_fields__ if hasattr(rule, name)}
+    words = tuple(dict.fromkeys(word for pattern in rule.match for word in pattern.has))
+    return RulePage(**alike, family=family, words=words, asks=rule.when)

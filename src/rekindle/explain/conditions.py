@@ -26,8 +26,15 @@ def condition(function: Condition) -> Condition:
     return function
 
 
-def _not(answer: bool | None) -> bool | None:
-    return None if answer is None else not answer
+def opposite(name: str, asked: Condition) -> Condition:
+    """The question with the other answer; what cannot be told stays so."""
+
+    def answer(event: Event, scene: Scene) -> bool | None:
+        told = asked(event, scene)
+        return None if told is None else not told
+
+    CONDITIONS[name] = answer
+    return answer
 
 
 @condition
@@ -66,19 +73,9 @@ def other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
 
 
 @condition
-def no_other_flavour_has_it(event: Event, scene: Scene) -> bool | None:
-    return _not(other_flavour_has_it(event, scene))
-
-
-@condition
 def card_is_blackwell(event: Event, scene: Scene) -> bool | None:
     card = capability(event, scene)
     return None if card is None else card.major >= 10
-
-
-@condition
-def card_is_before_blackwell(event: Event, scene: Scene) -> bool | None:
-    return _not(card_is_blackwell(event, scene))
 
 
 @condition
@@ -103,16 +100,6 @@ def card_in_static_libraries(event: Event, scene: Scene) -> bool | None:
     if card is None or scene.wheel is None or not names:
         return False
     return covers(GpuCode(names, cuda=scene.wheel.cuda), card, None, scene.facts).kind == "native"
-
-
-@condition
-def card_not_in_static_libraries(event: Event, scene: Scene) -> bool | None:
-    return _not(card_in_static_libraries(event, scene))
-
-
-@condition
-def arch_is_newer_than_toolkit(event: Event, scene: Scene) -> bool | None:
-    return _not(arch_is_older_than_toolkit(event, scene))
 
 
 @condition
@@ -176,11 +163,6 @@ def machine_is_arm(event: Event, scene: Scene) -> bool | None:
 
 
 @condition
-def machine_is_not_arm(event: Event, scene: Scene) -> bool | None:
-    return _not(machine_is_arm(event, scene))
-
-
-@condition
 def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
     need = tag_libc([event.values.get("tag", "") or event.values.get("wheel", "").removesuffix(".whl")], scene.facts)
     if need is None:
@@ -201,3 +183,10 @@ def index_answered(event: Event, scene: Scene) -> bool | None:
 @condition
 def in_triton(event: Event, scene: Scene) -> bool | None:
     return scene.saw("triton") or "triton" in event.around.lower()
+
+
+no_other_flavour_has_it = opposite("no-other-flavour-has-it", other_flavour_has_it)
+card_is_before_blackwell = opposite("card-is-before-blackwell", card_is_blackwell)
+card_not_in_static_libraries = opposite("card-not-in-static-libraries", card_in_static_libraries)
+arch_is_newer_than_toolkit = opposite("arch-is-newer-than-toolkit", arch_is_older_than_toolkit)
+machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)

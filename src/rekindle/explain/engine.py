@@ -170,10 +170,9 @@ def add_last_words(reading: Reading) -> None:
             return
         if _TROUBLE.search(text) and not _NO_TROUBLE.search(text):
             said = line.strip()[:300]
-            event = Event(
-                line=number, values={"message": text[:240]}, evidence=said, text=text, around=text, after=text,
-                way="@plain-error", head=said[:60],
-            )  # fmt: skip
+            whole = dict.fromkeys(("text", "around", "after"), text)
+            values = {"message": text[:240]}
+            event = Event(line=number, values=values, evidence=said, way="@plain-error", head=said[:60], **whole)
             reading.forms[_KEY] = Seen(count=1, kept=[event], last=event)
             return
 

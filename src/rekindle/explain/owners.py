@@ -6,15 +6,20 @@ For each table there is a fill ``header-owner`` and a condition ``header-known``
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 
 from rekindle.explain.conditions import Condition
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene
-from rekindle.explain.values import Fill
+from rekindle.explain.values import Fill, some
 from rekindle.facts.names import NameOwner, owner_of
 
+_SUBMODULE_STEP = (
+    "If the project keeps it as a git submodule: git submodule update --init --recursive"
+    " (source archives of GitHub contain no submodules)."
+)
 # What in a compiler's sentence is the name it does not know.
 _API = (
     re.compile(r"""(?:identifier|class|namespace) "[^"]+" has no member (?:class |template )?"(?P<name>[\w:]+)\""""),
@@ -41,8 +46,11 @@ def _header(event: Event) -> str | None:
 
 
 def _library(event: Event) -> str | None:
-    name = event.values.get("library") or event.values.get("dll")
-    return re.split(r"[\\/]", name)[-1] if name else None
+    return _last_part(event.values.get("library") or event.values.get("dll"))
+
+
+def _last_part(path: str | None) -> str | None:
+    return re.split(r"[\\/]", path)[-1] if path else None
 
 
 def _link_library(event: Event) -> str | None:
@@ -57,11 +65,6 @@ def _link_library(event: Event) -> str | None:
 def _attribute(event: Event) -> str | None:
     name, module = event.values.get("name"), event.values.get("module")
     return f"{module}.{name}" if name and module else None
-
-
-def _command(event: Event) -> str | None:
-    name = event.values.get("command")
-    return re.split(r"[\\/]", name)[-1] if name else None
 
 
 def api_name(event: Event) -> str | None:
@@ -79,16 +82,12 @@ _NAMED: dict[str, tuple[str, Callable[[Event], str | None]]] = {
     "link-library": ("libraries", _link_library),
     "module": ("modules", lambda event: event.values.get("module")),
     "attribute": ("attributes", _attribute),
-    "command": ("commands", _command),
+    "command": ("commands", lambda event: _last_part(event.values.get("command"))),
     "package": ("packages", lambda event: event.values.get("package")),
     "symbol": ("symbols", lambda event: event.values.get("symbol")),
     "api": ("apis", api_name),
     "message": ("messages", lambda event: event.values.get("message", "")[:380]),
 }
-
-
-FILLS: dict[str, Fill] = {}
-CONDITIONS: dict[str, Condition] = {}
 
 
 def find_owner(what: str, event: Event) -> NameOwner | None:
@@ -109,40 +108,24 @@ def _since(owner: NameOwner) -> str | None:
     return (said or "It has another name now") + (f"; use {owner.instead} instead." if owner.instead else ".")
 
 
-def _values(what: str, event: Event, system: str | None) -> dict[str, str]:
+def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     owner = find_owner(what, event)
-    values: dict[str, str] = {}
-    if what == "api" and (name := api_name(event)):
-        values["name"] = name
+    values = some(name=api_name(event) if what == "api" else None)
     if owner is None:
         return values
-    values["owner"] = owner.owner
-    if install := owner.install(system):
-        values["install"] = install
-    if owner.note:
-        values["owner_note"] = owner.note
-    if since := _since(owner):
-        values["since_sentence"] = since
-    if owner.remedy:
-        values["remedy"] = owner.remedy
-    if owner.submodule:
-        values["submodule_step"] = (
-            "If the project keeps it as a git submodule: git submodule update --init --recursive"
-            " (source archives of GitHub contain no submodules)."
-        )
-    return values
+    return values | some(
+        owner=owner.owner,
+        install=owner.install(scene.system),
+        owner_note=owner.note,
+        since_sentence=_since(owner),
+        remedy=owner.remedy,
+        submodule_step=_SUBMODULE_STEP if owner.submodule else None,
+    )
 
 
-def _register(what: str) -> None:
-    def fill(event: Event, scene: Scene) -> dict[str, str]:
-        return _values(what, event, scene.system)
-
-    def known(event: Event, scene: Scene) -> bool | None:
-        return find_owner(what, event) is not None
-
-    FILLS[f"{what}-owner"] = fill
-    CONDITIONS[f"{what}-known"] = known
+def _is_known(what: str, event: Event, scene: Scene) -> bool | None:
+    return find_owner(what, event) is not None
 
 
-for _what in _NAMED:
-    _register(_what)
+FILLS: dict[str, Fill] = {f"{what}-owner": functools.partial(_values, what) for what in _NAMED}
+CONDITIONS: dict[str, Condition] = {f"{what}-known": functools.partial(_is_known, what) for what in _NAMED}

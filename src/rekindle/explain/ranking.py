@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rekindle.explain import conditions, owners, setting, values
+from rekindle.explain import conditions, owners, values
 from rekindle.explain.events import Event, Seen
 from rekindle.explain.form import kind_of, load_kinds
 from rekindle.explain.proof import Proof, capped
@@ -23,7 +23,7 @@ from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 from rekindle.model.version import compare
 
-CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS, **setting.CONDITIONS}
+CONDITIONS = {**conditions.CONDITIONS, **owners.CONDITIONS}
 FILLS = {**values.FILLS, **owners.FILLS}
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from rekindle.compat.images import covers, flavour_code, split_targets
 from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
+from rekindle.facts import Facts, load_facts
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import WheelReport
-
-if TYPE_CHECKING:
-    from rekindle.facts import Facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +30,6 @@ class Scene:
     @property
     def facts(self) -> Facts:
         """Read only when a rule asks: most logs need none of the tables."""
-        from rekindle.facts import load_facts
-
         return load_facts()
 
     @property
@@ -54,13 +49,10 @@ class Scene:
     @property
     def platform(self) -> Platform:
         """Whose wheels are meant."""
-        machine = self.machine
-        if machine is not None:
-            if machine.os.system == "windows":
-                return "windows"
-            return "linux_aarch64" if machine.os.arch in ("aarch64", "arm64") else "linux_x86_64"
         if self.system == "windows":
             return "windows"
+        if self.machine is not None:
+            return "linux_aarch64" if self.machine.os.arch in ("aarch64", "arm64") else "linux_x86_64"
         return "linux_aarch64" if self.saw("arm") or self.saw("jetson") else "linux_x86_64"
 
 
@@ -170,14 +162,9 @@ def find_carrier(card: Sm, scene: Scene, *, torch: str | None = None) -> Carrier
     """
     releases = (torch,) if torch else scene.facts.releases
     for version in releases:
-        rows = [
-            row
-            for row in scene.facts.flavours(version)
-            if row.cuda
-            and row.publisher == "pytorch"
-            and row.status == "stable"
-            and carries(row, card, scene, native=torch is None)
-        ]
+        stable = [row for row in scene.facts.flavours(version) if row.cuda and row.status == "stable"]
+        ours = (row for row in stable if row.publisher == "pytorch")
+        rows = [row for row in ours if carries(row, card, scene, native=torch is None)]
         if rows:
             best = max(rows, key=lambda row: tuple(map(int, (row.cuda or "0").split("."))))
             return Carrier(torch=version, flavour=best.name, index=best.index, cuda=best.cuda)

@@ -6,15 +6,15 @@ that takes something else for granted (``requires``) is contradicted by them.
 
 from __future__ import annotations
 
+import operator
 import re
 
-from rekindle.explain.conditions import Condition
+from rekindle.explain.conditions import condition
 from rekindle.explain.events import Event
 from rekindle.explain.rule import Rule
 from rekindle.explain.scene import Scene, toolkit_of
 from rekindle.model.version import compare
 
-CONDITIONS: dict[str, Condition] = {}
 # Name of the fact, the captured value it comes from.
 _FACTS = {
     "python": "python_version",
@@ -35,6 +35,7 @@ _FACTS = {
     "distribution": "distro",
     "package": "package_built",
 }
+_SIGNS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, "<": operator.lt, ">": operator.gt}
 _SPEC = re.compile(r"(>=|<=|==|<|>)\s*([\d.]+)")
 
 
@@ -57,20 +58,11 @@ def is_contradicted(rule: Rule, scene: Scene) -> bool:
 
 
 def _satisfies(have: str, spec: str) -> bool:
-    checks = {
-        ">=": lambda order: order >= 0,
-        "<=": lambda order: order <= 0,
-        "==": lambda order: order == 0,
-        "<": lambda order: order < 0,
-        ">": lambda order: order > 0,
-    }
-    return all(checks[sign](compare(have, version)) for sign, version in _SPEC.findall(spec))
+    return all(_SIGNS[sign](compare(have, version), 0) for sign, version in _SPEC.findall(spec))
 
 
+@condition
 def nvcc_older_than_torch_cuda(event: Event, scene: Scene) -> bool | None:
     """Only where both are known: without them a compile error in torch's headers has too many other causes."""
     toolkit, cuda = toolkit_of(event, scene), scene.values.get("torch_cuda")
     return bool(toolkit and cuda and compare(toolkit, cuda) < 0)
-
-
-CONDITIONS["nvcc-older-than-torch-cuda"] = nvcc_older_than_torch_cuda

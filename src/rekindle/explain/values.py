@@ -54,7 +54,8 @@ def _span(arch: Sm, scene: Scene) -> tuple[str | None, str | None]:
     return (kits[0] if kits[0] != oldest else None), (kits[-1] if kits[-1] != newest else None)
 
 
-def _some(**values: str | None) -> dict[str, str]:
+def some(**values: str | None) -> dict[str, str]:
+    """Those that are known."""
     return {name: value for name, value in values.items() if value}
 
 
@@ -67,7 +68,7 @@ def toolkit_for_arch(event: Event, scene: Scene) -> dict[str, str]:
     toolkit = toolkit_of(event, scene)
     known = scene.toolkit_archs(toolkit) if toolkit else ()
     newest = max((a for a in known if not a.suffix), default=None)
-    return _some(
+    return some(
         first_cuda=first,
         last_cuda=last,
         toolkit=toolkit and f"CUDA {toolkit}",
@@ -82,7 +83,7 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
         return {}
     first, _ = _span(card, scene)
     carrier = find_carrier(card, scene)
-    return _some(
+    return some(
         first_cuda=first,
         dotted=card.dotted,
         capability=str(card),
@@ -93,7 +94,7 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
 @fill
 def plan_for_card(event: Event, scene: Scene) -> dict[str, str]:
     card, archs = capability(event, scene), supported(event, scene)
-    return _some(
+    return some(
         plan_hint=_plan_hint(card, scene),
         minimum=str(archs[0]) if archs else None,
         dotted=card.dotted if card else None,
@@ -124,14 +125,10 @@ def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
 
 @fill
 def installed_torch(event: Event, scene: Scene) -> dict[str, str]:
-    wheel = scene.wheel
-    return (
-        {}
-        if wheel is None
-        else _some(
-            installed=f"{wheel.name or 'torch'} {wheel.version}", supported=" ".join(map(str, supported(event, scene)))
-        )
-    )
+    if scene.wheel is None:
+        return {}
+    installed = f"{scene.wheel.name or 'torch'} {scene.wheel.version}"
+    return some(installed=installed, supported=" ".join(map(str, supported(event, scene))))
 
 
 @fill
@@ -150,15 +147,10 @@ def host_compiler(event: Event, scene: Scene) -> dict[str, str]:
     row = scene.facts.toolkit(toolkit) if toolkit else None
     limit = newest_compiler(row, "gcc") if row else None
     newest = event.values.get("newest") or (str(limit) if limit else None)
-    have = re.search(r"(?:c\+\+|gcc|linux-gnu|GNU)[-/ ](\d+)", event.around) or re.search(
-        r"^(\d+)", event.values.get("compiler_version", "")
-    )
-    first = None
-    if have:
-        kits = reversed(scene.facts.toolkits)
-        wanted = (kit for kit in kits if takes_compiler(scene.facts.cuda.toolkit[kit], "gcc", have[1]))
-        first = next(wanted, None)
-    return _some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
+    have = re.search(r"(?:c\+\+|gcc|linux-gnu|GNU)[-/ ](\d+)", event.around)
+    have = have or re.search(r"^(\d+)", event.values.get("compiler_version", ""))
+    first = _first_taking("gcc", have[1], scene) if have else None
+    return some(toolkit=toolkit and f"CUDA {toolkit}", newest=newest, have_gcc=have and have[1], first_cuda=first)
 
 
 @fill
@@ -173,7 +165,7 @@ def compiler_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     if found:
         return {"compiler_version": f"{found[1]} {found[2]}"}
     compilers = scene.machine.compilers if scene.machine else ()
-    return _some(compiler_version=next((f"{c.kind} {c.version}" for c in compilers), None))
+    return some(compiler_version=next((f"{c.kind} {c.version}" for c in compilers), None))
 
 
 @fill
@@ -227,7 +219,7 @@ def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
     if not gfx and scene.machine is not None:
         gfx = next((str(gpu.arch) for gpu in scene.machine.gpus if isinstance(gpu.arch, Gfx)), None)
     row = find_override(Gfx(gfx.split(":")[0]), None, scene.facts) if gfx else None
-    return _some(gfx=gfx, override=row.value if row else None)
+    return some(gfx=gfx, override=row.value if row else None)
 
 
 @fill
@@ -237,7 +229,7 @@ def driver_found(event: Event, scene: Scene) -> dict[str, str]:
     if number.isdigit() and len(number) >= 4:
         value = int(number)
         return {"found_cuda": f"{value // 1000}.{value % 1000 // 10}"}
-    return _some(found_cuda=scene.values.get("driver_cuda"))
+    return some(found_cuda=scene.values.get("driver_cuda"))
 
 
 @fill
@@ -249,7 +241,7 @@ def torch_cuda(event: Event, scene: Scene) -> dict[str, str]:
 @fill
 def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     versions = event.values.get("versions", "")
-    values = _some(python=event.values.get("python") or scene.values.get("python_version"))
+    values = some(python=event.values.get("python") or scene.values.get("python_version"))
     if versions == "none":
         values["versions_sentence"] = "It offers none at all for this Python and platform."
     elif versions:
@@ -294,17 +286,17 @@ def host_msvc(event: Event, scene: Scene) -> dict[str, str]:
     """The newest Microsoft compiler this toolkit takes, and the first toolkit that takes the one in use."""
     toolkit = _toolkit(event, scene)
     row = scene.facts.toolkit(toolkit) if toolkit else None
-    values = {"toolkit": f"CUDA {toolkit}"} if toolkit else {}
+    known = some(toolkit=toolkit and f"CUDA {toolkit}")
     newest = newest_compiler(row, "msvc") if row else None
     if newest is None:
-        return values
-    values["toolset"] = f"14.{newest - 1900}"
-    values["studio"] = f"Visual Studio {_studio(newest)}"
+        return known
     said = re.search(r"\b19\.(\d\d)\b", event.around) or re.search(r"^19\.(\d\d)", scene.values.get("msvc_version", ""))
     have = 1900 + int(said[1]) if said else newest + 1
-    if first := _first_taking("msvc", f"{have // 100}.{have % 100}", scene):
-        values["first_cuda"] = first
-    return values
+    return known | some(
+        toolset=f"14.{newest - 1900}",
+        studio=f"Visual Studio {_studio(newest)}",
+        first_cuda=_first_taking("msvc", f"{have // 100}.{have % 100}", scene),
+    )
 
 
 @fill
@@ -319,14 +311,12 @@ def host_gcc(event: Event, scene: Scene) -> dict[str, str]:
     limits = [newest_compiler(scene.facts.cuda.toolkit[kit], "gcc") or 0 for kit in scene.facts.toolkits]
     own = (newest_compiler(row, "gcc") or 0) if row else 0
     newest = own if 0 < own < have else max((limit for limit in limits if limit < have), default=0)
-    values = {"have_gcc": str(have)}
-    if newest:
-        values["newest"] = str(newest)
-    if first := _first_taking("gcc", str(have), scene):
-        values["first_cuda"] = first
-    if toolkit:
-        values["toolkit"] = f"CUDA {toolkit}"
-    return values
+    return some(
+        have_gcc=str(have),
+        newest=str(newest) if newest else None,
+        first_cuda=_first_taking("gcc", str(have), scene),
+        toolkit=toolkit and f"CUDA {toolkit}",
+    )
 
 
 def _first_taking(kind: str, version: str, scene: Scene) -> str | None:

@@ -35,22 +35,7 @@ _FRAME = re.compile(
 # Words beyond this length (mangled names, encoded data) lose their middle: a pattern that looks for the beginning
 # of a word would otherwise try every place in it.
 _LONG_WORD = re.compile(r"(\S{200})\S{40,}(\S{120})")
-_QUOTES = str.maketrans(
-    {
-        "‘": "'",
-        "’": "'",
-        "`": "'",
-        "´": "'",
-        "“": '"',
-        "”": '"',
-        "«": '"',
-        "»": '"',
-        "„": '"',
-        "「": "'",
-        "」": "'",
-        "‚": "'",
-    }
-)
+_QUOTES = str.maketrans("‘’`´「」‚“”«»„", "'" * 7 + '"' * 5)
 
 
 def line_bounds(block: bytes, position: int) -> tuple[int, int]:

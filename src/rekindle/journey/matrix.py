@@ -151,7 +151,6 @@ def matrix_run(
     """
     from rekindle.host.process import stop_signals_as_interrupt
     from rekindle.journey.matrix_work import admit_cells
-    from rekindle.matrix.ledger import WallClock
     from rekindle.matrix.run import Loop
 
     listener = progress or Silent()
@@ -163,7 +162,7 @@ def matrix_run(
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
     wait = lock.defaults.wait_for_workers_minutes * 60
     with stop_signals_as_interrupt(), _engine(lock, engine, scheduler, slots, memory) as port:
-        loop = Loop(cells, ledger, port, WallClock(), wait_seconds=wait, say=listener.note)
+        loop = Loop(cells, ledger, port, time.monotonic, wait_seconds=wait, say=listener.note)
         for cell in cells:
             decision = ledger.decide(cell, fresh_run=True)
             listener.note(f"{cell.name}: rebuild: {'yes' if decision.build else 'no'}, because {decision.because}")

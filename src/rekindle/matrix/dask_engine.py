@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from rekindle.errors import BadInput, Interrupted, MissingTool
 from rekindle.matrix.command import carry_out
 from rekindle.matrix.engine import Ending, Task
@@ -40,9 +42,8 @@ class DaskEngine:
         try:
             import distributed
         except ImportError:
-            raise MissingTool(
-                "the Dask engine needs the package 'distributed'", remedy="pip install 'rekindle-torch[matrix]'"
-            ) from None
+            remedy = "pip install 'rekindle-torch[matrix]'"
+            raise MissingTool("the Dask engine needs the package 'distributed'", remedy=remedy) from None
         self._cancel_file = cancel_file
         self._describe = describe
         self._known: dict[str, Worker] = {}
@@ -64,7 +65,7 @@ class DaskEngine:
             for address, worker in self._client.run(self._describe, workers=new, on_error="ignore").items():
                 if isinstance(worker, Worker):
                     # One build at a time on each: the governor, not Dask's thread count, decides about compilers.
-                    self._known[address] = _named(worker, address)
+                    self._known[address] = msgspec.structs.replace(worker, name=address, slots=1)
         return [self._known[address] for address in addresses if address in self._known]
 
     def _addresses(self) -> list[str]:
@@ -74,16 +75,9 @@ class DaskEngine:
             return sorted(self._client.scheduler_info()["workers"])
 
     def submit(self, task: Task) -> None:
-        future = self._client.submit(
-            run_task,
-            task,
-            self._cancel_file(task.cell),
-            key=f"rekindle-{task.cell}-{task.attempt}-{time.time_ns()}",
-            workers=[task.worker],
-            allow_other_workers=False,
-            pure=False,
-            retries=0,
-        )
+        key = f"rekindle-{task.cell}-{task.attempt}-{time.time_ns()}"
+        bound = {"workers": [task.worker], "allow_other_workers": False, "pure": False, "retries": 0}
+        future = self._client.submit(run_task, task, self._cancel_file(task.cell), key=key, **bound)
         self._running[task.cell] = (future, task, time.monotonic())
 
     def wait(self, seconds: float) -> list[Ending]:
@@ -122,9 +116,3 @@ class DaskEngine:
 
     def close(self) -> None:
         self._client.close(timeout=5)
-
-
-def _named(worker: Worker, address: str) -> Worker:
-    import msgspec
-
-    return msgspec.structs.replace(worker, name=address, slots=1)

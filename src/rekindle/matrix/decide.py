@@ -11,17 +11,8 @@ from typing import NamedTuple
 from rekindle.model.matrix import Cell, CellState, FailureClass
 
 # How often a cell may fail in one class before it is left alone. 0: not again by itself.
-TRIES: dict[FailureClass, int] = {
-    "lost": 6,
-    "memory": 3,
-    "hang": 2,
-    "network": 3,
-    "disk": 1,
-    "setup": 1,
-    "compile": 1,
-    "proof": 1,
-    "bug": 1,
-}
+_ONCE: tuple[FailureClass, ...] = ("disk", "setup", "compile", "proof", "bug")
+TRIES: dict[FailureClass, int] = {"lost": 6, "memory": 3, "hang": 2, "network": 3, **dict.fromkeys(_ONCE, 1)}
 _WORDS: dict[FailureClass, str] = {
     "lost": "its worker was lost",
     "memory": "it ran out of memory",

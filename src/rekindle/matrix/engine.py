@@ -54,10 +54,3 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Stop everything that still runs."""
-
-
-class Clock(Protocol):
-    """Time as the run sees it: the machine's, or a simulation's."""
-
-    def now(self) -> float:
-        """Seconds."""

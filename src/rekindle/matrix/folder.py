@@ -112,10 +112,6 @@ class Owner(Document, frozen=True, kw_only=True):
     since: float
 
 
-def myself() -> Owner:
-    return Owner(host=platform.node(), pid=os.getpid(), boot=boot_id(), since=time.time())
-
-
 def boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -138,7 +134,8 @@ def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> It
         before = read_owner(folder)
         if before is not None and _lives_elsewhere(folder, before, clock()):
             raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(before)}")
-        write_atomically(folder.owner_file, encode(myself()))
+        myself = Owner(host=platform.node(), pid=os.getpid(), boot=boot_id(), since=time.time())
+        write_atomically(folder.owner_file, encode(myself))
         with _heartbeat(folder.owner_file):
             yield before
         folder.owner_file.unlink(missing_ok=True)

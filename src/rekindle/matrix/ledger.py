@@ -19,13 +19,6 @@ from rekindle.model.matrix import Attempt, Cell, CellState, Defaults, FailureCla
 CANCEL_FILE = "cancel"
 
 
-class WallClock:
-    """The machine's own time."""
-
-    def now(self) -> float:
-        return time.monotonic()
-
-
 def cancel_file(root: Path, cell: str) -> Path:
     """A cell that runs looks for this file and stops."""
     return CellFolder(root, cell).place / CANCEL_FILE
@@ -59,15 +52,9 @@ class DirectoryLedger:
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
-        folder = self.folder(cell)
-        state = folder.state()
-        return decide(
-            cell,
-            state,
-            wheel_there=is_done(cell, state),
-            fresh_run=fresh_run,
-            force=fresh_run and cell.id in self.force,
-        )
+        state = self.folder(cell).state()
+        force = fresh_run and cell.id in self.force
+        return decide(cell, state, wheel_there=is_done(cell, state), fresh_run=fresh_run, force=force)
 
     def done(self, cell: Cell) -> bool:
         return self.folder(cell).state().stage in ("built", "proven")
@@ -92,38 +79,22 @@ class DirectoryLedger:
         folder = self.folder(cell)
         folder.freeze(cell)
         cancel_file(self.root, cell.id).unlink(missing_ok=True)
-        options: list[str] = []
         jobs = self.defaults.jobs
         if decision.jobs_divisor > 1:
             jobs = max(1, (jobs or self.cores) // decision.jobs_divisor)
-        if jobs:
-            options += ["--jobs", str(jobs)]
-        if self.defaults.memory:
-            options += ["--memory", self.defaults.memory]
-        if self.defaults.launcher:
-            options += ["--launcher", self.defaults.launcher]
+        given = {"--jobs": jobs, "--memory": self.defaults.memory, "--launcher": self.defaults.launcher}
+        options = [word for name, value in given.items() if value for word in (name, str(value))]
         if cell.id in self.force:
             options.append("--force")
         # Whoever runs the matrix admitted its cells; a worker on another machine cannot know that.
-        argv = (
-            sys.executable,
-            "-m",
-            "rekindle",
-            "matrix",
-            "cell",
-            cell.id,
-            "--root",
-            str(self.root),
-            "--trust",
-            *options,
-        )
+        call = ("-m", "rekindle", "matrix", "cell", cell.id, "--root", str(self.root), "--trust")
         env = {"CCACHE_DIR": self.defaults.cache, "SCCACHE_DIR": self.defaults.cache} if self.defaults.cache else {}
         return Task(
             cell=cell.id,
             attempt=len(folder.state().attempts) + 1,
-            argv=argv,
+            argv=(sys.executable, *call, *options),
             worker=worker,
-            env={name: value for name, value in env.items() if value},
+            env=env,
             log=str(folder.log),
             hang_seconds=self.defaults.hang_minutes * 60,
             minutes=cell.minutes,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rekindle.errors import StageFailed
 from rekindle.matrix.decide import Decision
-from rekindle.matrix.engine import Clock, Ending, Engine, Task
+from rekindle.matrix.engine import Ending, Engine, Task
 from rekindle.matrix.schedule import assign, unplaceable
 from rekindle.model.matrix import BUSY_CODE, Cell
 
@@ -50,14 +50,15 @@ class Tally:
 
 
 class Loop:
-    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds`` is how long to wait for able workers."""
+    """One ``matrix run``. ``say`` gets a line per event; ``wait_seconds`` is how long to wait for able workers, by the
+    ``clock`` of the machine or of a simulation."""
 
     def __init__(
         self,
         cells: Sequence[Cell],
         ledger: Ledger,
         engine: Engine,
-        clock: Clock,
+        clock: Callable[[], float],
         *,
         wait_seconds: float = 600.0,
         say: Callable[[str], None] = lambda _: None,
@@ -143,7 +144,7 @@ class Loop:
                 self._say(f"{cell.name}: not built, since what it needs was not built")
                 del self._waiting[cell.id]
             return None
-        now = self._clock.now()
+        now = self._clock()
         since = now if since is None else since
         if now - since >= self._wait_seconds:
             cell_id, why = next(iter(unplaceable(ready, self._engine.workers()).items()), ("", "no worker is free"))

@@ -12,6 +12,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rekindle.matrix.decide import Decision
 from rekindle.matrix.engine import Ending, Task
 from rekindle.matrix.run import Loop
@@ -33,9 +35,6 @@ class World:
     kept: dict[str, float] = field(default_factory=dict)
     lost_seconds: float = 0.0
     failures: int = 0
-
-    def now(self) -> float:
-        return self.now_seconds
 
 
 class SimulatedLedger:
@@ -92,9 +91,8 @@ class SimulatedEngine:
         ]
         self._events: list[tuple[float, int, Ending, str]] = []
         self._number = 0
-        self._truth = {
-            cell.id: cell.minutes * 60 * self._random.lognormvariate(0.0, 0.2) for cell in cells
-        }  # estimates are off by about a fifth
+        # Estimates are off by about a fifth.
+        self._truth = {cell.id: cell.minutes * 60 * self._random.lognormvariate(0.0, 0.2) for cell in cells}
         self._broken = {cell.id for cell in cells if self._random.random() < broken}
 
     def workers(self) -> Sequence[Worker]:
@@ -144,15 +142,10 @@ class SimulatedEngine:
 
     def lower_bound(self, cells: Sequence[Cell], count: int) -> float:
         """No schedule is shorter than all work spread evenly, or than the longest chain."""
-        true = [_timed(cell, self._truth[cell.id]) for cell in cells if cell.id not in self._broken]
+        whole = [cell for cell in cells if cell.id not in self._broken]
+        true = [msgspec.structs.replace(cell, minutes=self._truth[cell.id] / 60) for cell in whole]
         chains = chain_costs(true, ())
         return 60.0 * max(sum(chains.values()) / count, max(chains.values(), default=0.0))
-
-
-def _timed(cell: Cell, seconds: float) -> Cell:
-    import msgspec
-
-    return msgspec.structs.replace(cell, minutes=seconds / 60)
 
 
 def simulate(
@@ -163,7 +156,7 @@ def simulate(
     engine = SimulatedEngine(world, cells, workers, failure_rate=failure_rate, broken=broken, seed=seed)
     begun = time.process_time()
     bound = engine.lower_bound(cells, workers)
-    Loop(cells, SimulatedLedger(world), engine, world, wait_seconds=1e9).run()
+    Loop(cells, SimulatedLedger(world), engine, lambda: world.now_seconds, wait_seconds=1e9).run()
     spent = time.process_time() - begun
     return Simulation(
         cells=len(cells),

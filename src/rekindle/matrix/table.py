@@ -92,10 +92,8 @@ def combinations(table: Table, path: Path) -> list[dict[str, str]]:
     """Every combination that is left after ``exclude``, with ``include`` added, each once, in the table's order."""
     count = count_combinations(table)
     if count > MAX_CELLS:
-        raise BadInput(
-            f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit",
-            remedy="leave values out, or make several tables",
-        )
+        words = f"{path} spans {count:,} cells; {MAX_CELLS:,} is the limit"
+        raise BadInput(words, remedy="leave values out, or make several tables")
     found: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     for row in itertools.chain(_spanned(table.axes), map(_row, table.include)):
         if not any(_matches(row, other) for other in table.exclude):
@@ -145,19 +143,12 @@ def tree_id(plan: Plan, *, identity: str, toolchain: Mapping[str, str], system: 
 def _decisive(plan: Plan, identity: str, toolchain: Mapping[str, str], system: str) -> dict[str, object]:
     recipe = plan.build
     assert recipe is not None
+    of_plan = ("project", "torch", "variant", "cuda", "rocm", "cudnn", "arch_list")
     return {
-        "project": plan.project,
-        "torch": plan.torch,
-        "variant": plan.variant,
-        "cuda": plan.cuda,
-        "rocm": plan.rocm,
-        "cudnn": plan.cudnn,
-        "arch_list": plan.arch_list,
-        "env": recipe.env,
-        "cmake": recipe.cmake,
+        **{name: getattr(plan, name) for name in of_plan},
+        **{name: getattr(recipe, name) for name in ("env", "cmake", "compiler")},
         "patches": sorted(recipe.patches),
         "pins": {name: pin for name, pin in recipe.pins.items() if name != "python"},
-        "compiler": recipe.compiler,
         "identity": identity,
         "toolchain": dict(toolchain),
         "system": system,
@@ -171,9 +162,8 @@ def _digest(value: object) -> str:
 
 def cell_name(axes: Mapping[str, str], project: str) -> str:
     """How people call the cell: ``torch-2.6.0-py3.11-cu118-3.5;9.0``."""
-    parts = [project if project != "torch" else "torch"]
+    parts = [project]
     if "torch" in axes:
         parts[0] = f"{project}-{axes['torch']}" if project == "torch" else f"{project}-for-{axes['torch']}"
-    prefix = {"python": "py"}
-    parts += [f"{prefix.get(axis, '')}{value}" for axis, value in axes.items() if axis != "torch"]
+    parts += [f"{'py' * (axis == 'python')}{value}" for axis, value in axes.items() if axis != "torch"]
     return "-".join(parts).replace(" ", "_")

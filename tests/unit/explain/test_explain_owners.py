@@ -151,13 +151,9 @@ def test_the_name_in_a_compilers_sentence(message: str, name: str | None) -> Non
     assert owners.api_name(event(message=message)) == name
 
 
-def test_each_table_gives_a_look_up_and_a_question(
-    monkeypatch: pytest.MonkeyPatch, table: dict[tuple[str, str], NameOwner]
-) -> None:
-    monkeypatch.setattr(owners, "FILLS", {})
-    monkeypatch.setattr(owners, "CONDITIONS", {})
-    owners._register("symbol")
-    assert (list(owners.FILLS), list(owners.CONDITIONS)) == (["symbol-owner"], ["symbol-known"])
+def test_each_table_gives_a_look_up_and_a_question(table: dict[tuple[str, str], NameOwner]) -> None:
+    assert list(owners.FILLS) == [f"{what}-owner" for what in owners._NAMED]
+    assert list(owners.CONDITIONS) == [f"{what}-known" for what in owners._NAMED]
     here = event(symbol="x")
     assert owners.CONDITIONS["symbol-known"](here, scene()) is False
     table["symbols", "x"] = BARE

@@ -14,9 +14,9 @@ from rekindle.explain.engine import diagnose, unexplained
 from rekindle.explain.events import Event
 from rekindle.explain.form import Form, Kind
 from rekindle.explain.proof import Proof, capped
-from rekindle.explain.ranking import Finding
+from rekindle.explain.ranking import CONDITIONS, Finding
 from rekindle.explain.rule import Pattern, Rule
-from rekindle.explain.setting import CONDITIONS, facts_of, is_contradicted
+from rekindle.explain.setting import facts_of, is_contradicted
 from scenes import event, scene, seen
 
 

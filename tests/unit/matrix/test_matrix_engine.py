@@ -133,13 +133,8 @@ class Book:
         )
 
 
-class Wall:
-    def now(self) -> float:
-        return time.monotonic()
-
-
 def loop(cells: list[Cell], book: Book, *, wait: float = 1.0, worker: Worker = HERE) -> Loop:
-    return Loop(cells, book, LocalEngine(worker, env={}), Wall(), wait_seconds=wait)
+    return Loop(cells, book, LocalEngine(worker, env={}), time.monotonic, wait_seconds=wait)
 
 
 GOOD, BAD, DIE = "print('good')", "raise SystemExit(1)", "import os; os.kill(os.getpid(), 9)"
