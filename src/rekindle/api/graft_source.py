@@ -33,7 +33,7 @@ def source_way(
     headers: Sequence[Path],
     progress: Progress,
 ) -> SourceWay | None:
-    """The source way for a torch wheel; None where the wheel is of another package, or no nvcc is here."""
+    """The source way for a torch wheel; None where no recipe or no nvcc is here for it."""
     from packaging.utils import parse_wheel_filename
 
     from rekindle.facts import load_facts
@@ -47,6 +47,10 @@ def source_way(
         return None
     facts = load_facts()
     recipe = find_recipe(str(version), facts)
+    if recipe is None:
+        known = ", ".join(row.torch for row in facts.graft.recipe)
+        progress.note(f"how torch {version} compiles its kernels is in no recipe ({known}): its PTX alone is used")
+        return None
     work = place.root / "work" / wheel.name.removesuffix(".whl")
     tree = _tree(str(version), source, place, progress)
     checked = check_wheel(wheel)

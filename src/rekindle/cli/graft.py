@@ -16,7 +16,7 @@ from rekindle.errors import BadInput, Exit
 EXAMPLES = """examples:
   rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
   rekindle graft xformers-0.0.35-py39-none-manylinux_2_28_x86_64.whl --gpu sm_120 --dry-run
-  rekindle graft torch==2.12.1 --gpu "GTX 1080" --toolkit /usr/local/cuda-12.9 --source ./pytorch
+  rekindle graft torch==2.12.1 --gpu sm_110 --source ./pytorch --prove 6
   rekindle graft make xformers-0.0.35-….whl --gpu sm_120       only the new code, as a small file
   rekindle graft apply xformers-0.0.35-….whl xformers-0.0.35-….sm_120.graft
 """

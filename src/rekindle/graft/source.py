@@ -18,7 +18,6 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from rekindle.compat.toolkit import emits_for, sass_runs
-from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
@@ -123,17 +122,10 @@ class SourceWay:
         return units[:: max(1, len(units) // count)][:count]
 
 
-def find_recipe(torch: str, facts: Facts) -> GraftRecipe:
-    """The recipe of a release; a release without one is refused."""
+def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
+    """The recipe of a release, where there is one."""
     release = Version(torch.split("+")[0])
-    for recipe in facts.graft.recipe:
-        if release in SpecifierSet(recipe.torch):
-            return recipe
-    known = ", ".join(recipe.torch for recipe in facts.graft.recipe)
-    raise BadInput(
-        f"how torch {release} compiles its kernels is in no recipe; there are recipes for {known}",
-        remedy="rekindle plan --build plans a whole build instead",
-    )
+    return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
 
 
 def find_packages(torch: str, facts: Facts) -> tuple[HeaderPackage, ...]:
