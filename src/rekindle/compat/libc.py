@@ -17,7 +17,7 @@ from rekindle.model.version import compare
 
 Family = Literal["glibc", "musl"]
 _WORDS = re.compile(r"[a-z]+|\d+(?:\.\d+)*")
-_TAG = re.compile(r"(many|musl)linux_(\d+)_(\d+)_")
+_TAG = re.compile(r"(many|musl)linux_(\d{1,4})_(\d{1,4})_")
 TAG_SOURCE = "tags of the wheels on PyPI (PEP 600, PEP 656)"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.errors import MissingTool, Unprepared
+from rekindle.host.places import own_directories
 from rekindle.host.protocol import Host
 from rekindle.model.progress import Progress
 
@@ -44,9 +45,7 @@ class Root:
 
 def user_cache() -> Path:
     """Where the root is kept between runs."""
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("rekindle", appauthor=False))
+    return own_directories()[1]
 
 
 def prepare_root(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
 from rekindle.formats.elf import Elf, open_elf
-from rekindle.formats.view import Malformed
+from rekindle.formats.view import Malformed, round_up
 
 _UNDEFINED, _WEAK = 0, 2
 _DT = {
@@ -60,16 +60,16 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     definitions = _definitions(strings, soname, own, versions)
 
     header = 64 + 4 * 56
-    symbol_at = _align(header, 8)
+    symbol_at = round_up(header, 8)
     hash_at = symbol_at + 24 * (len(names) + 1)
     hashes = _hash_table(names)
-    versym_at = _align(hash_at + len(hashes), 8)
-    verdef_at = _align(versym_at + 2 * (len(names) + 1), 8)
+    versym_at = round_up(hash_at + len(hashes), 8)
+    verdef_at = round_up(versym_at + 2 * (len(names) + 1), 8)
     string_at = verdef_at + len(definitions)
     text = strings.data()
-    code_at = _align(string_at + len(text), 16)
+    code_at = round_up(string_at + len(text), 16)
     first = code_at + len(code)
-    dynamic_at = _align(first, emulated.page)
+    dynamic_at = round_up(first, emulated.page)
 
     # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
     table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in indexes)
@@ -157,10 +157,6 @@ def _definitions(strings: _Strings, soname: str, own: int, versions: list[str]) 
     return out
 
 
-def _align(value: int, to: int) -> int:
-    return (value + to - 1) // to * to
-
-
 @dataclass(frozen=True, kw_only=True)
 class Linkage:
     """``wanted``: (symbol, library it is bound to or None, version or None), weak ones left out."""
@@ -184,7 +180,11 @@ def _linkage(elf: Elf) -> Linkage:
     if table is None or strings is None:
         return Linkage(needed=elf.needed, wanted=frozenset(), defined=frozenset())
     versions = elf.section(".gnu.version")
-    names = _version_names(elf)
+    names = {
+        number: (need.library, version)
+        for need in elf.version_needs
+        for number, version in zip(need.numbers, need.versions, strict=True)
+    }
     # The two tables are copied once: a torch library has some 100,000 dynamic symbols.
     rows = struct.iter_unpack("<IBBHQQ", elf.view.take(table.offset, table.size // 24 * 24))
     text = elf.view.take(strings.offset, strings.size)
@@ -200,28 +200,6 @@ def _linkage(elf: Elf) -> Linkage:
             number = elf.view.number("<H", versions.offset + 2 * index) & 0x7FFF if versions else 0
             wanted.add((name, *names.get(number, (None, None))))
     return Linkage(needed=elf.needed, wanted=frozenset(wanted), defined=frozenset(defined))
-
-
-def _version_names(elf: Elf) -> dict[int, tuple[str, str]]:
-    """Index in .gnu.version -> (library, version), from .gnu.version_r."""
-    section, strings = elf.section(".gnu.version_r"), elf.section(".dynstr")
-    found: dict[int, tuple[str, str]] = {}
-    if section is None or strings is None:
-        return found
-    view, end = elf.view, strings.offset + strings.size
-    at = section.offset
-    for _ in range(section.info):
-        _, count, file, aux, step = view.unpack("<HHIII", at)
-        library = view.text(strings.offset + file, end)
-        inner = at + aux
-        for _ in range(count):
-            _, _, other, name, onward = view.unpack("<IHHII", inner)
-            found[other] = (library, view.text(strings.offset + name, end))
-            inner += onward
-        if step == 0:
-            break
-        at += step
-    return found
 
 
 def missing_libraries(libraries: Iterable[Path], folders: Iterable[Path]) -> dict[str, dict[str, str | None]]:

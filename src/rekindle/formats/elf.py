@@ -12,7 +12,7 @@ import functools
 import mmap
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +66,12 @@ class Segment:
 
 @dataclass(frozen=True)
 class Need:
-    """Symbol versions wanted of one library: ``libc.so.6`` needs ``GLIBC_2.28``."""
+    """Symbol versions wanted of one library: ``libc.so.6`` needs ``GLIBC_2.28``; ``numbers`` are what the table of
+    symbols' versions calls them."""
 
     library: str
     versions: tuple[str, ...]
+    numbers: tuple[int, ...] = field(default=(), compare=False)
 
 
 def packed_slots(table: bytes) -> list[int]:
@@ -238,14 +240,15 @@ class Elf:
         out = []
         for _ in range(min(count, MAX_ENTRIES)):
             _, names, file, aux, following = self.view.unpack("<HHIII", offset)
-            versions, at = [], offset + aux
+            versions, numbers, at = [], [], offset + aux
             for _ in range(names):
-                _, _, _, name, step = self.view.unpack("<IHHII", at)
+                _, _, number, name, step = self.view.unpack("<IHHII", at)
                 versions.append(self.string(name))
+                numbers.append(number)
                 if step == 0:
                     break
                 at += step
-            out.append(Need(self.string(file), tuple(versions)))
+            out.append(Need(self.string(file), tuple(versions), tuple(numbers)))
             if following == 0:
                 break
             offset += following

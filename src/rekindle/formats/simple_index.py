@@ -12,13 +12,7 @@ from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    canonicalize_name,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
 from rekindle.errors import BadInput
@@ -140,7 +134,7 @@ def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
             continue
         try:
             name, version, build, tags = parse_wheel_filename(file.name)
-        except (InvalidWheelFilename, ValueError):
+        except ValueError:
             continue
         if name == canonicalize_name(project):
             out.append(IndexWheel(file, version, build, tags))
@@ -155,7 +149,7 @@ def sdists_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
             continue
         try:
             name, version = parse_sdist_filename(file.name)
-        except (InvalidSdistFilename, ValueError):
+        except ValueError:
             continue
         if name == canonicalize_name(project):
             out.append(IndexWheel(file, version, (), frozenset()))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rekindle.host.text import lines_of, text_of
+
 Read = Callable[[str], bytes | None]
 # cgroup v1 says "no limit" as a page-rounded LONG_MAX; nothing real comes near.
 _NO_LIMIT = 1 << 60
@@ -16,7 +18,7 @@ _NO_LIMIT = 1 << 60
 def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
     """Version and directory of every group whose limit of ``controller`` (memory, cpu) holds for this process."""
     mounts = _mounts(read)
-    for line in _lines(read("/proc/self/cgroup")):
+    for line in lines_of(read("/proc/self/cgroup")):
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if number == "0" and not controllers:
@@ -35,7 +37,7 @@ def groups_of(read: Read, controller: str) -> Iterator[tuple[int, str]]:
 def memory_limit(read: Read, version: int, place: str) -> int | None:
     """What this one group allows, in bytes; None where it sets no limit."""
     names = ("memory.max", "memory.high") if version == 2 else ("memory.limit_in_bytes",)
-    found = [int(text) for name in names if (text := _text(read(f"{place}/{name}")).strip()).isdigit()]
+    found = [int(text) for name in names if (text := text_of(read(f"{place}/{name}")).strip()).isdigit()]
     return min((value for value in found if value < _NO_LIMIT), default=None)
 
 
@@ -47,7 +49,7 @@ def _upwards(root: str, below: str) -> list[str]:
 def _mounts(read: Read) -> dict[str, tuple[str, str]]:
     """Controller ("" for the unified tree) → where it is mounted, and which part of it is the mounted root."""
     found: dict[str, tuple[str, str]] = {}
-    for line in _lines(read("/proc/self/mountinfo")):
+    for line in lines_of(read("/proc/self/mountinfo")):
         left, mark, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if not mark or len(fields) < 5 or not kind:
@@ -59,11 +61,3 @@ def _mounts(read: Read) -> dict[str, tuple[str, str]]:
             for name in kind[-1].split(","):
                 found.setdefault(name, (place, fields[3]))
     return found
-
-
-def _lines(raw: bytes | None) -> list[str]:
-    return _text(raw).splitlines()
-
-
-def _text(raw: bytes | None) -> str:
-    return (raw or b"").decode("utf-8", "replace")

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle.host.places import own_directories
+
 # Folders of the user's data that hold nothing but these marks.
 BOOKS = ("plans", "wheels")
 _KEPT = 5000
@@ -92,6 +94,4 @@ def _marked(kind: str, digest: str) -> bool:
 
 
 def _folder(kind: str) -> Path:
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("rekindle", appauthor=False)) / kind
+    return own_directories()[0] / kind

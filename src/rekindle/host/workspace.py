@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rekindle.errors import BadInput, WorkspaceBusy
 from rekindle.host.files import write_atomically
-from rekindle.host.places import note_made
+from rekindle.host.places import note_made, own_directories
 
 
 class _Inside:
@@ -119,6 +119,4 @@ def workspace_at(folder: Path | None, name: str = "default") -> Workspace:
 
 def default_workspace(name: str = "default") -> Workspace:
     """Where things lie when ``--workspace`` is not given."""
-    import platformdirs
-
-    return Workspace(Path(platformdirs.user_data_dir("rekindle", appauthor=False)) / name)
+    return Workspace(own_directories()[0] / name)

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 
+@functools.total_ordering
 class GpuArch:
     """Either an :class:`Sm` or a :class:`Gfx`. No dataclasses: msgspec would write those as objects."""
 
@@ -24,6 +25,11 @@ class GpuArch:
             return True
         return type(other) is type(self) and isinstance(other, GpuArch) and self._key() == other._key()
 
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, GpuArch) or type(other) is not type(self):
+            return NotImplemented
+        return self._key() < other._key()
+
     def __hash__(self) -> int:
         return hash(self._key())
 
@@ -31,7 +37,6 @@ class GpuArch:
         return f"<{self}>"
 
 
-@functools.total_ordering
 class Sm(GpuArch):
     """An NVIDIA compute capability, with ``a`` (this chip only) or ``f`` (this family only) if specific."""
 
@@ -47,11 +52,6 @@ class Sm(GpuArch):
 
     def __str__(self) -> str:
         return f"sm_{self.major}{self.minor}{self.suffix}"
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, Sm):
-            return NotImplemented
-        return self._key() < other._key()
 
     @property
     def dotted(self) -> str:
@@ -79,7 +79,6 @@ class Sm(GpuArch):
         return cls(number // 10, number % 10, suffix)
 
 
-@functools.total_ordering
 class Gfx(GpuArch):
     """An AMD target; ``name`` is without features, ``features`` keeps e.g. ``xnack+``.
 
@@ -97,11 +96,6 @@ class Gfx(GpuArch):
 
     def __str__(self) -> str:
         return ":".join((self.name, *self.features))
-
-    def __lt__(self, other: object) -> bool:
-        if not isinstance(other, Gfx):
-            return NotImplemented
-        return self._key() < other._key()
 
     @property
     def order(self) -> tuple[int, str]:

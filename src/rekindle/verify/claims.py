@@ -16,16 +16,16 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from rekindle.compat.libc import tag_libc
 from rekindle.facts import load_facts
 from rekindle.model.claims import ClaimCheck
 from rekindle.model.verify import Verdict
+from rekindle.model.version import at_least, minor
 from rekindle.model.wheel import WheelReport
 
 # What graft adds to a version: an architecture per part.
 _ADDED = re.compile(r"sm\d{2,3}[af]?")
 _ASSIGNED = re.compile(r"^(__version__|cuda|hip)\s*(?::[^=\n]+)?=\s*['\"]([^'\"\n]*)['\"]", re.MULTILINE)
-_MANYLINUX = re.compile(r"manylinux_(\d{1,4})_(\d{1,4})_")
-_OLD_MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 # What a statement must be to say how a wheel was made; others may be signed as well (test results, summaries).
 STATEMENT_TYPES = ("https://in-toto.io/Statement/v1", "https://in-toto.io/Statement/v0.1")
@@ -182,19 +182,14 @@ def _newer(claimed: str, found: str) -> bool:
 
 def _glibc(material: Material) -> ClaimCheck:
     found = material.report.links.glibc
-    limits = []
-    for tag in material.report.tags:
-        platform = tag.split("-")[-1]
-        limits += [(int(a), int(b)) for a, b in _MANYLINUX.findall(platform)]
-        limits += [limit for name, limit in _OLD_MANYLINUX.items() if platform.startswith(f"{name}_")]
-    if not limits:
-        return _unclaimed("glibc", "its tags promise no glibc", found)
     # Several tags may be in one name: each is a promise, so the oldest counts.
-    limit = min(limits)
+    promised = tag_libc(material.report.tags, load_facts())
+    if promised is None or promised.kind != "glibc" or promised.version is None:
+        return _unclaimed("glibc", "its tags promise no glibc", found)
     if found is None:
         return ClaimCheck(id="glibc", status="skipped", skip="untried", detail="no library was read")
-    numbers = tuple(int(part) for part in found.split(".")[:2])
-    return _answer("glibc", numbers <= limit, f"{limit[0]}.{limit[1]} or older", found)
+    kept = at_least(promised.version, minor(found))
+    return _answer("glibc", kept, f"{promised.version} or older", found)
 
 
 def _statement(material: Material) -> ClaimCheck:

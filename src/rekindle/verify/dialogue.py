@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,12 @@ class Dialogue:
             self._process.stdin.close()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
+
+    def __enter__(self) -> Dialogue:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -98,14 +104,3 @@ class Dialogue:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout)
         return self.stop()
-
-
-@contextlib.contextmanager
-def dialogue(
-    argv: Sequence[str], request: Mapping[str, Any], *, env: Mapping[str, str], cwd: Path, log: Path
-) -> Iterator[Dialogue]:
-    talk = Dialogue(argv, request, env=env, cwd=cwd, log=log)
-    try:
-        yield talk
-    finally:
-        talk.stop()

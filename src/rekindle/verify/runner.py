@@ -18,7 +18,7 @@ from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.verify import Level, VerifyReport
 from rekindle.verify.beside import asked_beside
-from rekindle.verify.dialogue import Dialogue, Silence, dialogue
+from rekindle.verify.dialogue import Dialogue, Silence
 from rekindle.verify.gather import Gathering
 from rekindle.verify.suspects import asked_for, outcomes
 from rekindle.verify.target import CHECKS, Target
@@ -91,7 +91,7 @@ def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, wo
     if target.sandbox is not None:
         argv, env = target.sandbox.wrap(argv, work=work, env=env, shown=[CHECKS, *_lent_places(asked)])
         env |= target.env
-    with dialogue(argv, asked, env=env, cwd=work, log=log) as talk:
+    with Dialogue(argv, asked, env=env, cwd=work, log=log) as talk:
         while (ended := _listen(talk, target, gathered, log)) is None:
             pass
         return ended

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import email.parser
 import re
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +17,6 @@ from rekindle.formats.wheel import check_wheel
 # distribution -> the package to import, where the two differ
 IMPORTS = {"spark-miniature": "spark"}
 KNOWN = ("torch", "spark")
-MAX_METADATA = 4 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,15 +111,9 @@ def read_subject(path: Path) -> Subject:
 
 def _inside(path: Path) -> tuple[tuple[str, ...], int]:
     """What it requires, and how many bytes it unpacks to."""
-    try:
-        members = check_wheel(path, listed=False).members
-        with zipfile.ZipFile(path) as archive:
-            inside = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-            if not inside:
-                raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
-            with archive.open(min(inside, key=len)) as file:
-                text = file.read(MAX_METADATA).decode("utf-8", "replace")
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise BadInput(f"cannot read {path}: {error}", remedy="is the download complete?") from error
-    message = email.parser.HeaderParser().parsestr(text)
-    return tuple(message.get_all("Requires-Dist") or ()), sum(member.size for member in members.values())
+    wheel = check_wheel(path, listed=False)
+    fields = wheel.headers("METADATA")
+    if not fields:
+        raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
+    requires = tuple(value for name, value in fields if name.lower() == "requires-dist")
+    return requires, sum(member.size for member in wheel.members.values())

@@ -148,7 +148,7 @@ def architectures(facts: Facts) -> tuple[str, ...]:
     names = {chip.arch for chips in (facts.nvidia.chip, facts.amd.chip) for chip in chips.values()}
     names |= {str(row.arch) for row in facts.nvidia.jetson}
     archs = [parse_gpu_arch(name) for name in names]
-    nvidia = sorted(arch for arch in archs if not isinstance(arch, Gfx))  # type: ignore[type-var]
+    nvidia = sorted(arch for arch in archs if not isinstance(arch, Gfx))
     amd = sorted(arch for arch in archs if isinstance(arch, Gfx))
     return ("none", *map(str, nvidia), *map(str, amd))
 
