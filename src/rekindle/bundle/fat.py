@@ -6,7 +6,6 @@ bounded: libraries pass through temporary files, one at a time.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import posixpath
 import re
@@ -14,7 +13,7 @@ import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,11 +51,6 @@ def reaches(member: str, rpath: tuple[str, ...], where: str) -> bool:
         if _inside(member, entry) == where:
             return True
     return False
-
-
-def needs_new_path(member: str, native: Native, brought: set[str], where: str) -> bool:
-    """Only a library that asks for something brought along, and would not find it, is changed."""
-    return native.system == "linux" and bool(brought & set(native.needed)) and not reaches(member, native.rpath, where)
 
 
 def new_path(member: str, rpath: tuple[str, ...], where: str) -> str:
@@ -115,11 +109,15 @@ class _Bundling:
         self.folder = folders.pop()
         self.tag = (name["build"] or "1") + "fat"
         self.target_name = f"{name['head']}-{self.tag}{name['tags']}.whl"
+        self.trimmed: list[Trimmed] = []
+        self.patched: list[str] = []
 
     def run(self) -> BundleReport:
         order = self.order
-        with self._workshop() as shop:
-            own = self._own(shop)
+        order.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".bundle-", dir=order.out, ignore_cleanup_errors=True) as shop:
+            self.shop = Path(shop)
+            own = self._own()
             self.progress.stage("find", "what the wheel lacks")
             requires = required_packages(self.source.read(f"{self.folder}/METADATA").decode("utf-8", "replace"))
             found = collect(own, order.rules, order.places, exclude=order.exclude, requires=requires)
@@ -139,22 +137,22 @@ class _Bundling:
                     f"{first.needed_by})",
                     remedy="name their directory with --library-path DIR, or leave them out with --allow-missing",
                 )
-            where = destination(own, self.folder)
-            placing = self._placing(own, found, where, system)
-            report = msgspec.structs.replace(report, notes=(*report.notes, *placing.notes))
+            self.where = destination(own, self.folder)
+            self.placing = self._placing(own, found, system)
+            report = msgspec.structs.replace(report, notes=(*report.notes, *self.placing.notes))
             if order.dry_run:
-                return _planned(report, found, placing, order.rules)
+                return _planned(report, found, self.placing, order.rules)
             self._refuse_small_disk(found)
-            return self._write(shop, own, found, where, placing, report)
+            return self._write(own, found, report)
 
-    def _placing(self, own: dict[str, Native], found: Collection, where: str, system: str) -> Placing:
+    def _placing(self, own: dict[str, Native], found: Collection, system: str) -> Placing:
         if system != "windows":
             names = {key: lib.name for key, lib in found.brought.items()}
-            return Placing(names=names, folders=dict.fromkeys(names, (where,)))
-        return place(
-            own, found, self.order.rules, home=where, version=self.folder.removesuffix(".dist-info").rpartition("-")[2],
-            salt=",".join(map(str, self.order.archs)), members=self.source.namelist(), read=self.source.read,
-        )  # fmt: skip
+            return Placing(names=names, folders=dict.fromkeys(names, (self.where,)))
+        version = self.folder.removesuffix(".dist-info").rpartition("-")[2]
+        salt = ",".join(map(str, self.order.archs))
+        members, read, rules = self.source.namelist(), self.source.read, self.order.rules
+        return place(own, found, rules, home=self.where, version=version, salt=salt, members=members, read=read)
 
     def _refuse_small_disk(self, found: Collection) -> None:
         """The least it takes: the wheel once more, and one library at a time in passing. How small the brought ones are
@@ -170,37 +168,24 @@ class _Bundling:
                 remedy="nothing was written; make room there, or write to another disk with --out DIR",
             )
 
-    @contextlib.contextmanager
-    def _workshop(self) -> Iterator[Path]:
-        self.order.out.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".bundle-", dir=self.order.out))
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def _own(self, shop: Path) -> dict[str, Native]:
+    def _own(self) -> dict[str, Native]:
         members = [name for name in self.source.namelist() if _NATIVE.search(name)]
         own: dict[str, Native] = {}
         self.progress.stage("read", f"{len(members)} libraries")
         for number, name in enumerate(members):
             self.progress.step(number, len(members), name)
-            copy = shop / "reading"
+            copy = self.shop / "reading"
             extract(self.source, name, copy)
             native = read_native(copy)
             if native:
                 own[name] = native
-        (shop / "reading").unlink(missing_ok=True)
+        (self.shop / "reading").unlink(missing_ok=True)
         return own
 
-    def _write(
-        self, shop: Path, own: dict[str, Native], found: Collection, where: str, placing: Placing, report: BundleReport
-    ) -> BundleReport:
-        order = self.order
-        part = shop / "wheel"
+    def _write(self, own: dict[str, Native], found: Collection, report: BundleReport) -> BundleReport:
+        order, placing = self.order, self.placing
+        part = self.shop / "wheel"
         names = {lib.name for lib in found.brought.values()}
-        trimmed: list[Trimmed] = []
-        patched: list[str] = []
         brought: list[tuple[Brought, Path]] = []
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, allowZip64=True) as target:
             out = Rewriter(self.source, target, self.folder)
@@ -210,15 +195,15 @@ class _Bundling:
                 self.progress.step(number, len(infos) + len(names), info.filename)
                 if info.filename in placing.starts:
                     out.add(info.filename, [placing.starts[info.filename]])
-                    patched.append(info.filename)
+                    self.patched.append(info.filename)
                     continue
-                self._member(out, info, own.get(info.filename), names, where, placing, shop, trimmed, patched)
+                self._member(out, info, own.get(info.filename), names)
             for lib in found.brought.values():
                 self.progress.step(len(infos) + len(brought), len(infos) + len(names), lib.name)
-                brought += self._bring(out, lib, placing, shop, trimmed)
+                brought += self._bring(out, lib)
                 for folder, data in lib.data:
                     for path in sorted(p for p in data.rglob("*") if p.is_file()):
-                        inside = posixpath.normpath(f"{where}/{folder}/{path.relative_to(data).as_posix()}")
+                        inside = posixpath.normpath(f"{self.where}/{folder}/{path.relative_to(data).as_posix()}")
                         out.add(inside, file_chunks(path))
             if placing.order:
                 out.add(placing.order[0], [placing.order[1]])
@@ -237,21 +222,19 @@ class _Bundling:
             sha256=digest,
             bytes_after=final.stat().st_size,
             brought=tuple(item for item, _ in brought),
-            trimmed=tuple(trimmed),
-            patched=tuple(patched),
+            trimmed=tuple(self.trimmed),
+            patched=tuple(self.patched),
             biggest=tuple(PartSize(file=info.filename, bytes=info.compress_size) for info in biggest),
         )
 
-    def _bring(
-        self, out: Rewriter, lib: Found, placing: Placing, shop: Path, trimmed: list[Trimmed]
-    ) -> list[tuple[Brought, Path]]:
-        copy = shop / "library"
+    def _bring(self, out: Rewriter, lib: Found) -> list[tuple[Brought, Path]]:
+        placing, copy = self.placing, self.shop / "library"
         shutil.copyfile(lib.path, copy)
         native = read_native(copy)
         if native and native.system == "linux" and "$ORIGIN" not in native.rpath:
             self.order.set_path(copy, "$ORIGIN")
         folders = placing.folders[fold(lib.name)]
-        self._trim(copy, f"{folders[0]}/{placing.names[fold(lib.name)]}".lstrip("/"), trimmed)
+        self._trim(copy, f"{folders[0]}/{placing.names[fold(lib.name)]}".lstrip("/"))
         if native and native.system == "windows":
             rename_imports(copy, placing.changed(native))
         rows = []
@@ -260,47 +243,37 @@ class _Bundling:
             rows.append((_brought(lib, file, copy.stat().st_size, self.order.rules), lib.path))
         return rows
 
-    def _member(
-        self,
-        out: Rewriter,
-        info: zipfile.ZipInfo,
-        native: Native | None,
-        names: set[str],
-        where: str,
-        placing: Placing,
-        shop: Path,
-        trimmed: list[Trimmed],
-        patched: list[str],
-    ) -> None:
+    def _member(self, out: Rewriter, info: zipfile.ZipInfo, native: Native | None, names: set[str]) -> None:
         if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
             return
-        patch = native is not None and needs_new_path(info.filename, native, names, where)
-        renamed = placing.changed(native) if native and native.system == "windows" else {}
+        # Only a library that asks for something brought along, and would not find it, gets another path.
+        asks = native is not None and native.system == "linux" and bool(names & set(native.needed))
+        patch = native is not None and asks and not reaches(info.filename, native.rpath, self.where)
+        renamed = self.placing.changed(native) if native and native.system == "windows" else {}
         if native is None or not (patch or renamed or self.order.archs):
             out.copy(info)
             return
-        copy = shop / "library"
+        copy = self.shop / "library"
         extract(self.source, info.filename, copy)
-        outcome = self._trim(copy, info.filename, trimmed)
+        outcome = self._trim(copy, info.filename)
         if patch:
-            self.order.set_path(copy, new_path(info.filename, native.rpath, where))
-            patched.append(info.filename)
+            self.order.set_path(copy, new_path(info.filename, native.rpath, self.where))
         if renamed:
             rename_imports(copy, renamed)
-            patched.append(info.filename)
+        if patch or renamed:
+            self.patched.append(info.filename)
         if patch or renamed or (outcome and outcome.bytes):
             out.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
         else:
             out.copy(info)
 
-    def _trim(self, copy: Path, name: str, trimmed: list[Trimmed]) -> Outcome | None:
+    def _trim(self, copy: Path, name: str) -> Outcome | None:
         if not self.order.archs:
             return None
         outcome = trim(copy, self.order.archs)
         if outcome.bytes or outcome.kept_whole:
-            trimmed.append(
-                Trimmed(file=name, archs=outcome.dropped, bytes=outcome.bytes, kept_whole=outcome.kept_whole)
-            )
+            row = Trimmed(file=name, archs=outcome.dropped, bytes=outcome.bytes, kept_whole=outcome.kept_whole)
+            self.trimmed.append(row)
         return outcome
 
     def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
@@ -332,9 +305,8 @@ def _files(lib: Found, placing: Placing) -> list[str]:
 
 def _brought(lib: Found, file: str, size: int, rules: Rules) -> Brought:
     licence = rules.licence_of(lib.name)
-    return Brought(
-        file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=licence.name if licence else None
-    )  # fmt: skip
+    name = licence.name if licence else None
+    return Brought(file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=name)
 
 
 def _planned(report: BundleReport, found: Collection, placing: Placing, rules: Rules) -> BundleReport:

@@ -43,12 +43,9 @@ def render_results(results: BuildResults, screen: Screen) -> None:
         rows += [("report", result.report)] if result.report else []
         rows += [("log", result.log)] if result.log else []
         screen.rows(rows)
-        for note in result.notes:
-            screen.bullet(note)
+        screen.bullets(result.notes)
     if any(result.wheel for result in results.results):
-        screen.section("Next")
-        for command in _next_steps(results.results[-1]):
-            screen.command(command)
+        screen.commands("Next", _next_steps(results.results[-1]))
 
 
 def _next_steps(result: BuildResult) -> tuple[str, ...]:
@@ -68,21 +65,14 @@ def _next_steps(result: BuildResult) -> tuple[str, ...]:
 
 def render_failure(failure: BuildFailure, screen: Screen) -> None:
     screen.verdict("fail", f"{failure.project}: {failure.phase} failed: {failure.message}")
-    for fact in failure.facts:
-        if fact.ok is False:
-            screen.bullet(f"{fact.name}: planned {fact.wanted}, configured {fact.found}", status="fail")
-    if failure.command:
-        screen.section("Command")
-        screen.command(failure.command)
+    wrong = [fact for fact in failure.facts if fact.ok is False]
+    screen.bullets((f"{fact.name}: planned {fact.wanted}, configured {fact.found}" for fact in wrong), status="fail")
+    screen.commands("Command", filter(None, [failure.command]))
     if failure.error:
         screen.section("First error")
         for line in failure.error[:12]:
             screen.line("  " + line.replace("\x1b", ""))
-    for match in failure.diagnosis.matches[:3]:
-        screen.section(f"Cause ({match.confidence} confidence)")
-        screen.paragraph(match.cause)
-        for step in match.fix:
-            screen.bullet(step)
+    screen.causes(failure.diagnosis.matches[:3])
     screen.section("Next")
     if failure.log:
         screen.line(f"  the whole log: {failure.log}")
@@ -114,10 +104,8 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
     if document.out is None:
         screen.verdict("ok", f"{count} libraries would go in")
     else:
-        after = document.bytes_after or 0
-        screen.verdict(
-            "ok", f"{count} libraries inside: {spoken_bytes(document.bytes_before)} became {spoken_bytes(after)}"
-        )
+        sizes = f"{spoken_bytes(document.bytes_before)} became {spoken_bytes(document.bytes_after or 0)}"
+        screen.verdict("ok", f"{count} libraries inside: {sizes}")
         screen.bullet(document.out)
     if document.brought:
         screen.section("Brought along")
@@ -130,18 +118,14 @@ def render_bundle(document: BundleReport, screen: Screen) -> None:
             else:
                 screen.bullet(f"{item.file}: {spoken_bytes(item.bytes)} of {', '.join(item.archs)}", status="ok")
         screen.paragraph("The files keep their size on disk; the wheel is smaller because zeros take no room in it.")
-    if document.missing:
-        screen.section("Not found, and left out as you asked")
-        for left in document.missing:
-            screen.bullet(f"{left.name} (needed by {left.needed_by})", status="fail")
+    missing = [f"{left.name} (needed by {left.needed_by})" for left in document.missing]
+    screen.bullets(missing, status="fail", title="Not found, and left out as you asked")
     if document.left and screen.verbosity:
         screen.section("Left to the machine")
         screen.rows([[left.name, left.why] for left in document.left])
     if document.biggest and screen.verbosity:
         screen.section("Biggest parts of the wheel")
         screen.rows([[spoken_bytes(part.bytes), part.file] for part in document.biggest])
-    for note in document.notes:
-        screen.bullet(note, status="warn")
+    screen.bullets(document.notes, status="warn")
     if document.out:
-        screen.section("Next")
-        screen.command(f"rekindle verify --wheel {pasted(document.out)}")
+        screen.commands("Next", [f"rekindle verify --wheel {pasted(document.out)}"])

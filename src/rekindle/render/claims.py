@@ -53,8 +53,7 @@ def view_index_check(answer: IndexCheck, screen: Screen) -> None:
         screen.verdict("fail", f"{many or f'one thing in {answer.root} is'} not as signed")
     rows = [("list", f"number {answer.serial}" if answer.serial is not None else "none"), ("made", answer.made or "–")]
     screen.rows([*rows, ("expires", answer.expires or "–")])
-    for problem in answer.problems:
-        screen.bullet(f"{problem.kind}: {problem.text}", status="fail")
+    screen.bullets((f"{problem.kind}: {problem.text}" for problem in answer.problems), status="fail")
     for step in answer.next:
         screen.paragraph(f"→ {step}")
 

@@ -46,26 +46,20 @@ def _view_unexplained(document: Unexplained, screen: Screen) -> None:
     if document.facts:
         screen.section("What the log says of the machine")
         screen.rows(sorted(document.facts.items()))
-    screen.section("Three things to try")
-    for step in document.steps:
-        screen.bullet(step)
+    screen.bullets(document.steps, title="Three things to try")
     screen.section("To post")
     for line in document.post.splitlines():
         screen.paragraph(line, indent=4)
 
 
 def _view_match(match: Match, screen: Screen) -> None:
-    screen.verdict(
-        "fail" if match.confidence == "high" else "warn", _SURE[match.confidence] + (match.title or match.id)
-    )
+    status = "fail" if match.confidence == "high" else "warn"
+    screen.verdict(status, _SURE[match.confidence] + (match.title or match.id))
     screen.paragraph(match.cause)
     if match.evidence:
         screen.section(f"Where (line {match.line})" if match.line else "Where")
         screen.paragraph(match.evidence, indent=4)
-    if match.fix:
-        screen.section("What to do")
-        for step in match.fix:
-            screen.bullet(step)
+    screen.bullets(match.fix, title="What to do")
     screen.line()
     screen.line(screen.style(f"  {match.id} · {match.source or 'no source'}", "dim"))
 
@@ -86,9 +80,7 @@ def view_pages(document: Catalogue, screen: Screen) -> None:
     for page in document.rules:
         screen.verdict("ok", readable(page.title))
         screen.paragraph(readable(page.cause))
-        screen.section("What to do")
-        for step in page.fix:
-            screen.bullet(readable(step))
+        screen.bullets(map(readable, page.fix), title="What to do")
         screen.section("Recognised by")
         for word in page.words:
             screen.paragraph(word, indent=4)

@@ -8,6 +8,7 @@ from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView
 from rekindle.render.screen import Screen
 
 _SHORT = 12
+_TELLING = ("arch", "text", "sm", "gfx", "sass", "released", "title", "cuda", "glibc", "microarchitecture", "level")
 _MARKS = {"agrees": "ok", "drift": "fail", "new": "warn", "skipped": "skip"}
 
 
@@ -28,22 +29,8 @@ def table_view(view: TableView, screen: Screen) -> None:
 
 
 def _gist(row: dict[str, object]) -> str:
-    for key in (
-        "arch",
-        "text",
-        "sm",
-        "gfx",
-        "sass",
-        "released",
-        "title",
-        "cuda",
-        "glibc",
-        "microarchitecture",
-        "level",
-    ):
-        if key in row:
-            return f"{key} {_text(row[key])[:90]}"
-    return ""
+    key = next((key for key in _TELLING if key in row), None)
+    return f"{key} {_text(row[key])[:90]}" if key else ""
 
 
 def _text(value: object) -> str:

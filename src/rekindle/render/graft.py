@@ -40,8 +40,7 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     if screen.verbosity:
         done = [one for one in document.units if one.state in ("added", "planned")]
         _units(screen, "Compiled" if document.out else "Would be compiled", done, "ok", most=len(done))
-    for note in document.notes:
-        screen.bullet(note, status="warn")
+    screen.bullets(document.notes, status="warn")
     _next(document, screen, refused=counts["refused"])
 
 
@@ -52,9 +51,8 @@ def _made(document: GraftReport, screen: Screen) -> None:
     if document.graft:
         screen.bullet(f"{document.graft} ({spoken_bytes(document.graft_bytes or 0)}): the new code alone")
     if document.same_bytes is False:
-        screen.bullet(
-            "its contents are those its maker got; another zlib compressed them, so the file's digest differs"
-        )
+        why = "another zlib compressed them, so the file's digest differs"
+        screen.bullet(f"its contents are those its maker got; {why}")
     if document.seconds is not None:
         compiled = f", {document.compiled} images compiled" if document.compiled else ""
         screen.bullet(f"{spoken_seconds(document.seconds)}{compiled}")
@@ -83,13 +81,12 @@ def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str
 
 
 def _next(document: GraftReport, screen: Screen, *, refused: int) -> None:
+    lines = []
     if document.out:
-        screen.section("Next")
-        screen.command(f"pip install --no-deps {pasted(document.out)}")
-        screen.command(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
+        lines = [f"pip install --no-deps {pasted(document.out)}"]
+        lines.append(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
     elif document.graft:
-        screen.section("Next")
-        screen.command(f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}")
+        lines = [f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}"]
     elif refused:
-        screen.section("Next")
-        screen.command(f"rekindle graft {pasted(document.wheel)} --gpu {document.arch} --leave-out")
+        lines = [f"rekindle graft {pasted(document.wheel)} --gpu {document.arch} --leave-out"]
+    screen.commands("Next", lines)

@@ -47,7 +47,4 @@ def show_cleaning(document: Cleaning, screen: Screen) -> None:
     words = f"{freed} would be free (dry run: nothing was removed)" if document.dry_run else f"{freed} are free again"
     screen.verdict("warn" if document.kept else "ok", words)
     screen.rows(holding_rows(document.removed))
-    if document.kept:
-        screen.section("Not removed")
-        for one in document.kept:
-            screen.bullet(f"{one.path}: {one.why}", status="warn")
+    screen.bullets((f"{one.path}: {one.why}" for one in document.kept), status="warn", title="Not removed")

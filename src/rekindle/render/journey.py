@@ -36,10 +36,7 @@ def show_journey(journey: Journey, screen: Screen) -> None:
         *(("keeps torch" if number == 0 else "", place) for number, place in enumerate(journey.keeps)),
     ]
     screen.rows([(name, _short(place, journey.workspace)) for name, place in places if place])
-    if journey.next:
-        screen.section("Next")
-        for command in journey.next:
-            screen.command(command)
+    screen.commands("Next", journey.next)
 
 
 def _failure(failure: BuildFailure, screen: Screen) -> None:
@@ -48,11 +45,7 @@ def _failure(failure: BuildFailure, screen: Screen) -> None:
         screen.section("First error")
         for line in failure.error[:6]:
             screen.line("  " + printable(line))
-    for match in failure.diagnosis.matches[:1]:
-        screen.section(f"Cause ({match.confidence} confidence)")
-        screen.paragraph(match.cause)
-        for step in match.fix:
-            screen.bullet(step)
+    screen.causes(failure.diagnosis.matches[:1])
     if failure.log:
         screen.section("The whole log")
         screen.line(f"  {printable(failure.log)}")
@@ -85,9 +78,7 @@ def show_card(card: Card, screen: Screen) -> None:
         rows.append(("memory", f"{card.memory_gib:g} GiB at least for the compilers"))
     rows.append(("time", _time_ahead(card)))
     rows.append(("into", _into(card)))
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        screen.hanging(name.ljust(width), text)
+    screen.labels(rows)
     if card.network:
         screen.bullet(f"no network: {card.network}", status="fail")
         screen.bullet("next: --index URL (a mirror), --find-links DIR (wheels that are here), or --offline")
@@ -96,12 +87,8 @@ def show_card(card: Card, screen: Screen) -> None:
 
 
 def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
-    if not texts:
-        return
-    screen.section(title)
     shown = texts if screen.verbosity else texts[:_SHOWN]
-    for text in shown:
-        screen.bullet(text)
+    screen.bullets(shown, title=title)
     if len(texts) > len(shown):
         screen.bullet(f"and {len(texts) - len(shown)} more (-v shows all)", status="skip")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rekindle.host.redact import Redactor, redactor_for
 from rekindle.model.machine import Check, Compiler, Examination, InstalledTorch, Machine, Ready
@@ -20,10 +20,7 @@ def show_examination(document: Examination, screen: Screen) -> None:
     screen.line()
     screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
     _show_checks(document.checks, screen)
-    if document.gaps:
-        screen.section("Could not learn")
-        for gap in document.gaps:
-            screen.bullet(private(f"{gap.what}: {gap.why}"))
+    screen.bullets((private(f"{gap.what}: {gap.why}") for gap in document.gaps), title="Could not learn")
     if screen.verbosity:
         screen.section("Asked")
         screen.rows([note.probe, private(note.asked)[:70], private(note.said)] for note in document.evidence)
@@ -138,15 +135,10 @@ def _torch(torch: InstalledTorch) -> str:
     return private(f"{torch.version}  {torch.path or torch.python} ({built}; {state})")
 
 
-def _show_checks(checks: Iterable[Check], screen: Screen) -> None:
+def _show_checks(checks: Sequence[Check], screen: Screen) -> None:
     screen.section("Needed to use / to build")
-    rows = []
+    width = max((len(check.id) for check in checks), default=0)
     for check in checks:
-        use = screen.mark("ok") if "use" in check.needed_for else " "
-        build = screen.mark("ok") if "build" in check.needed_for else " "
-        rows.append((check, use, build))
-    width = max((len(check.id) for check, _, _ in rows), default=0)
-    for check, _, _ in rows:
         what = "+".join(check.needed_for)
         said = check.found or "missing"
         if check.status != "ok":
@@ -178,10 +170,7 @@ _SHOWN_VERSIONS = 5
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
     screen.verdict(*readiness(document.ready))
     screen.line()
-    rows = _rows(document)
-    width = max(len(name) for name, _ in rows)
-    for name, text in rows:
-        screen.hanging(name.ljust(width), text)
+    screen.labels(_rows(document))
     wrong = [check for check in document.checks if check.status in ("warn", "fail")]
     if wrong:
         screen.section("Missing, or to know")
@@ -200,13 +189,11 @@ def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> Non
 def _torch_line(document: Examination, plan: Plan, screen: Screen) -> None:
     screen.section("The torch for it")
     if plan.answer == "none":
-        for reason in plan.because[:2]:
-            screen.bullet(reason.text, status="fail")
+        screen.bullets((reason.text for reason in plan.because[:2]), status="fail")
         screen.command("rekindle plan -v")
         return
     screen.paragraph(sentence(summarise_plan(plan)))
-    for warning in [one for one in plan.warnings if not one.handled][:2]:
-        screen.bullet(warning.text, status="warn")
+    screen.bullets([one.text for one in plan.warnings if not one.handled][:2], status="warn")
     screen.command("rekindle up")
     there = [torch for torch in document.torches if torch.version.partition("+")[0] == plan.torch]
     if there:

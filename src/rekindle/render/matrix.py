@@ -48,8 +48,7 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
             screen.bullet(f"{cell.name}: {cell.because[0].text if cell.because else 'no reason given'}", status="fail")
         _more(len(lock.refused), screen)
     if count:
-        screen.section("Next")
-        screen.command(f"rekindle matrix run {pasted(lock.table)}")
+        screen.commands("Next", [f"rekindle matrix run {pasted(lock.table)}"])
 
 
 def render_status(status: MatrixStatus, screen: Screen) -> None:
@@ -108,10 +107,8 @@ def render_cell(state: CellState, screen: Screen) -> None:
 
 def render_published(published: Published, screen: Screen) -> None:
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
-    for name in published.unproven:
-        screen.bullet(f"{name}: published as not proven", status="warn")
-    for name in published.missing:
-        screen.bullet(f"{name}: there is no wheel", status="skip")
+    screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
+    screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
 
 
 def render_script(script: MatrixScript, screen: Screen) -> None:

@@ -84,17 +84,9 @@ def _has_gpu(plan: Plan) -> bool:
 
 
 def _commands(plan: Plan, screen: Screen) -> None:
-    if not plan.commands:
-        return
-    if plan.build is None:
-        screen.section("Paste this")
-        for command in plan.commands:
-            screen.command(command)
-        return
-    screen.section("The way by hand (rekindle up does it for you)")
-    for command in plan.commands:
-        screen.command(command)
-    if plan.powershell:
+    by_hand = "The way by hand (rekindle up does it for you)"
+    screen.commands(by_hand if plan.build else "Paste this", plan.commands)
+    if plan.commands and plan.build and plan.powershell:
         screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
         for command in plan.powershell if screen.verbosity else ():
             screen.command(command)
@@ -229,10 +221,8 @@ def show_choice(choice: TorchChoice, screen: Screen) -> None:
         screen.verdict("ok", f"{choice.answer.capitalize()} {name} for Python {choice.python}")
     for words in choice.pip:
         screen.command(paste_line(["pip", "install", *words]))
-    for text in choice.why:
-        screen.bullet(text)
-    for text in choice.beware:
-        screen.bullet(text, status="warn")
+    screen.bullets(choice.why)
+    screen.bullets(choice.beware, status="warn")
 
 
 def show_ready(ready: TorchReady, screen: Screen) -> None:

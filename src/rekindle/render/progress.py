@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
-from rekindle.render.screen import printable, wants_color
+from rekindle.render.screen import printable, speaks_unicode, wants_color
 
 if TYPE_CHECKING:
     from rekindle.model.progress import BuildView, JobView
@@ -115,8 +115,7 @@ class LineProgress:
         import shutil
 
         size = shutil.get_terminal_size()
-        plain = (getattr(self._stream, "encoding", None) or "utf-8").lower().replace("-", "") not in ("utf8", "utf16")
-        lines = panel_lines(view, columns=size.columns, rows=size.lines, unicode=not plain)
+        lines = panel_lines(view, columns=size.columns, rows=size.lines, unicode=speaks_unicode(self._stream))
         # Over the old one in one write, so that nothing flickers; what is left of a taller one is cleared.
         text = self._back() + "\n".join(f"{printable(line)}\x1b[K" for line in lines) + "\x1b[J"
         self._stream.write(text)
@@ -154,15 +153,8 @@ class LineProgress:
 
         width = shutil.get_terminal_size().columns
         lead = " " * (len(text) - len(text.lstrip()))
-        wrapped = textwrap.wrap(
-            text.lstrip(),
-            width,
-            initial_indent=lead,
-            subsequent_indent=f"{lead}  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        return wrapped or [""]
+        wrapper = textwrap.TextWrapper(width, lead, f"{lead}  ", break_long_words=False, break_on_hyphens=False)
+        return wrapper.wrap(text.lstrip()) or [""]
 
     def _bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self._color and text else text

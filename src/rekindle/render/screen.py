@@ -11,7 +11,10 @@ import shutil
 import textwrap
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rekindle.model.diagnosis import Match
 
 # Set by the scripts of a clone, whose folder is on nobody's PATH.
 CALLED_AS = "REKINDLE_CALLED_AS"
@@ -23,6 +26,11 @@ MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red")
 _NARROWEST = 20  # columns that a wrapped last column must have
 _ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}
 _ASCII_SIGNS = {"→": "->", "…": "...", "–": "-", "—": "-", "·": "|", "≥": ">=", "≤": "<=", "×": "x", "“": '"', "”": '"'}
+
+
+def speaks_unicode(stream: TextIO) -> bool:
+    """Can it show every sign of ours?"""
+    return (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") in ("utf8", "utf16")
 
 
 def wants_color(stream: TextIO, choice: str) -> bool:
@@ -67,10 +75,7 @@ class Screen:
         self.verbosity = verbosity
         # A pipe gets each row on one line, for grep and scripts; a person's screen is never wider than it is.
         self._live = stream.isatty()
-        self._unicode = (getattr(stream, "encoding", None) or "utf-8").lower().replace("-", "") in (
-            "utf8",
-            "utf16",
-        )
+        self._unicode = speaks_unicode(stream)
 
     def style(self, text: str, *styles: str) -> str:
         if not self.color or not styles:
@@ -111,6 +116,13 @@ class Screen:
         for number, row in enumerate(rows or [""]):
             self.line(f"{pad}{lead} {row}" if number == 0 else f"{pad}  {row}")
 
+    def bullets(self, texts: Iterable[str], *, status: str | None = None, title: str = "", indent: int = 2) -> None:
+        """Each text as a bullet, below the title of a section where there is any."""
+        for number, text in enumerate(texts):
+            if number == 0 and title:
+                self.section(title)
+            self.bullet(text, status=status, indent=indent)
+
     def entry(self, head: str, text: str, *, status: str, indent: int = 2) -> None:
         """A marked row whose text hangs under its own beginning: mark, head (already padded), text."""
         room = max(24, self.width - indent - 3 - len(head))
@@ -139,6 +151,26 @@ class Screen:
         if called and text.startswith("rekindle "):
             text = f"{called}{text.removeprefix('rekindle')}"
         self.line("  " + self.style(printable(text), "cyan"))
+
+    def commands(self, title: str, lines: Iterable[str]) -> None:
+        """A section of lines to paste, where there are any."""
+        for number, line in enumerate(lines):
+            if number == 0:
+                self.section(title)
+            self.command(line)
+
+    def causes(self, matches: Iterable[Match], word: str = "Cause") -> None:
+        """What explains a failure, each with its fix."""
+        for match in matches:
+            self.section(f"{word} ({match.confidence} confidence)")
+            self.paragraph(match.cause)
+            self.bullets(match.fix)
+
+    def labels(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Labels of one width, each with its text hanging beside it."""
+        width = max(len(name) for name, _ in rows)
+        for name, text in rows:
+            self.hanging(name.ljust(width), text)
 
     def rows(self, rows: Iterable[Sequence[str]], *, indent: int = 2, gap: int = 2) -> None:
         """Aligned columns; the last one may be as long as it likes."""

@@ -42,9 +42,8 @@ def view_rewrite(result: CMakeRewrite, screen: Screen) -> None:
     verb = "would be raised" if result.dry_run else "raised"
     count = len(result.changes)
     files = len({change.file for change in result.changes})
-    screen.verdict(
-        "ok", f"{count} CMake version{'s' * (count != 1)} {verb}, in {files} of {result.files_read} CMake files"
-    )
+    versions = f"{count} CMake version{'s' * (count != 1)}"
+    screen.verdict("ok", f"{versions} {verb}, in {files} of {result.files_read} CMake files")
     if result.changes:
         screen.rows([f"{one.file}:{one.line}", f"{one.before} → {one.after}"] for one in result.changes)
     if result.left:
@@ -63,8 +62,7 @@ def view_saved(saved: SavedPatches, screen: Screen) -> None:
     screen.verdict("ok" if count else "skip", f"{count} patch file{'s' * (count != 1)} written from {saved.base}..HEAD")
     for file in saved.files:
         screen.command(file)
-    for why in saved.skipped:
-        screen.bullet(why, status="warn")
+    screen.bullets(saved.skipped, status="warn")
     if count:
         screen.paragraph("Fill in Applies-To and Origin in each header; docs/patches.md explains them.")
 
@@ -97,21 +95,16 @@ def _patch(patch: AppliedPatch, screen: Screen) -> None:
 
 
 def _tail(tree: SourceTree, screen: Screen) -> None:
-    for note in tree.notes:
-        screen.bullet(note)
+    screen.bullets(tree.notes)
     _parts(tree, screen)
     if tree.missing_submodules:
-        screen.section("Missing third parties")
         shown = tree.missing_submodules if screen.verbosity else tree.missing_submodules[:6]
-        for name in shown:
-            screen.bullet(name, status="fail")
+        screen.bullets(shown, status="fail", title="Missing third parties")
         if len(shown) < len(tree.missing_submodules):
             screen.line(f"    … and {len(tree.missing_submodules) - len(shown)} more (-v)")
         for fix in dict.fromkeys(_fixes(tree)):
             screen.command(fix)
-    if tree.diff_command:
-        screen.section("What was changed")
-        screen.command(tree.diff_command)
+    screen.commands("What was changed", filter(None, [tree.diff_command]))
 
 
 def _parts(tree: SourceTree, screen: Screen) -> None:
@@ -144,14 +137,9 @@ _WAYS = {
 
 
 def _fixes(tree: SourceTree) -> list[str]:
+    by_git = f"git -C {tree.root} submodule update --init --recursive"
     fixes = [part.fix for part in tree.parts if not part.ready and part.fix]
-    if fixes:
-        return fixes
-    return [
-        f"git -C {tree.root} submodule update --init --recursive"
-        if tree.commit
-        else f"rekindle source fill {tree.root}"
-    ]
+    return fixes or [by_git if tree.commit else f"rekindle source fill {tree.root}"]
 
 
 def _diff(diff: str, screen: Screen) -> None:

@@ -21,7 +21,6 @@ _OUTCOME: dict[str, tuple[str, str]] = {
     "not-tried": ("skip", "was not tried"),
     "suspected": ("warn", "is suspected"),
 }
-_STATUS = {"passed": "ok", "failed": "fail", "skipped": "skip"}
 
 
 def view_verification(report: VerifyReport, screen: Screen) -> None:
@@ -49,11 +48,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
         _failures(failed, screen)
     if report.operators:
         _operators(report.operators, screen)
-    for match in report.diagnosis.matches[:2]:
-        screen.section(f"cause ({match.confidence} confidence)")
-        screen.paragraph(match.cause)
-        for step in match.fix:
-            screen.bullet(step)
+    screen.causes(report.diagnosis.matches[:2], "cause")
     skipped = [check for check in report.checks if check.status == "skipped"]
     if skipped:
         screen.section("skipped")
@@ -62,10 +57,7 @@ def view_verification(report: VerifyReport, screen: Screen) -> None:
             screen.bullet(f"{check.id} ({word}): {check.detail}", status="skip")
     if report.since is not None:
         _since(report.since, screen)
-    if report.next:
-        screen.section("next")
-        for step in report.next:
-            screen.bullet(step)
+    screen.bullets(report.next, title="next")
     if screen.verbosity:
         screen.section("passed")
         passed = [check for check in report.checks if check.status == "passed"]
@@ -89,8 +81,7 @@ def _since(since: SinceProof, screen: Screen) -> None:
     screen.section(f"the last proof here was {since.subject}{digest}")
     if since.worse:
         screen.bullet(f"passed then: {', '.join(since.worse[:8])}", status="fail")
-    for name, change in since.changed.items():
-        screen.bullet(f"{name}: {change}")
+    screen.bullets(f"{name}: {change}" for name, change in since.changed.items())
 
 
 def _in_the_way(report: VerifyReport, screen: Screen) -> None:
@@ -137,13 +128,8 @@ def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
         ("better", comparison.better, "ok"),
         ("otherwise different", comparison.other, "warn"),
     ):
-        if changes:
-            screen.section(title)
-        for change in changes:
-            screen.bullet(
-                f"{change.id}: {change.before or 'not run'} → {change.after or 'not run'}  {change.detail}",
-                status=status,
-            )
+        ways = (f"{one.id}: {one.before or 'not run'} → {one.after or 'not run'}  {one.detail}" for one in changes)
+        screen.bullets(ways, status=status, title=title)
     if comparison.environment:
         screen.section("environment")
         screen.rows([(key, f"{a or '–'} → {b or '–'}") for key, (a, b) in sorted(comparison.environment.items())])
@@ -169,10 +155,7 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
         screen.bullet(one.why, status="fail")
         for culprit in one.culprits[1:]:
             screen.paragraph(f"{culprit.name} {culprit.version} takes {culprit.wants}", indent=6)
-    screen.section("What restores it")
-    for one in report.replaced:
-        for line in one.restore:
-            screen.command(line)
+    screen.commands("What restores it", (line for one in report.replaced for line in one.restore))
     first = next((who for one in report.replaced for who in one.culprits), None)
     if first is not None:
         screen.paragraph(f"Then take a {first.name} that fits: rekindle plan --with {first.name} names it.")

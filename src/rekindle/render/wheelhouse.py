@@ -16,13 +16,10 @@ def render_added(document: Added, screen: Screen) -> None:
     count = len(document.wheels)
     screen.verdict("ok", f"{count} wheel{'s' * (count != 1)} in {document.root}")
     for wheel in document.wheels:
-        screen.bullet(
-            f"{wheel.file} {_SAY[wheel.state]} ({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)", status="ok"
-        )
-        for warning in wheel.warnings:
-            screen.bullet(warning, status="warn", indent=4)
-    screen.section("Next")
-    screen.command(document.next)
+        what = f"({spoken_bytes(wheel.bytes)}, sha256 {wheel.sha256[:12]}…)"
+        screen.bullet(f"{wheel.file} {_SAY[wheel.state]} {what}", status="ok")
+        screen.bullets(wheel.warnings, status="warn", indent=4)
+    screen.commands("Next", [document.next])
 
 
 def render_built(document: SiteBuilt, screen: Screen) -> None:
@@ -35,18 +32,15 @@ def render_built(document: SiteBuilt, screen: Screen) -> None:
         screen.section("Variants")
         for row in document.variants:
             screen.bullet(f"{row.file}{': ' + row.note if row.note else ''}", status="ok")
-        for text in document.left_out:
-            screen.bullet(text, status="skip")
-    screen.section("Use it")
-    screen.command(f"pip install --index-url {pasted(_address(document.simple) + '/')} NAME")
-    screen.command(f"rekindle index serve --root {pasted(document.root)}")
+        screen.bullets(document.left_out, status="skip")
+    install = f"pip install --index-url {pasted(_address(document.simple) + '/')} NAME"
+    screen.commands("Use it", [install, f"rekindle index serve --root {pasted(document.root)}"])
 
 
 def render_yanked(document: Yanked, screen: Screen) -> None:
     state = "offered again" if document.yanked is None else "withdrawn: installers take it only if pinned"
     screen.verdict("ok", f"{document.file} is {state}")
-    screen.section("Next")
-    screen.command(f"rekindle index build --root {pasted(document.root)}")
+    screen.commands("Next", [f"rekindle index build --root {pasted(document.root)}"])
 
 
 def render_synced(document: Synced, screen: Screen) -> None:
@@ -65,28 +59,24 @@ def render_found(document: Found, screen: Screen) -> None:
     if good:
         screen.verdict("ok", f"{len(good)} of {document.looked_at} wheels run on {wanted}")
     elif document.matches:
-        screen.verdict(
-            "warn", f"no wheel here is known to run on {wanted}; for {len(document.matches)} it cannot be told"
-        )
+        untold = f"for {len(document.matches)} it cannot be told"
+        screen.verdict("warn", f"no wheel here is known to run on {wanted}; {untold}")
     else:
         screen.verdict("fail", f"none of {document.looked_at} wheels here runs on {wanted}")
     for match in document.matches[: 100 if screen.verbosity else 10]:
         screen.section(f"{match.wheel.project} {match.wheel.version}")
         screen.bullet(f"{match.wheel.file}, {spoken_bytes(match.wheel.bytes)}{_gpu(match.wheel)}")
-        for reason in match.verdict.because:
-            screen.bullet(reason.text, status="ok" if match.verdict.runs else "warn")
+        screen.bullets((each.text for each in match.verdict.because), status="ok" if match.verdict.runs else "warn")
         screen.command(match.command)
     if document.refused and (screen.verbosity or not document.matches):
-        screen.section("Why not the others")
-        for reason in document.refused[:50]:
-            screen.bullet(reason.text, status="fail")
+        others = (reason.text for reason in document.refused[:50])
+        screen.bullets(others, status="fail", title="Why not the others")
 
 
 def render_page(document: PageWritten, screen: Screen) -> None:
     screen.verdict("ok", f"the page is {document.path} ({spoken_bytes(document.bytes)})")
     screen.bullet(f"{document.gpus} GPUs, {document.answers} different answers, {document.wheels} wheels")
-    screen.section("Look at it")
-    screen.command(_address(document.path))
+    screen.commands("Look at it", [_address(document.path)])
 
 
 def _address(place: str) -> str:

@@ -43,23 +43,17 @@ def fit_runner(recipe: Recipe, system: str, arch: str = "x86_64") -> Fit:
     cost = build_cost(recipe.plan.torch, recipe.backend, load_facts())
     minutes = math.ceil(cost.cpu_minutes / jobs_for(runner.memory_gib, runner.cores, cost))
     rounds = max(1, math.ceil(minutes / (runner.minutes - _RESERVE_MINUTES)))
-    own = "use a runner of your own with the script (sh or bat), or build it in a cloud machine"
+    why, hosted = "", f"a hosted {system} runner"
     if recipe.disk_gib > runner.disk_gib:
-        raise BadInput(
-            f"the build needs {recipe.disk_gib} GiB of disk, and a hosted {system} runner has about {runner.disk_gib}",
-            remedy=own,
-        )
-    if recipe.memory_gib > runner.memory_gib:
-        raise BadInput(
-            f"the build needs {recipe.memory_gib} GiB of memory, and a hosted {system} runner has {runner.memory_gib}",
-            remedy=own,
-        )
-    if rounds > _MOST_ROUNDS:
-        raise BadInput(
-            f"the build takes about {minutes} minutes on a hosted {system} runner ({runner.cores} cores), and a job "
-            f"may take {runner.minutes}; even {_MOST_ROUNDS} jobs in a row are too few",
-            remedy=own,
-        )
+        why = f"the build needs {recipe.disk_gib} GiB of disk, and {hosted} has about {runner.disk_gib}"
+    elif recipe.memory_gib > runner.memory_gib:
+        why = f"the build needs {recipe.memory_gib} GiB of memory, and {hosted} has {runner.memory_gib}"
+    elif rounds > _MOST_ROUNDS:
+        why = f"the build takes about {minutes} minutes on {hosted} ({runner.cores} cores), and a job may take "
+        why += f"{runner.minutes}; even {_MOST_ROUNDS} jobs in a row are too few"
+    if why:
+        own = "use a runner of your own with the script (sh or bat), or build it in a cloud machine"
+        raise BadInput(why, remedy=own)
     return Fit(runner, minutes, rounds)
 
 

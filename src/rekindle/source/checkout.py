@@ -83,15 +83,13 @@ def check_out(
     target.mkdir(parents=True, exist_ok=True)
     _prepare(git, url, reference)
     commit = revision if re.fullmatch(r"[0-9a-f]{40}", revision) else None
-    known = git.ask("rev-parse", "-q", "--verify", f"{commit or 'refs/tags/' + revision}^{{commit}}")
+    question = ("rev-parse", "-q", "--verify", f"{commit or 'refs/tags/' + revision}^{{commit}}")
+    known = git.ask(*question)
     if not known.ok:
         progress.stage("fetch", f"{revision} of {url}")
         want = commit or f"+refs/tags/{revision}:refs/tags/{revision}"
         _insist(git, ["fetch", "--depth", "1", "--no-tags", "--progress", "origin", want], mirrors, progress)
-        if commit:
-            known = git.ask("rev-parse", "-q", "--verify", f"{commit}^{{commit}}")
-        else:
-            known = git.ask("rev-parse", "-q", "--verify", f"refs/tags/{revision}^{{commit}}")
+        known = git.ask(*question)
     found = known.out.strip()
     if git.head() != found:
         if dirty := git.dirty():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from email.parser import HeaderParser
 from pathlib import Path
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
@@ -151,17 +152,8 @@ def _from_lines(text: str, suite: str) -> list[str]:
 def _from_stanzas(text: str, suite: str) -> list[str]:
     found = []
     for block in re.split(r"\n\s*\n", text):
-        fields: dict[str, str] = {}
-        name = ""
-        for line in block.splitlines():
-            if line.startswith("#"):
-                continue
-            if line[:1].isspace() and name:
-                fields[name] += "\n" + line
-            elif ":" in line:
-                name, _, value = line.partition(":")
-                name = name.strip().lower()
-                fields[name] = value.strip()
+        lines = [line for line in block.strip().splitlines() if not line.startswith("#")]
+        fields = HeaderParser().parsestr("\n".join(lines))
         if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() == "no":
             continue
         for uri in fields.get("uris", "").split():

@@ -75,16 +75,17 @@ def fetch(wanted: Wanted, target: Path, *, cache: Path, windows: bool, progress:
     if wanted.place == "git" or wanted.place.endswith(".git"):
         warned = check_place(target, windows=windows)
         url = upstream(wanted.project).git if wanted.place == "git" else wanted.place
+        revision = wanted.revision or _tag(wanted)
         head = check_out(
             url,
             target,
-            wanted.revision or _tag(wanted),
+            revision,
             mirrors=wanted.mirrors,
             reference=wanted.reference,
             submodules=wanted.submodules,
             progress=listener,
         )
-        return _finish(wanted, target, f"{url} {wanted.revision or _tag(wanted)}", head, warned)
+        return _finish(wanted, target, f"{url} {revision}", head, warned)
     if target.exists() and any(target.iterdir()):
         raise BadInput(f"{target} exists and is not empty", remedy="give another place, or remove it")
     room = target.with_name(f".{target.name}.fetching")
@@ -116,13 +117,11 @@ def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple
     if wanted.place == "debian":
         package = debian_package(wanted.project, wanted.version or "")
         archive = fetch_tarball(package, cache / "debian", progress=progress)
-        progress.stage("unpack", archive.name)
-        notes = _unpacked(unpack(archive, room, progress=progress))
+        notes = _unpack(archive, room, progress)
         return f"Debian {package.suite or 'pool'} {archive.name} sha256:{sha256_of(archive)}", notes
     if wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":
         archive = _archive(wanted, cache, progress)
-        progress.stage("unpack", archive.name)
-        notes = _unpacked(unpack(archive, room, progress=progress))
+        notes = _unpack(archive, room, progress)
         if wanted.sha256 is None and ("://" in wanted.place or wanted.place == "tarball"):
             notes += (f"nothing said what the archive must be; next time: --sha256 {sha256_of(archive)}",)
         return f"{wanted.place} sha256:{sha256_of(archive)}", notes
@@ -189,7 +188,10 @@ def _kept(wanted: Wanted, target: Path, cache: Path, progress: Progress) -> Sour
     return msgspec.structs.replace(tree, notes=("the tree was there already",))
 
 
-def _unpacked(left_out: int) -> tuple[str, ...]:
+def _unpack(archive: Path, room: Path, progress: Progress) -> tuple[str, ...]:
+    """What is to be said about it."""
+    progress.stage("unpack", archive.name)
+    left_out = unpack(archive, room, progress=progress)
     if not left_out:
         return ()
     return (f"{left_out} files of a .git in the archive were left out: git would run what its settings name",)

@@ -60,10 +60,8 @@ def _put_originals(git: Git) -> None:
 
 def commit(git: Git, message: str) -> str:
     """Commit what is staged, empty or not, without hooks or signatures; gives the commit."""
-    git.run(
-        *_IDENTITY, "commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-m", message,
-        timeout=600.0,
-    )  # fmt: skip
+    words = ("commit", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "-m", message)
+    git.run(*_IDENTITY, *words, timeout=600.0)
     head = git.head()
     if head is None:
         raise BadInput(f"git has no commit in {git.root} after committing; is its history broken?")
@@ -87,6 +85,7 @@ def has_tag(git: Git, name: str) -> bool:
     return git.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok
 
 
+_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-commit-id", "--no-color")
 _FORMAT = "%H%x00%an <%ae>%x00%as%x00%ae%x00%B"
 
 
@@ -110,19 +109,7 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
         if len(git.run("rev-list", "--parents", "-n", "1", commit).split()) > 2:
             skipped.append(f"{sha[:12]} ({subject}) is a merge")
             continue
-        diff = git.run(
-            "-c",
-            "core.quotepath=false",
-            "diff-tree",
-            "-p",
-            "--no-renames",
-            "--no-ext-diff",
-            "--no-textconv",
-            "--no-commit-id",
-            "--no-color",
-            "--root",
-            commit,
-        )
+        diff = git.run("-c", "core.quotepath=false", "diff-tree", "-p", *_DIFF, "--root", commit)
         name = f"{len(files) + 1:04d}-{_slug(subject)}.patch"
         content = f"{_header(subject, body, author, sha, date, version)}---\n{diff}"
         try:

@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rekindle.errors import BadInput, StageFailed, WorkspaceBusy
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.document import encode, load
@@ -100,8 +102,8 @@ def commit(root: Path, edits: Sequence[Edit], record: TreeRecord) -> None:
             write_atomically(_journal_file(root), encode(journal))
             for number, (edit, planned) in enumerate(zip(edits, journal.edits, strict=True)):
                 _put(root, planned, _staged(root, number, "after") if edit.after is not None else None)
-            done = {name: getattr(record, name) for name in record.__struct_fields__} | {"transaction": journal.id}
-            write_atomically(folder(root) / "tree.json", encode(TreeRecord(**done)))
+            done = msgspec.structs.replace(record, transaction=journal.id)
+            write_atomically(folder(root) / "tree.json", encode(done))
         except BaseException:
             repair(root)
             raise
@@ -112,16 +114,12 @@ def repair(root: Path) -> str | None:
     """Take back a change that was cut short; says what was done. Harmless where there is nothing to repair."""
     if not _journal_folder(root).is_dir():
         return None
-    if not _journal_file(root).is_file():
-        # Cut short while staging: no file of the tree was touched yet.
+    if not begun(root):
+        # Cut short while staging, when no file of the tree was touched yet, or done already.
         with writing(root):
             _drop(root)
         return None
     journal = load(_journal_file(root), Journal)
-    if read_record(root).transaction == journal.id:
-        with writing(root):
-            _drop(root)
-        return None
     strange = [edit.path for edit in journal.edits if _now(root, edit) not in (edit.before, edit.after)]
     if strange:
         raise StageFailed(

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from rekindle.errors import BadInput
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import CMakeChange, CMakeRewrite
@@ -133,7 +135,8 @@ def rewrite_cmake(
         new, changed, kept = raise_versions(content, name, floor)
         left += kept
         if changed and _is_third_party_test(path.relative_to(root)):
-            left += [_left(change, "a third party's test or example, not configured") for change in changed]
+            why = "a third party's test or example, not configured"
+            left += [msgspec.structs.replace(change, after=None, why=why) for change in changed]
         elif changed:
             changes += changed
             edits.append(Edit(name, content, new))
@@ -214,10 +217,6 @@ def _is_third_party_test(path: Path) -> bool:
     parts = [part.lower() for part in path.parts[:-1]]
     first = next((number for number, part in enumerate(parts) if part in _THIRD_PARTIES), None)
     return first is not None and any(part in _TEST_FOLDERS for part in parts[first + 1 :])
-
-
-def _left(change: CMakeChange, why: str) -> CMakeChange:
-    return CMakeChange(file=change.file, line=change.line, before=change.before, why=why)
 
 
 def _read(path: Path) -> bytes | None:

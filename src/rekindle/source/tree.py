@@ -105,12 +105,8 @@ def tree_digest(root: Path, git: Git | None, record: TreeRecord, project: str, v
 
     add(project, version, str(record.hipified))
     if git is not None:
-        add(
-            git.head(),
-            git.ask(
-                "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules"
-            ).out,
-        )
+        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules")
+        add(git.head(), git.ask("diff", "HEAD", "--binary", *plain).out)
     elif not _add_content(root, total, made=f"{project}/version.py"):
         add(record.origin)
     for part in record.supply:
@@ -141,7 +137,6 @@ def _add_content(root: Path, total: hashlib._Hash, *, made: str) -> bool:
             if len(paths) > SMALL_FILES or size > SMALL_BYTES:
                 return False
     for name in sorted(paths):
-        total.update(
-            name.encode("utf-8", "surrogateescape") + b"\0" + hashlib.sha256((root / name).read_bytes()).digest()
-        )
+        content = hashlib.sha256((root / name).read_bytes()).digest()
+        total.update(name.encode("utf-8", "surrogateescape") + b"\0" + content)
     return True

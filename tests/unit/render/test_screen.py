@@ -6,6 +6,7 @@ import io
 
 import pytest
 
+from rekindle.model.diagnosis import Match
 from rekindle.render.screen import Screen, printable
 
 
@@ -54,3 +55,21 @@ def test_commands_are_named_as_the_reader_called_them(
     out = io.StringIO()
     Screen(out).command(text)
     assert out.getvalue() == f"  {shown}\n"
+
+
+def test_a_section_stands_only_above_what_it_holds() -> None:
+    out = io.StringIO()
+    screen = Screen(out)
+    screen.bullets([], title="Nothing")
+    screen.commands("Nothing", [])
+    assert out.getvalue() == ""
+    screen.bullets(["a", "b"], title="Notes", status="warn")
+    screen.commands("Next", ["rekindle up"])
+    screen.labels([("a", "x"), ("long", "y")])
+    assert out.getvalue() == "\nNotes\n  ! a\n  ! b\n\nNext\n  rekindle up\n  a     x\n  long  y\n"
+
+
+def test_a_cause_is_told_with_its_confidence_and_its_fix() -> None:
+    out = io.StringIO()
+    Screen(out).causes([Match(id="x", confidence="low", cause="Because.", fix=("do this",))], "Why")
+    assert out.getvalue() == "\nWhy (low confidence)\n  Because.\n  - do this\n"

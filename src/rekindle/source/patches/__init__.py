@@ -12,29 +12,19 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically
 from rekindle.host.git import Git
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree, TreeRecord
 from rekindle.scripts.quoting import paste_line
 from rekindle.source import journal
 from rekindle.source.patches import engine
-from rekindle.source.patches.conditions import Context, Verdict, holds
-from rekindle.source.patches.header import Patch, load_patches, parse_patch, read_patch
+from rekindle.source.patches.conditions import Context as Context
+from rekindle.source.patches.conditions import Verdict, holds
+from rekindle.source.patches.header import Patch as Patch
+from rekindle.source.patches.header import load_patches as load_patches
+from rekindle.source.patches.header import parse_patch as parse_patch
+from rekindle.source.patches.header import read_patch as read_patch
 from rekindle.source.tree import exact_version, recognise, tree_digest
-
-__all__ = [
-    "BASE_TAG",
-    "Choice",
-    "Context",
-    "Patch",
-    "apply",
-    "choose",
-    "git_line",
-    "load_patches",
-    "parse_patch",
-    "read_patch",
-    "status",
-    "unapply",
-]
 
 BASE_TAG = "rekindle-base"
 
@@ -82,14 +72,11 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
         if patch.project != project:
             raise BadInput(f"patch {patch.id} is for {patch.project}, and {root} is a tree of {project}")
     if dry_run:
-        plan = engine.survey(root, wanted, journal.read_record(root))
-        shown = _describe(
-            root, project, version, journal.read_record(root), _all(choices, plan, journal.read_record(root))
-        )
-        edits = plan.edits
-        return msgspec.structs.replace(
-            shown, diff=engine.render_diff(edits), changed=tuple(edit.path for edit in edits)
-        )
+        record = journal.read_record(root)
+        plan = engine.survey(root, wanted, record)
+        shown = _describe(root, project, version, record, _all(choices, plan, record))
+        changed = tuple(edit.path for edit in plan.edits)
+        return msgspec.structs.replace(shown, diff=engine.render_diff(plan.edits), changed=changed)
     with journal.locked(root):
         repaired = journal.repair(root)
         record = journal.read_record(root)
@@ -207,19 +194,11 @@ def _describe(
 
 def _keep(root: Path, patches: Sequence[Patch]) -> None:
     """Keep the patch files themselves, so that a later rekindle with other patches can still take them out."""
-    from rekindle.host.files import write_atomically
-
     with journal.writing(root):
         for patch in patches:
-            path = journal.folder(root) / "patches" / f"{patch.id}.patch"
-            write_atomically(path, patch.raw)
+            write_atomically(journal.folder(root) / "patches" / f"{patch.id}.patch", patch.raw)
 
 
 def _kept(root: Path, record: TreeRecord) -> list[Patch]:
-    folder = journal.folder(root) / "patches"
-    project = record.project or "kept"
-    return [
-        read_patch(folder / f"{patch.id}.patch", project)
-        for patch in record.patches
-        if (folder / f"{patch.id}.patch").is_file()
-    ]
+    files = [journal.folder(root) / "patches" / f"{patch.id}.patch" for patch in record.patches]
+    return [read_patch(file, record.project or "kept") for file in files if file.is_file()]

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from rekindle.errors import BadInput, StageFailed
 from rekindle.model.source import AppliedPatch, PatchState, RecordedFile, RecordedPatch, TreeRecord
 from rekindle.source import journal
@@ -175,7 +177,7 @@ def carry_out(root: Path, plan: Survey, record: TreeRecord) -> TreeRecord:
             mode=first.mode if first else mode,
         )
     new = tuple(RecordedPatch(id=patch.id, sha256=patch.sha256, files=patch.paths) for patch in plan.taken)
-    updated = _with(record, patches=(*record.patches, *new), files=tuple(known.values()))
+    updated = msgspec.structs.replace(record, patches=(*record.patches, *new), files=tuple(known.values()))
     journal.commit(root, edits, updated)
     return journal.read_record(root)
 
@@ -192,7 +194,7 @@ def take_out(root: Path, record: TreeRecord, patches: Sequence[Patch]) -> tuple[
             back = _reverse_by_hand(root, file.path, now, record, known)
         if back != now:
             edits.append(Edit(file.path, now, back))
-    return tuple(edits), _with(record, patches=(), files=())
+    return tuple(edits), msgspec.structs.replace(record, patches=(), files=())
 
 
 def render_diff(edits: Sequence[Edit]) -> str:
@@ -236,24 +238,15 @@ def _try(
 
 def _one_file(diff: FileDiff, content: bytes | None) -> tuple[bytes | None, bool]:
     """The content after the diff, and whether it had to change. Where both directions fit, the longer match wins."""
+    there = fits(diff.reversed(), content)
     try:
         after = apply_diff(diff, content)
-        problem = None
-    except Mismatch as error:
-        after, problem = None, error
-    try:
-        apply_diff(diff.reversed(), content)
-        there = True
     except Mismatch:
-        there = False
-    if problem is None and there:
-        grows = sum(len(hunk.after) - len(hunk.before) for hunk in diff.hunks)
-        return (content, False) if grows > 0 else (after, True)
-    if problem is None:
-        return after, True
-    if there:
-        return content, False
-    raise problem
+        if there:
+            return content, False
+        raise
+    grows = sum(len(hunk.after) - len(hunk.before) for hunk in diff.hunks)
+    return (content, False) if there and grows > 0 else (after, True)
 
 
 def _reverse_by_hand(
@@ -296,9 +289,3 @@ def _read(root: Path, path: str, origin: str) -> bytes | None:
     if not file.is_file() or file.stat().st_size > MAX_FILE_BYTES:
         raise BadInput(f"{origin} wants to change {path}, which is no ordinary source file; nothing was changed")
     return file.read_bytes()
-
-
-def _with(record: TreeRecord, **changes: object) -> TreeRecord:
-    import msgspec
-
-    return msgspec.structs.replace(record, **changes)
