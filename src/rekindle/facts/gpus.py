@@ -293,10 +293,7 @@ def _board(text: str) -> tuple[str, ...]:
 
 def jetson_cuda(arch: Sm, facts: Facts) -> tuple[str, ...]:
     """The CUDA versions JetPack offers for a Tegra architecture; empty if it is none."""
-    for row in facts.nvidia.jetson:
-        if row.arch == arch and row.cuda:
-            return row.cuda
-    return ()
+    return next((row.cuda for row in facts.nvidia.jetson if row.arch == arch and row.cuda), ())
 
 
 def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:

@@ -73,11 +73,7 @@ def parse_ninja_log(lines: Iterable[str]) -> list[Edge]:
 
 def latest(edges: Iterable[Edge]) -> dict[str, Edge]:
     """The last time each output was made."""
-    found: dict[str, Edge] = {}
-    for edge in edges:
-        for output in edge.outputs:
-            found[output] = edge
-    return found
+    return {output: edge for edge in edges for output in edge.outputs}
 
 
 def has_objects(build_tree: Path) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.host.cgroups import groups_of, memory_limit
+from rekindle.host.text import key_values
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,11 +47,8 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
 
 
 def _meminfo(fs: Path) -> MemoryNow | None:
-    values = {}
-    for line in _text(fs / "proc/meminfo").splitlines():
-        name, _, rest = line.partition(":")
-        if rest.split():
-            values[name] = int(rest.split()[0]) * 1024
+    rows = key_values(_text(fs / "proc/meminfo"), ":")
+    values = {name: int(rest.split()[0]) * 1024 for name, rest in rows.items() if rest}
     if "MemTotal" not in values:
         return None
     free = values.get("MemAvailable", values.get("MemFree", 0) + values.get("Cached", 0))

@@ -48,7 +48,6 @@ Specifier = Annotated[
     str,
     _kind("versions such as >=1.26,<2", rf"\A(?:[0-9][A-Za-z0-9.*+!_-]*|{_CONDITION}(?: *, *{_CONDITION})*)?\Z", 200),
 ]
-Digest = Annotated[str, _kind("a SHA-256 digest", r"\A[0-9a-f]{64}\Z", 64)]
 Address = Annotated[str, _kind("an address (https://…)", rf"\A(?:https?|file)://(?:(?!\s){_PLAIN})+\Z", 2000)]
 # Where a file lies: an address or a path, never something that a program would take for an option.
 Place = Annotated[str, _kind("an address or a path", rf"\A(?!-){_PLAIN}+\Z", 5000)]

@@ -70,7 +70,7 @@ def execute(check, bench):
     except MemoryError:
         status, detail = "failed", "out of memory"
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
-        status, detail = "failed", where(bench) + "%s: %s" % (type(error).__name__, first_line(error))
+        status, detail = "failed", bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
         remedy = framework.known_remedy(str(error))
     result = {"status": status, "detail": detail or "", "seconds": framework.clock() - started}
     result["cpu_seconds"] = time.process_time() - burnt
@@ -81,10 +81,6 @@ def execute(check, bench):
     if bench.worst is not None:
         result["worst"] = bench.worst
     return result
-
-
-def where(bench):
-    return bench._named + ": " if bench._named else ""
 
 
 def first_line(error):

@@ -94,10 +94,13 @@ class Bench(object):
             )
         raise Absent("torch %s is older than %s, which came with %s" % (found, what, release))
 
+    def where(self):
+        """The step that was said last, as the beginning of a message."""
+        return self._named + ": " if self._named else ""
+
     def ensure(self, condition, message, remedy=None):
         if not condition:
-            where = self._named + ": " if self._named else ""
-            raise Failed(where + message, remedy)
+            raise Failed(self.where() + message, remedy)
 
     def close(self, got, want, rtol, atol, what=None):
         """Every number within ``atol + rtol * |want|``. Takes flat lists, floats or tensors."""
