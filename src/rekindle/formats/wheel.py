@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import collections
 import csv
 import functools
 import hashlib
@@ -97,7 +96,7 @@ class WheelZip:
                 raise BadInput(_why_no_zip(head, what, error), remedy="download it again") from error
         self.members = {member.name: member for member in map(self._member, infos)}
         if len(self.members) != len(infos):
-            double = collections.Counter(map(_stored_name, infos)).most_common(1)[0][0]
+            double = _first_double(map(_stored_name, infos))
             raise BadInput(f"{what} holds two members called {double[:200]!r}; which one counts is anyone's guess")
         total = sum(member.size for member in self.members.values())
         if total > MAX_TOTAL or (total > TOTAL_RATIO_FROM and total > MAX_TOTAL_RATIO * length):
@@ -346,6 +345,15 @@ def _stored_name(info: zipfile.ZipInfo) -> str:
     """The name as the archive has it: on Windows zipfile makes a backslash a slash, and the answer would differ."""
     stored = info.orig_filename.split("\0")[0]
     return stored if info.filename == stored.replace("\\", "/") else info.filename
+
+
+def _first_double(names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return ""
 
 
 def _why_no_zip(head: bytes, what: str, error: Exception) -> str:
