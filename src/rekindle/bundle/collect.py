@@ -98,9 +98,8 @@ def collect(
     result = Collection()
     requires = frozenset(requires)
     excluded = tuple(exclude)
-    have = {fold(member.rsplit("/", 1)[-1]) for member in own} | {
-        fold(lib.soname) for lib in own.values() if lib.soname
-    }
+    have = {fold(member.rsplit("/", 1)[-1]) for member in own}
+    have |= {fold(lib.soname) for lib in own.values() if lib.soname}
     systems = {lib.system for lib in own.values()}
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
@@ -137,15 +136,9 @@ def collect(
 
 def _siblings(path: Path, patterns: tuple[str, ...]) -> list[str]:
     """The names under which a library opens its companions: their sonames, from beside it."""
-    names: dict[str, None] = {}
-    for pattern in patterns:
-        for file in sorted(path.parent.glob(pattern)):
-            if file.resolve() == path.resolve():
-                continue
-            native = read_native(file)
-            if native:
-                names[native.soname or file.name] = None
-    return list(names)
+    files = [file for pattern in patterns for file in sorted(path.parent.glob(pattern))]
+    others = ((file, read_native(file)) for file in files if file.resolve() != path.resolve())
+    return list(dict.fromkeys(native.soname or file.name for file, native in others if native))
 
 
 def _find(name: str, places: Sequence[Path], machines: set[int]) -> Path | None:

@@ -65,16 +65,13 @@ def trim(path: Path, wanted: Sequence[Sm]) -> Outcome:
                 plans = [_plan(data, container, wanted) for container in _containers(data)]
             except (Malformed, BadInput) as error:
                 return Outcome(kept_whole=error.message)
-            dropped: dict[str, int] = {}
-            saved = 0
+            dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
             for container, keep in plans:
-                for entry in container.entries:
-                    if entry not in keep:
-                        dropped[entry.name] = dropped.get(entry.name, 0) + 1
-                        saved += entry.header + entry.size
                 _rewrite(data, container, keep)
             data.flush()
-    return Outcome(dropped=tuple(sorted(dropped, key=_by_number)), bytes=saved)
+    names = {entry.name for entry in dropped}
+    saved = sum(entry.header + entry.size for entry in dropped)
+    return Outcome(dropped=tuple(sorted(names, key=_by_number)), bytes=saved)
 
 
 def _containers(data: mmap.mmap) -> list[Container]:
@@ -108,8 +105,7 @@ def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:
         # Entries only ever move towards the front, so none is overwritten before it is read.
         data.move(at, entry.offset, length)
         at += length
-    end = container.offset + container.size
-    _zero(data, at, end)
+    _zero(data, at, container.offset + container.size)
     struct.pack_into("<Q", data, container.offset + _SIZE_AT, at - start)
 
 

@@ -28,12 +28,8 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "what",
-        nargs="*",
-        metavar="KIND|PATH",
-        help="workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'",
-    )
+    kinds = "workspace, source, build, environment, wheels, cache, logs, reports, or a path from 'rekindle list'"
+    parser.add_argument("what", nargs="*", metavar="KIND|PATH", help=kinds)
     parser.add_argument(
         "--all", dest="everything", action="store_true", help="everything Rekindle made (wheelhouses only by name)"
     )

@@ -23,12 +23,8 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "words",
-        nargs="+",
-        metavar="WHEEL|NAME==VERSION",
-        help="the official wheel; after 'make' the same, after 'apply' the wheel and the graft file",
-    )
+    words = "the official wheel; after 'make' the same, after 'apply' the wheel and the graft file"
+    parser.add_argument("words", nargs="+", metavar="WHEEL|NAME==VERSION", help=words)
     parser.add_argument("--gpu", metavar="CARD", help="product name or sm_120")
     place = "where the result goes (default: beside the wheel, or the workspace)"
     parser.add_argument("--out", type=path, metavar="DIR", help=place)

@@ -28,12 +28,8 @@ _ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"what to do: {', '.join(_ACTIONS)}")
-    parser.add_argument(
-        "what",
-        nargs="*",
-        metavar="WHEEL",
-        help="add: wheels; yank: a file; search: a project; sync: a directory or s3://BUCKET/PREFIX",
-    )
+    what = "add: wheels; yank: a file; search: a project; sync: a directory or s3://BUCKET/PREFIX"
+    parser.add_argument("what", nargs="*", metavar="WHEEL", help=what)
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
     add = parser.add_argument_group("add")
     add.add_argument("--report", metavar="FILE", help="an inspection report (otherwise the wheel is inspected)")

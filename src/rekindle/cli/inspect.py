@@ -38,11 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-cpu", action="store_true", help="leave out the audit of the CPU code")
     parser.add_argument("--diff", nargs=2, metavar=("A", "B"), help="compare two wheels instead")
     parser.add_argument("--html", metavar="FILE", help="also write the report as one HTML page")
-    parser.add_argument(
-        "--python",
-        metavar="X.Y",
-        help="for a name on the index: the Python it is for; or an interpreter, for what is installed there",
-    )
+    python = "for a name on the index: the Python it is for; or an interpreter, for what is installed there"
+    parser.add_argument("--python", metavar="X.Y", help=python)
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux1_x86_64, win_amd64")
     group = parser.add_argument_group("does it run there?")
     machine = "this, a machine.json, a profile's name, a GPU or a CPU"

@@ -43,41 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_beside(parser)
     add_origin(parser)
     add_settings(parser)
-    parser.add_argument(
-        "--python",
-        metavar="VERSION|EXE",
-        help="3.12: make an environment of that Python; a path: install into this interpreter",
-    )
-    parser.add_argument(
-        "--venv", type=path, metavar="DIR", help="the environment to make or use (default: in the workspace)"
-    )
+    python = "3.12: make an environment of that Python; a path: install into this interpreter"
+    parser.add_argument("--python", metavar="VERSION|EXE", help=python)
+    venv = "the environment to make or use (default: in the workspace)"
+    parser.add_argument("--venv", type=path, metavar="DIR", help=venv)
     parser.add_argument("--installer", choices=("pip", "uv"), help="what installs (default: pip)")
     add_repeatable(parser, "--find-links", "DIR|URL", "wheels to look through besides the index; repeatable")
     parser.add_argument("--offline", action="store_true", help="ask no index: only --find-links and what is here")
-    parser.add_argument(
-        "--index", metavar="URL", help="this package index instead of the plan's; 'default' is pip's own"
-    )
+    index = "this package index instead of the plan's; 'default' is pip's own"
+    parser.add_argument("--index", metavar="URL", help=index)
     parser.add_argument("--torch-only", action="store_true", help="without torchvision and torchaudio")
     parser.add_argument("--source", type=path, metavar="DIR", help="build this tree instead of fetching one")
-    parser.add_argument(
-        "--wheel",
-        type=path,
-        metavar="FILE",
-        help="a torch that is built already: take it, and build only torchvision and torchaudio against it",
-    )
-    parser.add_argument(
-        "--target",
-        metavar="NAMES",
-        help="build only this CMake target of the tree (several: with commas), then stop",
-    )
+    built = "a torch that is built already: take it, and build only torchvision and torchaudio against it"
+    parser.add_argument("--wheel", type=path, metavar="FILE", help=built)
+    target = "build only this CMake target of the tree (several: with commas), then stop"
+    parser.add_argument("--target", metavar="NAMES", help=target)
     add_compiling(parser)
     parser.add_argument("--clean", action="store_true", help="remove what another plan compiled in the build tree")
-    parser.add_argument(
-        "--no-bundle",
-        dest="bundle",
-        action="store_false",
-        help="leave libraries that a built wheel needs outside",
-    )
+    outside = "leave libraries that a built wheel needs outside"
+    parser.add_argument("--no-bundle", dest="bundle", action="store_false", help=outside)
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="how hard to prove it")
     parser.add_argument("--dry-run", action="store_true", help="show the plan and its card; write nothing")
     add_workspace(parser)

@@ -28,11 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wheel", type=path, metavar="FILE", help="install this wheel into a fresh environment")
     parser.add_argument("--python", metavar="VERSION|EXE", help="the interpreter that has, or gets, the package")
     parser.add_argument("--package", metavar="NAME", help="what to import (default: torch, or what the wheel holds)")
-    parser.add_argument(
-        "--cpu",
-        metavar="NAME",
-        help="with --wheel: on this emulated CPU, by microarchitecture or product name (nehalem, E5-2690 v2, …)",
-    )
+    cpu = "with --wheel: on this emulated CPU, by microarchitecture or product name (nehalem, E5-2690 v2, …)"
+    parser.add_argument("--cpu", metavar="NAME", help=cpu)
     add_repeatable(parser, "--env", "NAME=VALUE", "set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
     add_repeatable(parser, "--only", "ID", "only these checks (stars allowed)")
@@ -44,12 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bare = "install the wheel without its dependencies"
     parser.add_argument("--no-deps", dest="dependencies", action="store_false", help=bare)
     add_repeatable(parser, "--find-links", "DIR", "where dependencies lie")
-    parser.add_argument(
-        "--sandbox",
-        choices=("auto", "yes", "no"),
-        default="auto",
-        help="with --wheel: without network and home; auto: for wheels not built here, where it can be had",
-    )
+    shut = "with --wheel: without network and home; auto: for wheels not built here, where it can be had"
+    parser.add_argument("--sandbox", choices=("auto", "yes", "no"), default="auto", help=shut)
     events = "what checks/agent.py wrote on a machine without rekindle"
     parser.add_argument("--events", type=path, metavar="FILE", help=events)
     parser.add_argument("--save", metavar="FILE", help="also write the report as JSON")

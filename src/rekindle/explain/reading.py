@@ -8,6 +8,7 @@ pass through harmlessly; nothing is held back but a few bytes that may belong to
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -67,7 +68,7 @@ def plain_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
             break
     encoding, skip = _encoding_of(head)
     _refuse_binary(head, encoding)
-    pieces = _chain(head[skip:], stream)
+    pieces: Iterable[bytes] = itertools.chain([head[skip:]], stream)
     if encoding != "utf-8":
         pieces = _decoded(pieces, encoding)
     yield from _shortened(_unstyled(pieces))
@@ -94,12 +95,6 @@ def _shortened(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(kept)
     if tail:
         yield tail
-
-
-def _chain(first: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
-    yield from rest
 
 
 def _encoding_of(head: bytes) -> tuple[str, int]:

@@ -186,12 +186,8 @@ def _pixi(recipe: Recipe, system: str, arch: str) -> str:
         raise BadInput(f"pixi has no torch for {system} on {arch}")
     lines = [f"# {comment(recipe.title)}, planned by rekindle {__version__}: 'pixi run python' starts it."]
     lines += [f"# {comment(line)}" for line in (*recipe.reasons, *recipe.cautions)]
-    lines += [
-        "[workspace]",
-        f"name = {_toml(recipe.folder)}",
-        'channels = ["conda-forge"]',
-        f"platforms = [{_toml(platform)}]",
-    ]
+    lines += ["[workspace]", f"name = {_toml(recipe.folder)}"]
+    lines += ['channels = ["conda-forge"]', f"platforms = [{_toml(platform)}]"]
     if plan.cuda:
         lines += ["", "[system-requirements]", f"cuda = {_toml(plan.cuda.split('.')[0])}"]
     lines += ["", "[dependencies]", f"python = {_toml(recipe.python + '.*')}", "", "[pypi-dependencies]"]

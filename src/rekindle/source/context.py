@@ -172,8 +172,8 @@ def _python(host: Host, python: str | None) -> dict[str, str | None]:
 
 def _asked(host: Host, argv: list[str]) -> str | None:
     done = host.run(argv)
-    found = _NUMBER.search(done.out)
-    return found[1] if done.ok and found else None
+    found = _NUMBER.search(done.out) if done.ok else None
+    return found[1] if found else None
 
 
 def _arch(host: Host) -> str | None:
@@ -185,9 +185,7 @@ def _arch(host: Host) -> str | None:
 def _glibc(host: Host) -> str | None:
     if host.system != "linux":
         return ABSENT
-    done = host.run(["getconf", "GNU_LIBC_VERSION"])
-    found = _NUMBER.search(done.out) if done.ok else None
-    return found[1] if found else None
+    return _asked(host, ["getconf", "GNU_LIBC_VERSION"])
 
 
 def _just_below(version: str) -> str:

@@ -63,9 +63,8 @@ def missing_submodules(root: Path) -> tuple[str, ...]:
 
 def listed_by_setup(root: Path) -> tuple[str, ...]:
     """Third-party folders torch's setup.py looks for before it starts: the list in its get_submodule_folders."""
-    setup = root / "setup.py"
     try:
-        code = ast.parse(setup.read_bytes())
+        code = ast.parse((root / "setup.py").read_bytes())
     except (OSError, SyntaxError, ValueError):
         return ()
     names = [
