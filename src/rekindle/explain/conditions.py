@@ -13,7 +13,7 @@ from rekindle.compat.libc import libc_of, libc_runs, tag_libc
 from rekindle.compat.processor import missing
 from rekindle.explain.events import Event
 from rekindle.explain.scene import Scene, capability, find_carrier, kernels_of, supported, to_sm, toolkit_of
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import Gfx, Sm, parse_sm
 
 Condition = Callable[[Event, Scene], bool | None]
 # Older ones were dropped by every toolkit of the last years; from here on a toolkit may be too old or too new for it.
@@ -163,6 +163,13 @@ def machine_is_arm(event: Event, scene: Scene) -> bool | None:
 
 
 @condition
+def card_is_amd(event: Event, scene: Scene) -> bool | None:
+    """By the words of HIP and ROCm in the log, or by the machine's cards."""
+    cards = [gpu.arch for gpu in scene.machine.gpus] if scene.machine else []
+    return scene.saw("amd") or scene.saw("gfx") or bool(cards and all(isinstance(card, Gfx) for card in cards))
+
+
+@condition
 def wheel_tag_newer_than_glibc(event: Event, scene: Scene) -> bool | None:
     need = tag_libc([event.values.get("tag", "") or event.values.get("wheel", "").removesuffix(".whl")], scene.facts)
     if need is None:
@@ -189,4 +196,5 @@ no_other_flavour_has_it = opposite("no-other-flavour-has-it", other_flavour_has_
 card_is_before_blackwell = opposite("card-is-before-blackwell", card_is_blackwell)
 card_not_in_static_libraries = opposite("card-not-in-static-libraries", card_in_static_libraries)
 arch_is_newer_than_toolkit = opposite("arch-is-newer-than-toolkit", arch_is_older_than_toolkit)
+card_is_not_amd = opposite("card-is-not-amd", card_is_amd)
 machine_is_not_arm = opposite("machine-is-not-arm", machine_is_arm)

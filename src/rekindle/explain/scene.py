@@ -9,7 +9,7 @@ from rekindle.compat.images import covers, flavour_code, split_targets
 from rekindle.errors import BadInput
 from rekindle.explain.events import Event, Reading
 from rekindle.facts import Facts, load_facts
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import Gfx, Sm, parse_sm
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
@@ -135,6 +135,7 @@ class Carrier:
     flavour: str
     index: str | None
     cuda: str | None = None
+    extra: str = ""
 
     def __str__(self) -> str:
         return f"{self.torch} with CUDA {self.cuda} ({self.flavour})" if self.cuda else f"{self.torch} ({self.flavour})"
@@ -142,30 +143,43 @@ class Carrier:
     @property
     def command(self) -> str:
         index = f" --index-url {self.index}" if self.index else ""
-        return f"pip install --force-reinstall torch=={self.torch}{index}"
+        name = f'"torch[{self.extra}]=={self.torch}"' if self.extra else f"torch=={self.torch}"
+        return f"pip install --force-reinstall {name}{index}"
 
 
-def carries(flavour: Flavour, card: Sm, scene: Scene, *, native: bool = False) -> bool:
-    """Machine code counts, and PTX where the driver can compile it, unless ``native``."""
+def carries(flavour: Flavour, card: Sm | Gfx, scene: Scene, *, native: bool = False) -> bool:
+    """Machine code counts, and PTX where the driver can compile it, unless ``native``; what its maker does not test on
+    the card does not."""
     platform = scene.platform
-    if scene.machine is None and platform == "linux_x86_64" and scene.facts.is_tegra(card):
+    if card in flavour.untested.get(platform, ()):
+        return False
+    if scene.machine is None and platform == "linux_x86_64" and isinstance(card, Sm) and scene.facts.is_tegra(card):
         platform = "linux_aarch64"  # the card is part of a board, whose CPU is known with it
     found = covers(flavour_code(flavour, platform), card, platform.split("_")[0], scene.facts)
     return found.kind == "native" if native else found.runs == "yes"
 
 
-def find_carrier(card: Sm, scene: Scene, *, torch: str | None = None) -> Carrier | None:
-    """The newest published torch (or this very release) for a card; of its flavours the newest CUDA.
+def find_carrier(card: Sm | Gfx, scene: Scene, *, torch: str | None = None) -> Carrier | None:
+    """The newest published torch (or this very release) for a card; of its flavours the newest CUDA or ROCm.
 
     Where any release may be named, PTX alone is not enough: all but the newest cards would be sent to a release from
     before they existed.
     """
     releases = (torch,) if torch else scene.facts.releases
     for version in releases:
-        stable = [row for row in scene.facts.flavours(version) if row.cuda and row.status == "stable"]
-        ours = (row for row in stable if row.publisher == "pytorch")
+        stable = [
+            row for row in scene.facts.flavours(version) if _toolkit_version(row, card) and row.status == "stable"
+        ]
+        ours = (row for row in stable if row.publisher == "pytorch" or isinstance(card, Gfx))
         rows = [row for row in ours if carries(row, card, scene, native=torch is None)]
         if rows:
-            best = max(rows, key=lambda row: tuple(map(int, (row.cuda or "0").split("."))))
-            return Carrier(torch=version, flavour=best.name, index=best.index, cuda=best.cuda)
+            best = max(rows, key=lambda row: tuple(map(int, (_toolkit_version(row, card) or "0").split("."))))
+            # AMD's own wheels keep the kernels of each card in a package of their own.
+            extra = f"device-{card}" if best.publisher == "amd" else ""
+            return Carrier(torch=version, flavour=best.name, index=best.index, cuda=best.cuda, extra=extra)
     return None
+
+
+def _toolkit_version(flavour: Flavour, card: Sm | Gfx) -> str | None:
+    """The CUDA (or for AMD's cards the ROCm) of a wheel."""
+    return flavour.cuda if isinstance(card, Sm) else flavour.rocm

@@ -223,6 +223,28 @@ def gfx_of_machine(event: Event, scene: Scene) -> dict[str, str]:
 
 
 @fill
+def wheel_for_gfx(event: Event, scene: Scene) -> dict[str, str]:
+    """The wheel with code and math libraries for the AMD card, and the override only where the card has a neighbour."""
+    known = gfx_of_machine(event, scene)
+    if "gfx" not in known:
+        return {}
+    card = Gfx(known["gfx"].split(":")[0])
+    carrier, row = find_carrier(card, scene), find_override(card, None, scene.facts)
+    if row is None:
+        override = f"No other card's code runs on {card}, so an override does not help."
+    elif scene.system == "windows":
+        override = "On Windows there is no override: it belongs to the Linux runtime."
+    else:
+        override = f"Where the wheel has {row.runs}: HSA_OVERRIDE_GFX_VERSION={row.value} in the environment."
+    return some(
+        wheel_hint=f"The newest published torch that works on {card} is {carrier}: {carrier.command}"
+        if carrier
+        else None,
+        override_hint=override,
+    )
+
+
+@fill
 def driver_found(event: Event, scene: Scene) -> dict[str, str]:
     """torch prints the driver's CUDA version as 11040."""
     number = event.values.get("found", "")
