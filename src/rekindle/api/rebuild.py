@@ -132,7 +132,10 @@ def _plan(said: Mapping[str, Any], origin: Path) -> Plan:
 
     definition = _inside(said)
     if definition.get("buildType") != "rekindle/build/v1":
-        raise BadInput(f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})")
+        raise BadInput(
+            f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})",
+            remedy="a graft is repeated by 'rekindle graft' with the wheel, the card and the flags that it names",
+        )
     inner = definition.get("internalParameters")
     written = inner.get("plan") if isinstance(inner, Mapping) else None
     if written is None:
