@@ -18,7 +18,7 @@ from rekindle.formats.elf import Elf
 from rekindle.formats.elf_move import pointers_into
 from rekindle.formats.elf_string import replace_text
 from rekindle.formats.fatbin import ZSTD, write_entry
-from rekindle.graft.library import Library
+from rekindle.graft.library import GpuLibrary
 from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
 
@@ -35,11 +35,11 @@ def _try(data: bytes, folder: Path) -> None:
     path = folder / "lib.so"
     path.write_bytes(data)
     try:
-        with Library(path, "lib.so") as library:
+        with GpuLibrary(path, "lib.so") as library:
             library.check_pointers()
             PtxWay(card=CARD, arch=CARD, ptxas="ptxas", facts=load_facts()).survey(library)
             library.write_with({0: [NEW]}, folder / "out.so")
-        with Library(folder / "out.so", "out.so") as library:
+        with GpuLibrary(folder / "out.so", "out.so") as library:
             assert any(entry.arch == CARD for entry in library.units[0].sass)
     except RekindleError as error:
         assert "\n" not in error.message
@@ -73,7 +73,7 @@ def test_an_image_that_claims_too_much_is_not_unpacked(tmp_path: Path) -> None:
     struct.pack_into("<Q", entry, 56, 1 << 40)
     path = tmp_path / "lib.so"
     path.write_bytes(make_gpu_library([[bytes(entry)]]))
-    with Library(path, "lib.so") as library, pytest.raises(RekindleError, match="claims an image"):
+    with GpuLibrary(path, "lib.so") as library, pytest.raises(RekindleError, match="claims an image"):
         library.module(library.units[0])
 
 

@@ -12,7 +12,7 @@ import pytest
 from binaries import make_entry, make_fatbin
 from gpu_libraries import make_cubin
 from rekindle.formats.fatbin import write_entry
-from rekindle.graft.library import Library
+from rekindle.graft.library import GpuLibrary
 from rekindle.model.arch import Sm
 
 pytestmark = [pytest.mark.integration]
@@ -110,10 +110,10 @@ def test_the_loader_and_the_librarys_own_code_agree(
     before = told("./lib.so")
     assert before[:2] == [str(_sum(part)) for part in parts]
     added = write_entry(make_cubin(120), Sm(12, 0), compression="zstd")
-    with Library(tmp_path / "lib.so", "lib.so") as library:
+    with GpuLibrary(tmp_path / "lib.so", "lib.so") as library:
         library.write_with({0: [added]}, tmp_path / "grafted.so")
     after = told("./grafted.so")
-    with Library(tmp_path / "grafted.so", "grafted.so") as library:
+    with GpuLibrary(tmp_path / "grafted.so", "grafted.so") as library:
         raw, places = (tmp_path / "grafted.so").read_bytes(), [unit.container for unit in library.units]
         stored = [raw[place.offset : place.offset + place.size] for place in places]
         assert [[entry.name for entry in unit.container.entries] for unit in library.units] == [

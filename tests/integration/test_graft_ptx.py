@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import needs
-from rekindle.graft.library import Library
+from rekindle.graft.library import GpuLibrary
 from tiny_wheels import make_wheel
 
 NVCC = shutil.which("nvcc") or ("/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").is_file() else None)
@@ -96,7 +96,7 @@ def test_new_code_stands_beside_the_old(tmp_path: Path, wheel: Path, toolkit: Pa
     assert sorted(one["unit"] for one in report["units"]) == sorted(f"{name}_cu" for name in UNITS)
     subprocess.run(["unzip", "-q", report["out"], "-d", tmp_path / "x"], check=True)
     library = tmp_path / "x/tiny/lib.so"
-    with Library(library, "lib.so") as read:
+    with GpuLibrary(library, "lib.so") as read:
         assert all([entry.name for entry in unit.sass] == ["sm_80", "sm_90"] for unit in read.units)
         for unit in read.units:
             old, new = (read.face(entry) for entry in unit.sass)

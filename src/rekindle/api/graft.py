@@ -46,7 +46,7 @@ def graft(
     from rekindle.build.bare_ninja import run_ninja
     from rekindle.errors import BadInput
     from rekindle.facts import load_facts
-    from rekindle.graft.engine import SUFFIX, Order, carry_out
+    from rekindle.graft.engine import SUFFIX, GraftOrder, carry_out
     from rekindle.graft.ptx import PtxWay
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
@@ -70,7 +70,7 @@ def graft(
         from_source = source_way(
             source, card, arch, tools, host, place, source=sources, headers=headers, progress=listener
         )
-        order = Order(
+        order = GraftOrder(
             wheel=source,
             card=card,
             card_name=gpu,

@@ -26,7 +26,7 @@ from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.hold import differences
-from rekindle.graft.library import Library, Unit, unit_compression
+from rekindle.graft.library import GpuLibrary, Unit, unit_compression
 from rekindle.graft.pack import complete, read_graft, write_graft
 from rekindle.graft.source import SourceUnit, compare_code
 from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
@@ -54,7 +54,7 @@ class Tools:
     versions: dict[str, str] = field(default_factory=dict)
 
 
-class Candidate(Protocol):
+class GraftCandidate(Protocol):
     """A container that lacks code for the card, and what could be made of it."""
 
     @property
@@ -79,28 +79,28 @@ class Way(Protocol):
     def sources(self) -> tuple[str, ...]: ...
     @property
     def flags(self) -> tuple[str, ...]: ...
-    def survey(self, library: Library) -> tuple[Sequence[Candidate], list[UnitOutcome]]: ...
-    def proofs(self, library: Library, count: int) -> list[SourceUnit]: ...
+    def survey(self, library: GpuLibrary) -> tuple[Sequence[GraftCandidate], list[UnitOutcome]]: ...
+    def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]: ...
     # Each way gets the units it found itself.
-    def jobs(self, folder: Path, number: int, library: Library, units: Any) -> list[Job]: ...
+    def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Any) -> list[Job]: ...
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLibrary:
     """A library of the wheel as a file, and what can be made of it by which way."""
 
     path: Path
     name: str
-    made: tuple[tuple[Way, tuple[Candidate, ...]], ...]
+    made: tuple[tuple[Way, tuple[GraftCandidate, ...]], ...]
 
     @property
-    def units(self) -> tuple[Candidate, ...]:
+    def units(self) -> tuple[GraftCandidate, ...]:
         """All of it."""
         return tuple(unit for _, units in self.made for unit in units)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class GraftOrder:
     """``ways`` are tried in order, each for what the one before could not. ``arch`` is what the toolkit makes for
     ``card``. ``out`` is None where only the graft file is wanted, which then
     goes to ``graft``. ``run_jobs`` runs Ninja in a folder and says which outputs failed, and why. ``leave_out``: go on
@@ -123,7 +123,7 @@ class Order:
     dry_run: bool = False
 
 
-def carry_out(order: Order, progress: Progress) -> GraftReport:
+def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     """Graft, or say what would be done. A refused unit ends it before anything is written, unless it may lack."""
     begun = time.monotonic()
     try:
@@ -163,13 +163,13 @@ def carry_out(order: Order, progress: Progress) -> GraftReport:
 
 
 def _look(
-    order: Order, checked: WheelZip, digest: str, progress: Progress
-) -> tuple[list[Found], list[UnitOutcome], list[str]]:
+    order: GraftOrder, checked: WheelZip, digest: str, progress: Progress
+) -> tuple[list[FoundLibrary], list[UnitOutcome], list[str]]:
     """The libraries with device code, what can be compiled of each, the state of the rest, and notes."""
     names = sorted(
         name for name, member in checked.members.items() if _LIBRARY.search(name) and member.size >= _LEAST_BYTES
     )
-    found: list[Found] = []
+    found: list[FoundLibrary] = []
     told: list[UnitOutcome] = []
     notes: list[str] = []
     progress.stage("read", f"{len(names)} libraries")
@@ -181,7 +181,7 @@ def _look(
                 continue
             path = _extracted(order.work / digest[:16], archive, name, checked.members[name].size, number)
             try:
-                with Library(path, name) as library:
+                with GpuLibrary(path, name) as library:
                     if not library.units:
                         path.unlink()
                         continue
@@ -192,16 +192,16 @@ def _look(
                 path.unlink(missing_ok=True)
                 continue
             told += others
-            found.append(Found(path, name, made))
+            found.append(FoundLibrary(path, name, made))
     return found, told, notes
 
 
 def _survey(
-    library: Library, ways: Sequence[Way], without: Sequence[str]
-) -> tuple[tuple[tuple[Way, tuple[Candidate, ...]], ...], list[UnitOutcome]]:
+    library: GpuLibrary, ways: Sequence[Way], without: Sequence[str]
+) -> tuple[tuple[tuple[Way, tuple[GraftCandidate, ...]], ...], list[UnitOutcome]]:
     """What each way can make that none before it could, and the state of all other units."""
     settled: set[int] = set()
-    made: list[tuple[Way, tuple[Candidate, ...]]] = []
+    made: list[tuple[Way, tuple[GraftCandidate, ...]]] = []
     state: dict[int, UnitOutcome] = {}
     for way in ways:
         units, others = way.survey(library)
@@ -218,13 +218,13 @@ def _unwanted(name: str | None, patterns: Sequence[str]) -> bool:
     return name is not None and any(fnmatch.fnmatchcase(name.removesuffix("_cu"), pattern) for pattern in patterns)
 
 
-def _prove(order: Order, libraries: Sequence[Found], progress: Progress) -> tuple[UnitProof, ...]:
+def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress) -> tuple[UnitProof, ...]:
     """A few units compiled for an architecture that the wheel has. The same names, and the same machine code where the
     toolkit is the wheel's own, show that the recipe is right before it is used."""
     folder = order.work / "proof"
     rows: list[UnitProof] = []
     for each in libraries:
-        with Library(each.path, each.name) as library:
+        with GpuLibrary(each.path, each.name) as library:
             for way, _ in each.made:
                 units = way.proofs(library, order.prove - len(rows))
                 jobs = way.jobs(folder, int(each.path.stem), library, units)
@@ -256,14 +256,14 @@ def _extracted(folder: Path, archive: zipfile.ZipFile, name: str, size: int, num
 
 
 def _compile(
-    order: Order, libraries: Sequence[Found], progress: Progress
+    order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress
 ) -> tuple[dict[tuple[str, int], dict[Sm, bytes]], list[UnitOutcome], int]:
     """What was made and stands beside the wheel's own, the state of every unit, and how many were compiled now."""
     folder = order.work / f"{order.arch}"
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[Job] = []
     for each in libraries:
-        with Library(each.path, each.name) as library:
+        with GpuLibrary(each.path, each.name) as library:
             for way, units in each.made:
                 jobs += way.jobs(folder, int(each.path.stem), library, units)
     made = [job.output for job in jobs]
@@ -283,7 +283,7 @@ def _compile(
     code: dict[tuple[str, int], dict[Sm, bytes]] = {}
     outcomes: list[UnitOutcome] = []
     for each in libraries:
-        with Library(each.path, each.name) as library:
+        with GpuLibrary(each.path, each.name) as library:
             for unit in each.units:
                 cubin = _cubin(each, unit)
                 fatbin = cubin.removesuffix(".cubin") + ".fatbin"
@@ -298,11 +298,11 @@ def _compile(
     return code, outcomes, compiled
 
 
-def _cubin(library: Found, unit: Candidate) -> str:
+def _cubin(library: FoundLibrary, unit: GraftCandidate) -> str:
     return f"cubin/{library.path.stem}-{unit.unit.number}.{unit.arch}.cubin"
 
 
-def _held(library: Library, unit: Candidate, image: bytes) -> str | None:
+def _held(library: GpuLibrary, unit: GraftCandidate, image: bytes) -> str | None:
     """Why a new image cannot stand beside the wheel's own, in words."""
     official = unit.official()
     return differences(image, unit.arch, library.face(official)) if official else None
@@ -312,14 +312,14 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
-def _storage(libraries: Iterable[Found]) -> str:
+def _storage(libraries: Iterable[FoundLibrary]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
     ways = {unit_compression(unit.unit) for library in libraries for unit in library.units}
     return "zstd" if ways == {"zstd"} else "none"
 
 
 def _write(
-    order: Order,
+    order: GraftOrder,
     code: dict[tuple[str, int], dict[Sm, bytes]],
     report: GraftReport,
     progress: Progress,
@@ -423,7 +423,7 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
     return msgspec.structs.replace(report, provenance=str(statement), seconds=time.monotonic() - begun)
 
 
-def _told(unit: Candidate, state: str, why: str | None) -> UnitOutcome:
+def _told(unit: GraftCandidate, state: str, why: str | None) -> UnitOutcome:
     return UnitOutcome(
         library=unit.library, container=unit.unit.number, unit=unit.name, state=state, arch=str(unit.arch), why=why  # type: ignore[arg-type]
     )  # fmt: skip

@@ -41,7 +41,7 @@ class Unit:
         return tuple(entry for entry in self.container.entries if entry.kind == "ptx")
 
 
-class Library:
+class GpuLibrary:
     """A mapped library; ``name`` is its place in the wheel. Close it, or use it in a ``with``."""
 
     def __init__(self, path: Path, name: str) -> None:
@@ -53,7 +53,7 @@ class Library:
             self._file.close()
             raise Malformed(f"{name} is empty") from None
 
-    def __enter__(self) -> Library:
+    def __enter__(self) -> GpuLibrary:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,7 +126,7 @@ class Library:
 
     def _check_written(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
         """Read back: the same containers with so many more entries, and pointers that lead to them."""
-        with Library(path, self.name) as written:
+        with GpuLibrary(path, self.name) as written:
             written.check_pointers()
             wanted = [len(unit.container.entries) + len(additions.get(unit.number, ())) for unit in self.units]
             if [len(unit.container.entries) for unit in written.units] != wanted:

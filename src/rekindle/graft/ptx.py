@@ -15,7 +15,7 @@ from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
-from rekindle.graft.library import Library, Unit, nearest
+from rekindle.graft.library import GpuLibrary, Unit, nearest
 from rekindle.graft.source import SourceUnit
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome
@@ -68,7 +68,7 @@ class PtxWay:
         """What the compiler is told of every unit."""
         return (f"ptxas -arch={self.arch}",)
 
-    def survey(self, library: Library) -> tuple[list[PtxUnit], list[UnitOutcome]]:
+    def survey(self, library: GpuLibrary) -> tuple[list[PtxUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
         found: list[PtxUnit] = []
         told: list[UnitOutcome] = []
@@ -90,11 +90,11 @@ class PtxWay:
                 found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
         return found, told
 
-    def proofs(self, library: Library, count: int) -> list[SourceUnit]:
+    def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]:
         """Nothing to prove: the PTX is the wheel's own."""
         return []
 
-    def jobs(self, folder: Path, number: int, library: Library, units: Sequence[PtxUnit]) -> list[Job]:
+    def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[PtxUnit]) -> list[Job]:
         """The PTX of ``units`` as files in ``folder``, and the jobs that make cubins of them; ``number`` tells
         libraries apart."""
         jobs: list[Job] = []
@@ -109,7 +109,7 @@ class PtxWay:
         return jobs
 
 
-def _outcome(library: Library, unit: Unit, name: str | None, state: str, why: str) -> UnitOutcome:
+def _outcome(library: GpuLibrary, unit: Unit, name: str | None, state: str, why: str) -> UnitOutcome:
     return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]
 
 

@@ -22,7 +22,7 @@ from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
-from rekindle.graft.library import Library, Unit, nearest
+from rekindle.graft.library import GpuLibrary, Unit, nearest
 from rekindle.graft.nvcc import MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof
@@ -97,17 +97,17 @@ class SourceWay:
         """What the compiler is told of every unit, without the places of this machine."""
         return tuple(flag for flag in common_flags(self.files) if not flag.startswith("-I"))
 
-    def survey(self, library: Library) -> tuple[list[SourceUnit], list[UnitOutcome]]:
+    def survey(self, library: GpuLibrary) -> tuple[list[SourceUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
         return survey_source(library, self.card, self.arch, self.files, self.facts)
 
-    def jobs(self, folder: Path, number: int, library: Library, units: Sequence[SourceUnit]) -> list[Job]:
+    def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[SourceUnit]) -> list[Job]:
         """The jobs that make the cubins of ``units``, those that take longest first: with code that one chip alone
         has (343 s where the next took 200), then with most code."""
         ordered = sorted(units, key=lambda each: (not each.arch.suffix, -each.unit.container.size))
         return source_jobs(folder, number, ordered, self.files)
 
-    def proofs(self, library: Library, count: int) -> list[SourceUnit]:
+    def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]:
         """``count`` units for an architecture that the wheel has and the toolkit compiles for, of every size."""
         had = {entry.arch for unit in library.units for entry in unit.sass if not entry.suffix}
         able = [arch for arch in sorted(had) if emits_for(self.toolkit, arch, self.facts) == arch]
@@ -170,7 +170,7 @@ def kernel_files(tree: Path, generated: Path | None = None) -> dict[str, list[Pa
 
 
 def survey_source(
-    library: Library, card: Sm, arch: Sm, sources: Sources, facts: Facts, *, had: Sm | None = None
+    library: GpuLibrary, card: Sm, arch: Sm, sources: Sources, facts: Facts, *, had: Sm | None = None
 ) -> tuple[list[SourceUnit], list[UnitOutcome]]:
     """What can be compiled for ``card``, and the state of every other unit.
 
@@ -288,6 +288,6 @@ def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     return UnitProof(unit=unit.name, arch=str(unit.arch), functions=len(theirs), named=named, same=same, why=why)
 
 
-def _outcome(library: Library, unit: Unit, module: ModuleId | None, state: str, why: str) -> UnitOutcome:
+def _outcome(library: GpuLibrary, unit: Unit, module: ModuleId | None, state: str, why: str) -> UnitOutcome:
     name = module.source if module else None
     return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import arch_list
-from rekindle.graft.library import Library
+from rekindle.graft.library import GpuLibrary
 from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import parse_sm
@@ -159,7 +159,7 @@ def _graft_member(
 ) -> None:
     before, after = shop / "library", shop / "grafted"
     extract(writer.source, info.filename, before)
-    with Library(before, info.filename) as library:
+    with GpuLibrary(before, info.filename) as library:
         have = {(unit.number, str(entry.arch)) for unit in library.units for entry in unit.sass}
         additions: dict[int, list[bytes]] = {}
         for row in rows:

@@ -19,7 +19,7 @@ from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.hold import other_arch
-from rekindle.graft.library import Library
+from rekindle.graft.library import GpuLibrary
 from rekindle.graft.nvcc import wrap_nvcc
 from rekindle.graft.source import (
     FlagSearch,
@@ -58,9 +58,9 @@ def _sources(folder: Path, **more: object) -> Sources:
     return dataclasses.replace(made, **more)  # type: ignore[arg-type]
 
 
-def _library(folder: Path, *cubins: bytes) -> Library:
+def _library(folder: Path, *cubins: bytes) -> GpuLibrary:
     data = make_gpu_library([[make_entry(2, 80, payload=cubin)] for cubin in cubins])
-    return Library(write_library(folder / "lib.so", data), "torch/lib/libtorch_cuda.so")
+    return GpuLibrary(write_library(folder / "lib.so", data), "torch/lib/libtorch_cuda.so")
 
 
 FILL = "91c5f4d9_14_Fill_Kernel_cu_54a8c5b0_77"

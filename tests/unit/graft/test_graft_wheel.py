@@ -18,8 +18,8 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.compile import Job
-from rekindle.graft.engine import Order, Tools, apply_file, carry_out
-from rekindle.graft.library import Library
+from rekindle.graft.engine import GraftOrder, Tools, apply_file, carry_out
+from rekindle.graft.library import GpuLibrary
 from rekindle.graft.pack import read_graft
 from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
@@ -69,7 +69,7 @@ def _good(output: str) -> bytes:
     return make_cubin(120, KERNELS, unit=UNITS[int(output.rsplit("-", 1)[1].split(".")[0]) % 2], first_offset=32)
 
 
-def _order(wheel: Path, folder: Path, **more: Any) -> Order:
+def _order(wheel: Path, folder: Path, **more: Any) -> GraftOrder:
     told: dict[str, Any] = {
         "wheel": wheel,
         "card": SM_120,
@@ -81,7 +81,7 @@ def _order(wheel: Path, folder: Path, **more: Any) -> Order:
         "run_jobs": _compiler(_good),
         "out": folder / "out",
     }
-    return Order(**told | more)
+    return GraftOrder(**told | more)
 
 
 def _grafted(folder: Path) -> tuple[Path, GraftReport]:
@@ -107,7 +107,7 @@ def test_every_unit_with_ptx_gets_code(tmp_path: Path) -> None:
         rows = {row[0] for row in csv.reader(io.StringIO(archive.read(f"{info}/RECORD").decode()))}
         assert rows == set(archive.namelist()) and not any("demo-1.0.dist-info" in name for name in rows)
         (tmp_path / "grafted.so").write_bytes(archive.read("demo/lib/libdemo.so"))
-    with Library(tmp_path / "grafted.so", "grafted.so") as library:
+    with GpuLibrary(tmp_path / "grafted.so", "grafted.so") as library:
         library.check_pointers()
         assert [[entry.name for entry in unit.container.entries] for unit in library.units] == [
             ["sm_80", "compute_80", "sm_120"],
