@@ -98,12 +98,12 @@ def test_writing_needs_no_more_memory_than_a_chunk() -> None:
             self.largest = max(self.largest, len(bytes(data)))  # type: ignore[call-overload]
             return super().write(data)  # type: ignore[arg-type]
 
-    from rekindle.formats.elf_move import Piece, move_section
+    from rekindle.formats.elf_move import SectionPiece, move_section
 
     data = make_gpu_library([[make_entry(2, 80, payload=bytes(5 << 20))]])
     elf = Elf(data)
     section = elf.section(".nv_fatbin")
     assert section is not None
     out = Counting()
-    move_section(elf, section, [Piece(section.address, ((section.offset, section.size),))], out)
+    move_section(elf, section, [SectionPiece(section.address, ((section.offset, section.size),))], out)
     assert out.largest <= 1 << 20

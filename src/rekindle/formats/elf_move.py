@@ -34,7 +34,7 @@ MAX_SEGMENTS = 1000
 
 
 @dataclass(frozen=True)
-class Piece:
+class SectionPiece:
     """A part of the section that pointers lead to: where it is mapped now, and its new content, in parts: bytes, or a
     stretch (offset, size) of the old file."""
 
@@ -74,7 +74,7 @@ def pointers_into(elf: Elf, section: Section) -> tuple[Pointer, ...]:
     return tuple(found)
 
 
-def move_section(elf: Elf, section: Section, pieces: Sequence[Piece], out: IO[bytes]) -> None:
+def move_section(elf: Elf, section: Section, pieces: Sequence[SectionPiece], out: IO[bytes]) -> None:
     """Write the library with ``pieces`` as the whole new content of ``section``; ``out`` is an empty, seekable file."""
     _Plan(elf, section, pieces).write(out)
 
@@ -82,7 +82,7 @@ def move_section(elf: Elf, section: Section, pieces: Sequence[Piece], out: IO[by
 class _Plan:
     """All that is decided before the first byte is written."""
 
-    def __init__(self, elf: Elf, section: Section, pieces: Sequence[Piece]) -> None:
+    def __init__(self, elf: Elf, section: Section, pieces: Sequence[SectionPiece]) -> None:
         self.elf, self.section, self.pieces = elf, section, pieces
         view = elf.view
         self.head = list(view.unpack("<QQ", 32))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rekindle.formats.cubin import Face, ModuleId, module_id, read_face
 from rekindle.formats.elf import Elf, is_elf
-from rekindle.formats.elf_move import Piece, move_section, pointers_into
+from rekindle.formats.elf_move import SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
@@ -132,11 +132,11 @@ class GpuLibrary:
             if [len(unit.container.entries) for unit in written.units] != wanted:
                 raise Malformed(f"{self.name} has other entries than were written")
 
-    def _piece(self, unit: Unit, more: Sequence[bytes]) -> Piece:
+    def _piece(self, unit: Unit, more: Sequence[bytes]) -> SectionPiece:
         entries = unit.container.entries
         sizes = [(entry.offset, entry.header + entry.size) for entry in entries]
         head = container_head(sum(size for _, size in sizes) + sum(map(len, more)))
-        return Piece(unit.address, (head, *sizes, *more))
+        return SectionPiece(unit.address, (head, *sizes, *more))
 
 
 def nearest(entries: Sequence[Entry], card: Sm) -> Entry | None:

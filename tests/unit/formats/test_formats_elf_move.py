@@ -11,7 +11,7 @@ import pytest
 from binaries import make_entry
 from gpu_libraries import PAGE, make_cubin, make_gpu_library
 from rekindle.formats.elf import PT_LOAD, Elf, Section
-from rekindle.formats.elf_move import Piece, move_section, pointers_into
+from rekindle.formats.elf_move import SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import read_containers
 from rekindle.formats.view import Malformed
 
@@ -28,7 +28,7 @@ def _moved(data: bytes, more: bytes = b"") -> bytes:
     elf = Elf(data)
     section = _fat(elf)
     pieces = [
-        Piece(section.address + one.offset - section.offset, ((one.offset, one.size), more))
+        SectionPiece(section.address + one.offset - section.offset, ((one.offset, one.size), more))
         for one in read_containers(data, section.offset, section.size)
     ]
     out = io.BytesIO()
