@@ -27,10 +27,11 @@ from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Drivers, Gpu, InstalledTorch, Machine, Os
 from rekindle.model.plan import Wish
 from rekindle.model.version import minor
-from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, Verdict, WheelGpu, WheelReport
+from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, Verdict, WheelCpu, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import WheelRow
 from rekindle.plan import assess  # the rules register themselves
 from rekindle.plan.candidates import Candidate
+from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.readiness.cuda import driver_misfit
@@ -261,6 +262,18 @@ def libc_answers(torch: str, os: Os, facts: Facts) -> dict[str, str]:
         )  # fmt: skip
         found["index search"] = "no" if search_verdict(row, Wanted(glibc=os.glibc), "it").runs is False else "yes"
     return found
+
+
+def arm_cpu_answers(torch: str, cpu: str, facts: Facts) -> dict[str, str]:
+    """Plan and inspect on an Arm CPU; the wheel is the CPU wheel of a release, in which LSE atomics were found."""
+    flavour = next(row for row in facts.flavours(torch) if row.name == "cpu")
+    candidate = Candidate(answer="install", torch=torch, backend="cpu", flavour=flavour)
+    machine = machine_from_flags(facts, cpu=cpu, arch="aarch64")
+    refused = list(RULES["R204"].check(candidate, Question(machine, Wish(), facts)))
+    code = WheelCpu(functions=9, arch="aarch64", required=("lse",))
+    report = WheelReport(name="torch", version=f"{torch}+cpu", tags=("cp311-cp311-linux_aarch64",), cpu=code)
+    judged = [one for one in verdict_for(report, machine, "it").axes if one.axis == "cpu"]
+    return {"plan": "no" if refused else "yes", "inspect": "no" if any(one.runs == "no" for one in judged) else "yes"}
 
 
 def main() -> int:

@@ -89,15 +89,17 @@ def wheel_starts(torch: str, features: Iterable[str] | None, facts: Facts, arch:
     """A published wheel by what was seen of it: reported breakages first, then runs on emulated CPUs."""
     if features is None:
         return answer("unknown", "cpu-not-told", "what the CPU can do is not known")
-    if arch != "x86_64":
-        return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     have = frozenset(features)
     for hazard in facts.hazards.hazard:
         if hazard.concerns == "build" or hazard.effect != "breaks" or not hazard.cpu_lacks:
             continue
         lacks = any(feature not in have for feature in hazard.cpu_lacks)
+        if hazard.arch and arch not in hazard.arch:
+            continue
         if lacks and (hazard.torch is None or matches(torch, hazard.torch)):
             return answer("no", hazard.id, hazard.text, hazard.source[0], hazard.remedy)
+    if arch != "x86_64":
+        return answer("unknown", "cpu-not-seen", "nobody is known to have tried it on a CPU like this")
     kinds = choosing(have)
     equal_or_less = [row for row in facts.cpu.run if _kinds(row.cpu, facts) <= kinds]
     equal_or_more = [row for row in facts.cpu.run if _kinds(row.cpu, facts) >= kinds]

@@ -266,8 +266,8 @@ class Question:
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:
-        """What an x86 CPU can do; None if nobody knows, and for other CPUs: what is asked here is x86's."""
-        return features_of(self.machine.cpu, self.facts) if self.arch == "x86_64" else None
+        """What the CPU can do; None if nobody knows."""
+        return features_of(self.machine.cpu, self.facts)
 
     @functools.cached_property
     def asked(self) -> tuple[str, ...]:
@@ -277,8 +277,8 @@ class Question:
         return tuple(name for name in fields if getattr(wish, name))
 
     def cpu_lacks(self, features: tuple[str, ...]) -> bool:
-        """True only if it is known that one of them is missing."""
-        known = self.cpu_features
+        """True only if it is an x86 CPU and known that one of these features of x86 is missing."""
+        known = self.cpu_features if self.arch == "x86_64" else None
         return known is not None and any(feature not in known for feature in features)
 
     def had_python(self, versions: tuple[str, ...], *, to_build: bool = False) -> str | None:

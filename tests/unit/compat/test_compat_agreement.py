@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agreement import agree, answers, cases, driver_answers, driver_cases, libc_answers
+from agreement import agree, answers, arm_cpu_answers, cases, driver_answers, driver_cases, libc_answers
 from rekindle.facts import load_facts
 from rekindle.model.machine import Os
 
@@ -55,3 +55,16 @@ def test_no_c_library_has_two_answers(os: Os) -> None:
         if any(row.name == "cpu" for row in FACTS.flavours(torch)):
             found = libc_answers(torch, os, FACTS)
             assert len(set(found.values())) == 1, f"torch {torch}: {found}"
+
+
+@pytest.mark.parametrize(
+    "cpu", ["cortex-a53", "cortex-a57", "cortex-a72", "Raspberry Pi 3B+", "graviton", "cortex-a76"]
+)
+def test_no_arm_cpu_has_two_answers(cpu: str) -> None:
+    dies = set()
+    for torch in FACTS.releases:
+        if any(row.name == "cpu" and "linux_aarch64" in row.platforms for row in FACTS.flavours(torch)):
+            found = arm_cpu_answers(torch, cpu, FACTS)
+            assert len(set(found.values())) == 1, f"torch {torch}: {found}"
+            dies |= {torch} if found["plan"] == "no" else set()
+    assert dies == (set() if cpu == "cortex-a76" else {"2.4.0", "2.10.0"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from planning import ask, build, wheel
+from planning import ask, build, plan, wheel
 
 from rekindle.compat.hazards import machine_meets, torch_meets
 from rekindle.model.facts import Hazard
@@ -79,3 +79,17 @@ def test_what_of_a_machine_a_hazard_asks_for(condition: dict[str, Any], flags: d
 
 def test_only_what_breaks_is_cured_and_only_by_a_patch() -> None:
     assert is_cured(hazard(patch="p")) and not is_cured(hazard()) and not is_cured(hazard(patch="p", effect="warns"))
+
+
+@pytest.mark.parametrize(("asked", "runs"), [("2.10.0", "2.11.0"), ("2.4.0", "2.4.1")])
+def test_an_arm_cpu_without_lse_gets_the_next_release_that_starts(asked: str, runs: str) -> None:
+    old = plan(cpu="cortex-a72", arch="aarch64", torch=asked)
+    assert (old.answer, old.torch, old.as_asked) == ("install", runs, False)
+    assert any("LSE atomics" in (change.why or "") for change in old.changes)
+    assert plan(cpu="cortex-a76", arch="aarch64", torch=asked).torch == asked
+    assert plan(arch="aarch64", torch=asked).torch == asked  # nothing is known of the CPU
+
+
+def test_what_x86_lacks_is_not_asked_of_arm() -> None:
+    assert plan(cpu="cortex-a72", arch="aarch64", torch="2.1.0").torch == "2.1.0"
+    assert not ask(cpu="cortex-a72", arch="aarch64").cpu_lacks(("avx2",))

@@ -184,7 +184,7 @@ def _cpu_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]:
         )
         yield Reason(code="cpu-dispatch", text=text, source="ATen/native/DispatchStub.cpp")
         return
-    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     said = {"yes": f" It was {seen.text}.", "partly": f" It {seen.text}.", "unknown": f" But {seen.text}."}
     text = (
         f"{name} has no {', '.join(missing)}, and needs no build for that: wheels hold default kernels beside"

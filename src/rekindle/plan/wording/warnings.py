@@ -99,7 +99,7 @@ def _without_card(question: Question) -> Iterator[Reason]:
 
 
 def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
-    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts)
+    seen = wheel_starts(candidate.torch, question.cpu_features, question.facts, question.arch)
     cpu = question.machine.cpu
     if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
         text = f"What {cpu.name} can do is not known here, so whether this torch starts on it was not judged"
