@@ -200,7 +200,9 @@ def _driver_runs(
         if mine.below is not None and branch(driver) >= mine.below:
             text = f"R{mine.last} is the last driver branch for {name}; driver {driver} does not drive it"
             return answer("no", "driver-too-new", text, mine.source, _spelled(mine.last, mine.below, side))
-        if mine.first is not None and branch(driver) < branch(mine.first):
+        # Where the toolkit asks for more than the card, its number is the one to give: that of the card would not do.
+        toolkit_asks_more = floor is not None and mine.first is not None and branch(floor) > branch(mine.first)
+        if mine.first is not None and branch(driver) < branch(mine.first) and not toolkit_asks_more:
             text = (
                 f"{name} itself needs a driver of branch {branch(mine.first)} or newer"
                 f" (CUDA {mine.toolkit} introduced it); this one is {driver}"

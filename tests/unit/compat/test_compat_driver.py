@@ -131,6 +131,12 @@ def test_ptx_needs_the_driver_of_its_toolkit() -> None:
     assert "run CUDA 12.0" in driver_runs(None, "12.0", [Sm(3, 7)], "linux", FACTS, ptx=True).text
 
 
+def test_one_number_where_toolkit_and_card_ask_for_different_ones() -> None:
+    found = driver_runs("560", "13.2", [Sm(12, 0)], "windows", FACTS)
+    assert (found.kind, found.code, found.want) == ("no", "driver-too-old", "580 or newer")
+    assert "580" in found.text and "570" not in found.text
+
+
 def test_cards_alone() -> None:
     assert said("470.256", None, "sm_35") == ("yes", "driver")
     assert said("495.29", None, "sm_35") == ("no", "driver-too-new")
