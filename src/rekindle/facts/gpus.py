@@ -9,7 +9,8 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from rekindle.errors import BadInput
@@ -165,7 +166,9 @@ _DOTTED = re.compile(r"\d{1,2}\.\d")
 _SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
 _WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
 _UNNAMED = re.compile(r"(?<=\S)\s+with radeon (?:vega )?(?:mobile )?(?:graphics|gfx)$", re.IGNORECASE)
-_INTEL = re.compile(r"\bintel\b|\barc\b.*\b[ab]\d{2,3}|\b(iris|uhd graphics)\b")
+_INTEL = re.compile(r"\bintel\b|\barc\b.*\b(?:[ab]\d{2,3}|1[34]0[tuv])|\b(iris|uhd graphics)\b")
+# "GRID V100D-8Q", "NVIDIA A100D-1-10C": a share of a card, its memory and what it is licensed for.
+_VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGNORECASE)
 
 
 class FoundGpu(NamedTuple):
@@ -191,7 +194,7 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         return found
     if _INTEL.search(lowered):
         return FoundGpu("intel", wanted, (), ())
-    if hits := matches(wanted, facts):
+    if hits := next(filter(None, (matches(name, facts) for name in _readings(wanted))), []):
         if len({hit.vendor for hit in hits}) > 1:
             both = " or ".join(repr(name) for name in dict.fromkeys(hit.name for hit in hits))
             raise BadInput(f"{text!r} is the name of products of both makers", remedy=f"did you mean {both}?")
@@ -203,6 +206,17 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
     else:
         remedy = "give its architecture instead (sm_86 or gfx1030), or its PCI id (10de:1024)"
     raise BadInput(f"no GPU called {text!r} is known", remedy=remedy)
+
+
+def _readings(text: str) -> Iterator[str]:
+    """A name as it stands; then the card that a virtual GPU is a share of, without the letter of its form (V100D); then
+    a number with the word GeForce cards have before it, which people leave out."""
+    yield text
+    if share := _VGPU.fullmatch(text):
+        yield share[1]
+        yield share[1].rstrip(string.ascii_letters)
+    elif maker_of(text) in (None, "nvidia") and not spell(text).line and len(spell(text).core) <= 2:
+        yield from (f"GeForce {word} {' '.join(spell(text).core)}" for word in ("GTX", "RTX", "GT"))
 
 
 def _inside_a_cpu(text: str) -> str:

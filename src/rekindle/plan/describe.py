@@ -21,6 +21,8 @@ from rekindle.plan.question import OTHER_ARCHS
 _SYSTEMS: dict[str, System] = {"linux": "linux", "windows": "windows", "win": "windows", "macos": "macos"}
 _ARM = re.compile(r"\b(arm|armv8|armv9|cortex|neoverse|graviton\d*|altra|ampereone|apple|snapdragon|raspberry)\b")
 _WSL = re.compile(r"\bwsl ?2?\b")
+_WINDOWS = re.compile(r"win(?:dows)?[ -]?((?:server[ -]?)?\d[\w.]*)")
+_SEVERAL = re.compile(r"([1-9]\d?) ?[x×] (.+)", re.IGNORECASE)  # "2x K40c"
 _MAKER = re.compile(r"\b(intel|xeon|amd|core|ryzen|epyc|arm|cortex|apple|celeron|pentium|athlon|opteron|cpu)\b")
 
 
@@ -49,9 +51,8 @@ def machine_from_flags(
     (['sm_35'], None)
     """
     facts = facts or load_facts()
-    system = _SYSTEMS.get((os or "linux").lower())
-    if system is None:
-        raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
+    system, told = _system((os or "linux").lower(), facts)
+    distro = distro or told
     for name, value in (("--glibc", glibc), ("--driver", driver), ("--python", python)):
         if value is not None and not is_version(value):
             raise BadInput(f"{name} wants a version number, not {value!r}")
@@ -114,6 +115,17 @@ def with_hardware(
     return machine
 
 
+def _system(os: str, facts: Facts) -> tuple[System, str | None]:
+    """``windows-11`` and ``ubuntu`` say more than was asked: the system, and which one of its kind."""
+    if os in _SYSTEMS:
+        return _SYSTEMS[os], None
+    if match := _WINDOWS.fullmatch(os):
+        return "windows", f"windows-{match[1]}"
+    if {row.name.partition(" ")[0] for row in facts.distros.distro} & set(re.split(r"[^a-z]+", os)):
+        return "linux", os
+    raise BadInput(f"--os {os!r} is not known", remedy="write linux, windows or macos")
+
+
 def _is_wsl(system: System, distro: str | None) -> bool | None:
     """``wsl2-ubuntu-22.04``: the driver there is Windows'. None where nothing is said of it."""
     return True if system == "linux" and distro and _WSL.search(distro.lower()) else None
@@ -126,9 +138,11 @@ def _gpus(names: Sequence[str], facts: Facts) -> tuple[Gpu, ...]:
         return ()
     gpus = []
     for name in names:
-        found = find_gpu(name, facts)
+        several = _SEVERAL.fullmatch(name.strip())
+        found = find_gpu(several[2] if several else name, facts)
         arch = found.archs[0] if found.archs else None
-        gpus.append(Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:]))
+        card = Gpu(vendor=found.vendor, name=found.name, arch=arch, possible=found.archs[1:])
+        gpus += [card] * int(several[1] if several else 1)
     return tuple(gpus)
 
 

@@ -147,3 +147,34 @@ def test_shared_names_are_told_apart() -> None:
 )
 def test_a_gpu_named_by_the_cpu_around_it(name: str, arch: str) -> None:
     assert str(find_gpu(name, FACTS).archs[0]) == arch
+
+
+@pytest.mark.parametrize(
+    ("name", "product", "arch"),
+    [
+        ("GRID M10-8Q", "Tesla M10", "sm_50"),
+        ("NVIDIA A10-4Q", "A10", "sm_86"),
+        ("NVIDIA L40S-48Q", "L40S", "sm_89"),
+        ("GRID V100D-8Q", None, "sm_70"),
+        ("NVIDIA A100D-1-10C", None, "sm_80"),
+        ("Geforce 1080ti", "GeForce GTX 1080 Ti", "sm_61"),
+        ("GeForce 3090", "GeForce RTX 3090", "sm_86"),
+        ("BC-250", "BC-250", "gfx1013"),
+        ("1002:13fe", "BC-250", "gfx1013"),
+    ],
+)
+def test_shares_of_a_card_and_names_without_their_line(name: str, product: str | None, arch: str) -> None:
+    found = find_gpu(name, FACTS)
+    assert [str(each) for each in found.archs] == [arch]
+    assert product in (None, found.name)
+
+
+def test_the_line_of_a_name_is_not_exchanged() -> None:
+    for name in ("Radeon 1080", "Tesla 1080", "GRID 9999-8Q"):
+        with pytest.raises(BadInput):
+            find_gpu(name, FACTS)
+
+
+@pytest.mark.parametrize("name", ["Arc 140V", "Arc 130T", "Arc B580"])
+def test_arc_is_intels(name: str) -> None:
+    assert find_gpu(name, FACTS).vendor == "intel"

@@ -47,3 +47,23 @@ def test_a_machine_in_a_few_words() -> None:
     named = machine_from_flags(FACTS, gpu=["RTX 3060", "sm_90"], cpu="haswell", distro="debian 12")
     assert machine_name(named).endswith(", haswell, debian 12")
     assert machine_name(named).count(",") == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "system", "distro"),
+    [
+        ("windows-11", "windows", "windows-11"),
+        ("Win10", "windows", "windows-10"),
+        ("ubuntu", "linux", "ubuntu"),
+        ("Ubuntu-22.04", "linux", "ubuntu-22.04"),
+        ("linux", "linux", None),
+    ],
+)
+def test_a_system_named_by_its_release_or_distribution(told: str, system: str, distro: str | None) -> None:
+    os = machine_from_flags(FACTS, os=told).os
+    assert (os.system, os.distro) == (system, distro)
+
+
+def test_several_cards_in_one_name() -> None:
+    cards = machine_from_flags(FACTS, gpu=["2x K40c", "3 x RTX 3090"]).gpus
+    assert [card.name for card in cards] == ["Tesla K40c"] * 2 + ["GeForce RTX 3090"] * 3
