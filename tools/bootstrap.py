@@ -92,8 +92,9 @@ def install_pinned(locked: Path) -> None:
         name = canonical(missing)
         if name not in older:
             fail(
-                f"{missing} cannot be had here as it was pinned, nor a version before it: {last_words(done)}. Nothing "
-                "is installed without its digest; REKINDLE_UNPINNED=1 does that, if you trust the package index"
+                f"cannot install the dependencies: {missing} cannot be had here as it was pinned, nor a version before "
+                f"it: {last_words(done)} (is a package index reachable? run again). Nothing is installed without its "
+                "digest; REKINDLE_UNPINNED=1 does that, if you trust the package index"
             )
         print(
             f"rekindle: {missing} as it was pinned is not offered here; trying the version before it", file=sys.stderr
