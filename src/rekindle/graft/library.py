@@ -18,6 +18,7 @@ from rekindle.formats.elf_move import SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
+from rekindle.model.graft import State, UnitOutcome
 
 SECTION = ".nv_fatbin"
 
@@ -150,3 +151,9 @@ def unit_compression(unit: Unit) -> str:
     """How the entries of a container are stored: new ones are stored the same way, since its driver can read that."""
     ways = {entry.compression for entry in unit.sass or unit.container.entries}
     return next((way for way in ("zstd", "lz4") if way in ways), "none")
+
+
+def outcome(library: GpuLibrary, unit: Unit, module: ModuleId | None, state: State, why: str) -> UnitOutcome:
+    """The state of a unit that nothing is compiled for, and why."""
+    name = module.source if module else None
+    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)

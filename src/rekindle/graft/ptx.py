@@ -15,7 +15,7 @@ from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
-from rekindle.graft.library import GpuLibrary, Unit, nearest
+from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
 from rekindle.graft.source import SourceUnit
 from rekindle.model.arch import Sm
 from rekindle.model.graft import UnitOutcome
@@ -79,13 +79,13 @@ class PtxWay:
             ptx = [entry for entry in unit.ptx if ptx_runs(entry.arch, self.card)]
             if runs or any(entry.arch == self.arch for entry in unit.sass):
                 why = f"{runs[-1].name if runs else self.arch} runs there"
-                told.append(_outcome(library, unit, name, "has", why))
+                told.append(outcome(library, unit, module, "has", why))
             elif not unit.container.entries:
-                told.append(_outcome(library, unit, name, "has", "it is empty"))
+                told.append(outcome(library, unit, module, "has", "it is empty"))
             elif not ptx:
                 have = ", ".join(dict.fromkeys(entry.name for entry in unit.container.entries))
                 why = f"it has {have} and no PTX that {self.card} can use"
-                told.append(_outcome(library, unit, name, "left-out", why))
+                told.append(outcome(library, unit, module, "left-out", why))
             else:
                 found.append(PtxUnit(library.name, unit, name, max(ptx, key=lambda entry: entry.arch), self.arch))
         return found, told
@@ -107,10 +107,6 @@ class PtxWay:
             title = f"object {cubin} ({each.name or 'unnamed unit'})"
             jobs.append(Job(output=cubin, command=(first,), inputs=(f"ptx/{stem}.ptx",), title=title))
         return jobs
-
-
-def _outcome(library: GpuLibrary, unit: Unit, name: str | None, state: str, why: str) -> UnitOutcome:
-    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]
 
 
 def ptxas_options(told: Sequence[str]) -> tuple[str, ...]:

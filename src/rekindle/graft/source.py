@@ -22,7 +22,7 @@ from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
-from rekindle.graft.library import GpuLibrary, Unit, nearest
+from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
 from rekindle.graft.nvcc import MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof
@@ -68,7 +68,7 @@ class SourceUnit:
 @dataclass(frozen=True, kw_only=True)
 class Sources:
     """Where everything lies: the release's ``tree``, the wheel's ``include`` folder, ``headers`` from packages, files
-    that the release's generator wrote, the wrapped ``nvcc``, and the compiler that preprocesses for it."""
+    that the release's generator wrote, the wrapped ``nvcc`` and the wheel's own ``flags``."""
 
     tree: Path
     include: Path
@@ -77,7 +77,6 @@ class Sources:
     headers: tuple[Path, ...] = ()
     generated: Path | None = None
     flags: tuple[str, ...] = ()
-    host_compiler: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +185,11 @@ def survey_source(
         names = library.face(smallest).names if smallest else ()
         module = library.module(unit)
         if runs and had is None:
-            others.append(_outcome(library, unit, module, "has", f"{runs[-1].name} runs there"))
+            others.append(outcome(library, unit, module, "has", f"{runs[-1].name} runs there"))
             continue
         file = _choose(files.get(module.source, []), names) if module else None
         if module is None or file is None:
-            others.append(_outcome(library, unit, module, "left-out", _why_without(module, files)))
+            others.append(outcome(library, unit, module, "left-out", _why_without(module, files)))
             continue
         archs = _arch_list(names, unit.sass)
         more = extra.get(module.source, {}).get(str(arch).removeprefix("sm_")) if had is None else None
@@ -261,8 +260,7 @@ def common_flags(sources: Sources) -> tuple[str, ...]:
     include += [sources.include, sources.include / "torch/csrc/api/include", *sources.headers]
     # The wheel's own flags come last: they win over the recipe's.
     told = dict.fromkeys((*(f"-D{define}" for define in recipe.defines), *recipe.options, *sources.flags))
-    compiler = ("-ccbin", sources.host_compiler) if sources.host_compiler else ()
-    return (*compiler, *(f"-I{path}" for path in include), *told, f"-std={recipe.standard}", "-w")
+    return (*(f"-I{path}" for path in include), *told, f"-std={recipe.standard}", "-w")
 
 
 def part_flags(file: Path, sources: Sources) -> tuple[str, ...]:
@@ -286,8 +284,3 @@ def compare_code(unit: SourceUnit, image: bytes, official: bytes) -> UnitProof:
     elif same < named:
         why = f"{named - same} of {named} functions were compiled to other instructions"
     return UnitProof(unit=unit.name, arch=str(unit.arch), functions=len(theirs), named=named, same=same, why=why)
-
-
-def _outcome(library: GpuLibrary, unit: Unit, module: ModuleId | None, state: str, why: str) -> UnitOutcome:
-    name = module.source if module else None
-    return UnitOutcome(library=library.name, container=unit.number, unit=name, state=state, why=why)  # type: ignore[arg-type]

@@ -157,8 +157,8 @@ def test_a_program_that_only_starts_another_is_left_out() -> None:
 
 def test_the_active_environment_is_found_and_its_base_too() -> None:
     host = _linux()
-    inside = {f"{HOME}/work/bin/python": f"{HOME}/work", f"{HOME}/play/bin/python": f"{HOME}/play"}
-    host.record.env |= {"VIRTUAL_ENV": f"{HOME}/work", "CONDA_PREFIX": f"{HOME}/play"}
+    inside = {f"{HOME}/lab/bin/python": f"{HOME}/lab", f"{HOME}/play/bin/python": f"{HOME}/play"}
+    host.record.env |= {"VIRTUAL_ENV": f"{HOME}/lab", "CONDA_PREFIX": f"{HOME}/play"}
     for path, prefix in inside.items():
         host.record.files[f"{prefix}/pyvenv.cfg"] = b""
         host.record.links[path] = "/usr/bin/python3"
@@ -169,7 +169,7 @@ def test_the_active_environment_is_found_and_its_base_too() -> None:
         **LINUX,
         **dict.fromkeys(inside, "3.6.15"),
     }
-    assert find_interpreter(host, "3.6").path == f"{HOME}/work/bin/python", "the active one first"
+    assert find_interpreter(host, "3.6").path == f"{HOME}/lab/bin/python", "the active one first"
 
 
 def test_the_active_environment_on_windows() -> None:
