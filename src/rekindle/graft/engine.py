@@ -172,7 +172,7 @@ def _look(
     found: list[FoundLibrary] = []
     told: list[UnitOutcome] = []
     notes: list[str] = []
-    progress.stage("read", f"{len(names)} libraries")
+    progress.stage("read", f"libraries of the wheel: {len(names)}")
     with zipfile.ZipFile(order.wheel) as archive:
         for number, name in enumerate(names):
             progress.step(number, len(names), name)
@@ -232,7 +232,7 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
                     continue
                 write_jobs(folder, jobs, order.tools.versions)
                 forget_empty(folder, jobs)
-                progress.stage("prove", f"{len(units)} units compiled for {units[0].arch}, which the wheel has")
+                progress.stage("prove", f"for {units[0].arch}, which the wheel has; units: {len(units)}")
                 failed = order.run_jobs(folder, jobs)
                 for unit in units:
                     cubin, official = _cubin(each, unit), unit.official()
@@ -276,7 +276,7 @@ def _compile(
     write_jobs(folder, jobs, order.tools.versions)
     forget_empty(folder, jobs)
     before = {output: _stamp(folder / output) for output in made}
-    progress.stage("compile", f"{len(made)} units for {order.arch}")
+    progress.stage("compile", f"for {order.arch}; units: {len(made)}")
     failed = order.run_jobs(folder, jobs)
     compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
