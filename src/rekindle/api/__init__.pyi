@@ -17,6 +17,7 @@ from rekindle.api.explain import (
     explain_list as explain_list,
     explain_report as explain_report,
     explain_rule as explain_rule,
+    explain_try as explain_try,
     explain_watch as explain_watch,
     installed_torch as installed_torch,
 )

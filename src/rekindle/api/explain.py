@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
-    from rekindle.model.diagnosis import Catalogue, Diagnosis
+    from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
@@ -28,14 +29,9 @@ def explain(
     ()
     """
     from rekindle.explain.engine import diagnose
-    from rekindle.explain.reading import open_log, read_chunks
 
-    if isinstance(source, Path):
-        with open_log(source) as file:
-            return _postable(diagnose(read_chunks(file), machine=machine, plan=plan, wheel=wheel))
-    if hasattr(source, "read"):
-        return _postable(diagnose(read_chunks(cast(BinaryIO, source)), machine=machine, plan=plan, wheel=wheel))
-    return _postable(diagnose(_chunks(source), machine=machine, plan=plan, wheel=wheel))
+    with _opened(source) as chunks:
+        return _postable(diagnose(chunks, machine=machine, plan=plan, wheel=wheel))
 
 
 def _postable(diagnosis: Diagnosis) -> Diagnosis:
@@ -112,10 +108,20 @@ def explain_watch(
         time.sleep(pause)
 
 
-def _chunks(source: str | bytes | Iterable[bytes]) -> Iterable[bytes]:
-    if isinstance(source, str):
-        return [source.encode("utf-8", "replace")]
-    return [source] if isinstance(source, bytes) else source
+@contextmanager
+def _opened(source: Source) -> Iterator[Iterable[bytes]]:
+    """What was given, as bytes to read: a path is opened and closed again."""
+    from rekindle.explain.reading import open_log, read_chunks
+
+    if isinstance(source, Path):
+        with open_log(source) as file:
+            yield read_chunks(file)
+    elif hasattr(source, "read"):
+        yield read_chunks(cast(BinaryIO, source))
+    elif isinstance(source, (str, bytes)):
+        yield [source.encode("utf-8", "replace") if isinstance(source, str) else source]
+    else:
+        yield source
 
 
 def installed_torch(where: str | None = None, *, progress: Progress | None = None) -> WheelReport:
@@ -156,20 +162,28 @@ def explain_rule(rule: str) -> Catalogue:
     return find_pages(rule)
 
 
+def explain_try(rule: str, source: Source) -> Trials:
+    """Why a rule (its id, or a TOML file with new ones) won or lost on a log.
+
+    >>> explain_try("gpu-too-old", "all is well").trials[0].outcome
+    'did not fire'
+    """
+    from rekindle.explain.trial import try_rules
+
+    with _opened(source) as chunks:
+        return try_rules(rule, chunks)
+
+
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
     import platform
 
-    from rekindle.explain.reading import open_log, read_chunks
     from rekindle.explain.report import make_report
     from rekindle.host.files import write_for_user
     from rekindle.host.redact import redactor_here
 
     redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"
-    if isinstance(source, Path):
-        with open_log(source) as file:
-            text = make_report(read_chunks(file), diagnosis, redactor, machine=about)
-    else:
-        text = make_report(_chunks(source), diagnosis, redactor, machine=about)
+    with _opened(source) as chunks:
+        text = make_report(chunks, diagnosis, redactor, machine=about)
     write_for_user(target, text)

@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
   rekindle explain crash.txt --machine this --torch
   rekindle explain --rule glibcxx-not-found   what is known about one cause
+  rekindle explain --try cuda-out-of-memory crash.txt   why this rule won or lost on a log
 """
 TAKES_COMMAND = True
 # For a report the log is read twice, so a pipe is held in memory up to this size.
@@ -46,11 +47,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", metavar="FILE", help="wait for a failure in a log that is still being written")
     parser.add_argument("--list", action="store_true", help="all diagnoses")
     parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
+    parser.add_argument(
+        "--try", dest="trial", metavar="RULE", help="why this diagnosis (or a TOML file's rules) won or lost on the log"
+    )
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.diagnosis import view_catalogue, view_diagnosis, view_pages
+    from rekindle.render.diagnosis import view_catalogue, view_diagnosis, view_pages, view_trials
 
     if args.list:
         return Answer(document=api.explain_list(), view=view_catalogue)
@@ -64,6 +68,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
     source = _source(args.source or ["-"], twice=bool(args.save_report))
+    if args.trial:
+        trials = api.explain_try(args.trial, source)
+        is_first = any(trial.outcome == "won" for trial in trials.trials)
+        return Answer(document=trials, view=view_trials, exit_code=Exit.YES if is_first else Exit.NO)
     diagnosis = api.explain(
         source, machine=_machine(args.machine), plan=_plan(args.plan), wheel=_wheel(args.torch, session)
     )

@@ -191,9 +191,10 @@ def scene_of(
     machine: Machine | None = None,
     plan: Plan | None = None,
     wheel: WheelReport | None = None,
+    watcher: Watcher | None = None,
 ) -> Scene:
-    """What the log yielded, before anything is judged."""
-    reading = _watcher().read(plain_lines(chunks))
+    """What the log yielded, before anything is judged. ``watcher`` looks for other rules than ours."""
+    reading = (watcher or _watcher()).read(plain_lines(chunks))
     add_last_words(reading)
     return Scene(reading=reading, machine=machine, plan=plan, wheel=wheel, values=surroundings(reading))
 

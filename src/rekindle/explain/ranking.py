@@ -67,12 +67,25 @@ _PASSED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
+    """A rule that fired at an event. ``reasons`` says in words what changed its rank and confidence, in order."""
+
     rule: Rule
     event: Event
     count: int
     confidence: Confidence
     rank: float
     noise: bool = False
+    reasons: tuple[str, ...] = ()
+
+    def lower(self, why: str, by: int, *, still_sure: bool = False, noise: bool = False) -> Finding:
+        """The same with a lower rank and, unless it stays as sure, a lower confidence."""
+        return replace(
+            self,
+            rank=self.rank - by,
+            confidence=self.confidence if still_sure else _LOWER[self.confidence],
+            noise=self.noise or noise,
+            reasons=(*self.reasons, f"{why}: rank -{by}"),
+        )
 
 
 def findings(rules: dict[str, Rule], scene: Scene, proofs: dict[str, Proof]) -> list[Finding]:
@@ -164,35 +177,36 @@ def _worth(finding: Finding) -> tuple[float, int]:
 
 def _weigh_event(rule: Rule, event: Event, seen: Seen, scene: Scene, proofs: dict[str, Proof]) -> Finding | None:
     way = None if rule.when and scene.wheel is not None else event.way
-    confidence, rank, noise = capped(rule.id, way, rule.confidence, proofs), float(rule.rank), False
+    confidence = capped(rule.id, way, rule.confidence, proofs)
+    finding = Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=float(rule.rank))
     for name in rule.when:
         answer = CONDITIONS[name](event, scene)
         if answer is False:
             return None
         if answer is None:
-            confidence, rank = _LOWER[confidence], rank - 8
+            finding = finding.lower(f"whether {name} holds cannot be told", 8)
     if _outside(rule, scene.values.get("torch_version")):
-        confidence, rank = _LOWER[confidence], rank - 15
+        finding = finding.lower("the log is of a torch release the rule is not known for", 15)
     if rule.kind != "note" and rule.stage in ("configure", "compile", "link") and _PROBE.search(event.around):
-        confidence, rank, noise = "low", rank - 45, True
+        finding = finding.lower("it stands in a test that CMake does on purpose", 45, noise=True)
+        finding = replace(finding, confidence="low")
     if rule.kind == "error" and _WARNING.search(event.evidence) and not _ERROR.search(event.evidence):
-        confidence, rank = _LOWER[confidence], rank - 25
+        finding = finding.lower("the line is a warning", 25)
     if rule.kind == "error" and _PYTHON_WARNING.search(event.evidence):
-        rank -= 16
-        confidence = confidence if _ABOUT_GPU.search(event.evidence) else _LOWER[confidence]
+        finding = finding.lower("a Python warning", 16, still_sure=bool(_ABOUT_GPU.search(event.evidence)))
         if _failed_later(rule, event, scene):
-            confidence, rank = _LOWER[confidence], rank - 30
+            finding = finding.lower("something failed after this warning", 30)
     if _is_information(event):
-        confidence, rank = _LOWER[confidence], rank - 25
+        finding = finding.lower("the line is information", 25)
     if rule.stage in ("import", "runtime") and _is_handled(event):
-        confidence, rank = _LOWER[confidence], rank - 25
+        finding = finding.lower("the program says that it goes on without", 25)
     # One package that was installed says nothing of another; a connection that came back does.
     if rule.kind == ("warning" if rule.stage == "install" else "error") and any(
         (mark := scene.reading.signals.get(name)) and mark.last and mark.last.line > (seen.last or event).line
         for name in _PASSED.get(rule.stage, ())
     ):
-        confidence, rank, noise = _LOWER[confidence], rank - 30, True
-    return Finding(rule=rule, event=event, count=seen.count, confidence=confidence, rank=rank, noise=noise)
+        finding = finding.lower("the log shows that this step was passed later", 30, noise=True)
+    return finding
 
 
 def _failed_later(rule: Rule, event: Event, scene: Scene) -> bool:
@@ -239,8 +253,12 @@ def _explained(found: list[Finding]) -> list[Finding]:
     roots = [(finding, finding.rule.explains) for finding in found if not _is_set_aside(finding)]
     result = []
     for finding in found:
-        above = [root.rank for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
-        result.append(replace(finding, rank=min(finding.rank, max(above) - 1)) if above else finding)
+        above = [root for root, ids in roots if finding.rule.id in ids and root.rule.id != finding.rule.id]
+        if above:
+            root = max(above, key=lambda each: each.rank)
+            why = (*finding.reasons, f"{root.rule.key} explains it: no higher than {root.rank - 1:g}")
+            finding = replace(finding, rank=min(finding.rank, root.rank - 1), reasons=why)
+        result.append(finding)
     return result
 
 

@@ -12,7 +12,7 @@ import functools
 import re
 import tomllib
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -22,32 +22,57 @@ from rekindle.model.diagnosis import Confidence
 from rekindle.model.document import Part
 
 Shape = TypeVar("Shape")
-
-
-def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
-    """The file in its shape; ``name`` is the one it has in the cache of parsed files."""
-    try:
-        return msgspec.convert(parse_toml(path.read_bytes(), name), shape)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise BadInput(
-            f"{path.parent.name}/{path.name} cannot be used: {error}",
-            remedy="take the change to it back, or install rekindle again",
-        ) from error
-
-
 Stage = Literal["source", "configure", "compile", "link", "install", "import", "runtime"]
 Kind = Literal["error", "warning", "note"]
 # Bytes a word needs to be looked for.
 _SHORTEST = 4
 _RULES = Path(__file__).parent / "rules"
+_ALLOWED = {"stage": get_args(Stage), "kind": get_args(Kind), "confidence": get_args(Confidence)}
+_PLACE = re.compile(r" - at `\$\.(?P<table>\w+)\[(?P<number>\d+)\](?P<rest>[^`]*)`")
+
+
+def read_file(path: Path, name: str, shape: type[Shape]) -> Shape:
+    """The file in its shape; ``name`` is the one it has in the cache of parsed files."""
+    parsed: dict[str, Any] = {}
+    try:
+        parsed = parse_toml(path.read_bytes(), name)
+        return msgspec.convert(parsed, shape)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise BadInput(
+            f"{path.parent.name}/{path.name} cannot be used: {_complaint(str(error), parsed)}",
+            remedy="correct it there, take the change to it back, or install rekindle again",
+        ) from error
+
+
+def _complaint(said: str, parsed: dict[str, Any]) -> str:
+    """What is wrong in which entry, and what would be allowed there."""
+    place = _PLACE.search(said)
+    if place is None:
+        return said
+    table, rest = place["table"], place["rest"].lstrip(".")
+    entry = parsed[table][int(place["number"])]
+    name = "/".join(filter(None, (entry.get("id") or entry.get("event"), entry.get("variant"))))
+    allowed = _ALLOWED.get(rest, ())
+    if "unknown field" in said and table == "rule":
+        allowed = Pattern.__struct_fields__ if rest.startswith("match") else Rule.__struct_fields__
+    where = f" in {rest}" if rest else ""
+    hint = f" (allowed: {', '.join(allowed)})" if allowed else ""
+    return f"{table} {name or place['number']}{where}: {said[: place.start()]}{hint}"
 
 
 class Pattern(Part, frozen=True, kw_only=True):
     has: tuple[str, ...]
     regex: str | None = None
     unless: str | None = None
-    lines: int = 1
-    before: int = 0
+    lines: Annotated[int, msgspec.Meta(ge=1, le=8)] = 1
+    before: Annotated[int, msgspec.Meta(ge=0, le=8)] = 0
+
+    def __post_init__(self) -> None:
+        if not self.has:
+            raise ValueError("has names no word to look for")
+        for word in self.has:
+            if len(word.encode()) < _SHORTEST:
+                raise ValueError(f"the word {word!r} in has is too short to look for: {_SHORTEST} bytes at least")
 
     @property
     def words(self) -> tuple[bytes, ...]:
@@ -71,7 +96,7 @@ def _unquoted(word: str) -> str:
 
 
 class Rule(Part, frozen=True, kw_only=True):
-    """``rank`` says how likely this is the root when other rules fire too (0 to 100, 50 is usual); ``explains``
+    """``rank`` says how likely this is the root when other rules fire too (1 to 99, 50 is usual); ``explains``
     names rules whose findings are consequences of this one; ``alternatives`` are other causes of the very same words.
     ``variant`` tells rules with the same id apart. ``since`` and ``until`` are the torch releases it is known from and
     to: in a log of another release it is less certain.
@@ -97,7 +122,7 @@ class Rule(Part, frozen=True, kw_only=True):
     variant: str = ""
     confidence: Confidence = "high"
     kind: Kind = "error"
-    rank: int = 50
+    rank: Annotated[int, msgspec.Meta(ge=1, le=99)] = 50
     when: tuple[str, ...] = ()
     fill: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()

@@ -76,6 +76,22 @@ class Catalogue(Document, frozen=True, kw_only=True):
     families: dict[str, str] = {}
 
 
+class RuleTrial(Part, frozen=True, kw_only=True):
+    """What became of one rule on a log: ``place`` among the answers, ``winner`` the first of them, and every step."""
+
+    rule: str
+    outcome: Literal["won", "lost", "did not fire"]
+    place: int | None = None
+    winner: str | None = None
+    steps: tuple[str, ...] = ()
+
+
+class Trials(Document, frozen=True, kw_only=True):
+    """``explain --try``: a rule with all its variants, or the rules of a file."""
+
+    trials: tuple[RuleTrial, ...] = ()
+
+
 def readable(template: str) -> str:
     """A text without its placeholders: ``{arch|this one}`` reads "this one", ``{arch}`` reads "<arch>"."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, Unexplained, readable
+from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, Trials, Unexplained, readable
 from rekindle.render.screen import Screen
 
 _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
@@ -73,6 +73,15 @@ def view_catalogue(document: Catalogue, screen: Screen) -> None:
         screen.rows(sorted(rows.items()))
     screen.line()
     screen.command("rekindle explain --rule ID")
+
+
+def view_trials(document: Trials, screen: Screen) -> None:
+    """``--try``: why a rule won or lost."""
+    for trial in document.trials:
+        screen.verdict("ok" if trial.outcome == "won" else "warn", f"{trial.rule}: {trial.outcome}")
+        for step in trial.steps:
+            screen.bullet(step)
+        screen.line()
 
 
 def view_pages(document: Catalogue, screen: Screen) -> None:
