@@ -155,10 +155,9 @@ def test_an_error_in_a_powershell_script_is_seen(was: str, now: str, word: str, 
 
 def test_the_completion_script_is_powershell(tmp_path: Path) -> None:
     """No PowerShell is in the registries, so its grammar reads the script; it is not run."""
-    from rekindle.cli.completion import read_grammar
-    from rekindle.render.completion import completion_script
+    from rekindle.cli.completion import completion_script
 
-    (tmp_path / "completion.ps1").write_text(completion_script("powershell", read_grammar()), encoding="utf-8")
+    (tmp_path / "completion.ps1").write_text(completion_script("powershell"), encoding="utf-8")
     done = _read_powershell(tmp_path / "completion.ps1")
     assert done.returncode == 0, done.stderr
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from rekindle.cli.verb import Answer, Session
-from rekindle.render.completion import Command, Option
+from rekindle.cli.verb import Answer, Session, add_common
 
 EXAMPLES = """examples:
   source <(rekindle completion bash)             in ~/.bashrc
@@ -14,6 +13,11 @@ EXAMPLES = """examples:
   rekindle completion fish > ~/.config/fish/completions/rekindle.fish
   rekindle completion powershell | Out-String | Invoke-Expression      in $PROFILE
 """
+# shtab's zsh script can be evaluated, ours also be sourced; Windows finds the command under two names.
+_WIDER = {
+    "$zsh_eval_context[-1] == eval": "$zsh_eval_context[-1] == (eval|file)",
+    "-CommandName rekindle ": "-CommandName @('rekindle', 'rekindle.cmd') ",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,44 +26,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.words import Text
-    from rekindle.render.completion import completion_script
     from rekindle.render.words import show_text
 
-    return Answer(document=Text(text=completion_script(args.shell, read_grammar())), view=show_text)
+    return Answer(document=Text(text=completion_script(args.shell)), view=show_text)
 
 
-def read_grammar() -> dict[str, Command]:
-    """Every verb with its options and its own sub-verbs."""
-    from rekindle.cli.main import VERBS, verb_parser
+def completion_script(shell: str) -> str:
+    """Plain text to source; it starts nothing of ours while one types."""
+    import shtab
 
-    found = {}
+    from rekindle.cli.main import VERBS
+
+    parser = argparse.ArgumentParser(prog="rekindle")
+    parser.add_argument("--version", action="version", help="which Rekindle this is")
+    verbs = parser.add_subparsers()
     for verb, summary in VERBS.items():
-        parser = verb_parser(verb, importlib.import_module(f"rekindle.cli.{verb}"))
-        found[verb] = _command(parser, summary)
-    return found
+        added = verbs.add_parser(verb, help=summary)
+        importlib.import_module(f"rekindle.cli.{verb}").add_arguments(added)
+        add_common(added)
+        _offer_files(added, shtab.FILE)
+    script: str = shtab.complete(parser, shell)
+    for its_own, ours in _WIDER.items():
+        script = script.replace(its_own, ours)
+    return f"{script}\n"
 
 
-def _command(parser: argparse.ArgumentParser, summary: str) -> Command:
-    options: list[Option] = []
-    words: tuple[str, ...] = ()
-    inner: dict[str, Command] = {}
+def _offer_files(parser: argparse.ArgumentParser, files: object) -> None:
+    """Files are offered wherever a word is free."""
     for action in parser._actions:  # argparse offers no public way to its own grammar
         if isinstance(action, argparse._SubParsersAction):
-            about = {each.dest: each.help or "" for each in action._choices_actions}
-            inner = {name: _command(sub, about.get(name, "")) for name, sub in action.choices.items()}
-        elif action.option_strings:
-            options.append(
-                Option(
-                    names=tuple(action.option_strings),
-                    takes_value=action.nargs != 0,
-                    values=tuple(str(one) for one in action.choices or ()),
-                    about=_one_line(action.help),
-                )
-            )
-        elif action.choices:
-            words += tuple(str(one) for one in action.choices)
-    return Command(about=_one_line(summary), options=tuple(options), words=words, inner=inner)
-
-
-def _one_line(text: str | None) -> str:
-    return " ".join((text or "").replace("%(default)s", "").split()) if text != argparse.SUPPRESS else ""
+            for step in action.choices.values():
+                _offer_files(step, files)
+        elif action.nargs != 0 and not action.choices:
+            action.complete = files  # type: ignore[attr-defined]

@@ -14,11 +14,10 @@ import pytest
 
 from needs import tool
 from rekindle import __version__
-from rekindle.cli.completion import read_grammar
+from rekindle.cli.completion import completion_script
 from rekindle.cli.help_text import laid_out
 from rekindle.cli.main import VERBS, main, verb_parser
 from rekindle.cli.verb import place_for
-from rekindle.render.completion import completion_script
 
 SHELLS = ("bash", "zsh", "fish", "powershell")
 
@@ -26,16 +25,15 @@ SHELLS = ("bash", "zsh", "fish", "powershell")
 @pytest.fixture(scope="module")
 def scripts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("shells")
-    grammar = read_grammar()
     for shell in SHELLS:
-        (folder / shell).write_text(completion_script(shell, grammar), encoding="utf-8")
+        (folder / shell).write_text(completion_script(shell), encoding="utf-8")
     return {shell: folder / shell for shell in SHELLS}
 
 
 def bash_offers(script: Path, *words: str) -> set[str]:
     """What bash would offer for the last word."""
     line = " ".join(f"'{word}'" for word in words)
-    code = f"source '{script}'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _rekindle; "
+    code = f"source '{script}'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _shtab_rekindle; "
     code += "printf '%s\\n' \"${COMPREPLY[@]}\""
     done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, check=True, cwd=script.parent)
     return set(done.stdout.split())
@@ -66,9 +64,10 @@ def test_the_shell_itself_reads_its_script(scripts: dict[str, Path], shell: str)
         assert "--installer" in said and "uv" in said.split()
 
 
+@pytest.mark.parametrize("way", ["sourced", "in a folder of fpath"])
 @pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
-def test_zsh_completes_what_is_typed(scripts: dict[str, Path], tmp_path: Path) -> None:
-    """At a real prompt, with the key pressed."""
+def test_zsh_completes_what_is_typed(scripts: dict[str, Path], tmp_path: Path, way: str) -> None:
+    """At a real prompt, with the key pressed; a function of fpath is another one after its first call."""
     import pty
     import select
     import time
@@ -89,7 +88,9 @@ def test_zsh_completes_what_is_typed(scripts: dict[str, Path], tmp_path: Path) -
         return said
 
     try:
-        ready = f"autoload -Uz compinit && compinit -u; source '{scripts['zsh']}'; echo rea''dy\n"
+        shutil.copy(scripts["zsh"], tmp_path / "_rekindle")
+        before, after = ("", f"source '{scripts['zsh']}'; ") if way == "sourced" else ("fpath=($PWD $fpath); ", "")
+        ready = f"{before}autoload -Uz compinit && compinit -u; {after}echo rea''dy\n"
         assert "ready" in typed(ready, "\nready")
         for keys, whole in (("up --inst", "--installer "), ("up --installer u", "uv "), ("source fet", "ch ")):
             assert whole in typed(f"\x15rekindle {keys}\t", whole)
