@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rekindle.host.protocol import Host
-    from rekindle.model.guard import GuardReport, PackageRecord
+    from rekindle.model.guard import GuardReport
 
 KEPT = "constraints.txt"
 FAMILY = ("torch", "torchvision", "torchaudio", "triton")
-ASK_SECONDS = 120.0
 MAX_KEPT_BYTES = 1 << 20
 
 
@@ -33,47 +32,30 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     from rekindle.errors import BadInput
     from rekindle.host.files import write_for_user
     from rekindle.host.live import LiveHost
+    from rekindle.interpreters.packages import ask_contents
     from rekindle.model.guard import GuardReport, constraints_text
 
     exe = python or sys.executable
     host = LiveHost()
-    records = read_records(host, exe)
-    found = {one.name.lower(): one.version for one in records if one.name.lower() in FAMILY}
+    records = ask_contents(host, exe, digests=FAMILY).packages
+    family = {one.name.lower(): one for one in records if one.name.lower() in FAMILY}
+    found = {name: one.version for name, one in family.items()}
     place = keep or kept_in(host, exe)
     if record:
         if "torch" not in found:
             raise BadInput(f"{exe} has no torch, so there is nothing to record", remedy="rekindle up installs one")
-        write_for_user(place, constraints_text(found))
+        write_for_user(place, constraints_text(found, {name: one.contents for name, one in family.items()}))
         return GuardReport(python=exe, kept=str(place), expected=found, found=found, written=True)
     if not place.is_file():
         if keep is not None:
             raise BadInput(f"there is no {keep}", remedy="rekindle guard --record writes one")
         return GuardReport(python=exe, found=found)
-    expected = read_kept(place)
+    expected, contents = read_kept(place)
     replaced = tuple(
         msgspec.structs.replace(one, restore=restore_lines(exe, one.name, expected))
-        for one in find_replaced(expected, records)
+        for one in find_replaced(expected, records, contents)
     )
     return GuardReport(python=exe, kept=str(place), expected=expected, found=found, replaced=replaced)
-
-
-def read_records(host: Host, python: str) -> list[PackageRecord]:
-    """What pip noted about every package of an interpreter."""
-    from rekindle.interpreters.packages import ask_contents
-    from rekindle.model.guard import PackageRecord
-
-    return [
-        PackageRecord(
-            name=one.name,
-            version=one.version,
-            asked=one.asked,
-            installer=one.installer,
-            when=one.when,
-            url=one.url,
-            requires=one.requires,
-        )
-        for one in ask_contents(host, python).packages
-    ]
 
 
 def kept_in(host: Host, python: str) -> Path:
@@ -83,20 +65,26 @@ def kept_in(host: Host, python: str) -> Path:
     return Path(ask_interpreter(host, python).prefix or ".") / "rekindle" / KEPT
 
 
-def read_kept(place: Path) -> dict[str, str]:
-    """``name==version`` lines; anything else in the file is no pin."""
+def read_kept(place: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """``name==version`` lines, and the digests of their files where they are remarked; all else is no pin."""
     from rekindle.errors import BadInput
     from rekindle.host.files import read_head
+    from rekindle.model.guard import CONTENTS
 
     try:
         text = read_head(place, MAX_KEPT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read {place}: {error}") from error
-    lines = (line.partition("#")[0].strip() for line in text.splitlines())
-    pins = {name.strip(): version.strip() for name, sign, version in (line.partition("==") for line in lines) if sign}
+    pins, contents = {}, {}
+    for line in text.splitlines():
+        pin, _, remark = line.partition("#")
+        name, sign, version = (part.strip() for part in pin.partition("=="))
+        if sign:
+            pins[name] = version
+            contents[name] = remark.partition(CONTENTS)[2].strip()
     if not pins:
         raise BadInput(f"{place} names no version to keep", remedy="a line such as torch==2.6.0+cu124")
-    return pins
+    return pins, contents
 
 
 def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:

@@ -44,11 +44,12 @@ def rebuild(
     from rekindle.model.claims import Rebuilt
 
     said, signed = _read(statement)
-    plan = _plan(said, statement)
-    admit_here(plan, trust=trust, kind="statement", signed=signed)
     name, sha256 = _subject(said, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
+    here = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
+    plan = _plan(said, statement, here)
+    admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
     tree = _tree(said, plan, source, place)
@@ -123,10 +124,11 @@ def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return place if isinstance(place, Mapping) else {}
 
 
-def _plan(said: Mapping[str, Any], origin: Path) -> Plan:
+def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> Plan:
     import json
 
     from rekindle.errors import BadInput
+    from rekindle.formats.statement import fill_places
     from rekindle.model.document import decode
     from rekindle.model.plan import Plan
 
@@ -140,7 +142,7 @@ def _plan(said: Mapping[str, Any], origin: Path) -> Plan:
     written = inner.get("plan") if isinstance(inner, Mapping) else None
     if written is None:
         raise BadInput(f"{origin.name} holds no plan, so it cannot be repeated", remedy="it is from an older version")
-    return decode(json.dumps(written).encode(), Plan, origin=origin.name)
+    return decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=origin.name)
 
 
 def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:

@@ -15,7 +15,8 @@ from typing import Any
 from rekindle import __version__
 from rekindle.formats.cyclonedx import render_bill
 from rekindle.formats.gitmodules import read_gitmodules
-from rekindle.formats.statement import write_statement
+from rekindle.formats.statement import hide_places, write_statement
+from rekindle.host.redact import without_password
 from rekindle.model.document import encode
 from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
@@ -75,15 +76,26 @@ def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str
 
 
 def provenance(
-    plan: Plan, plan_digest: str, tree: SourceTree, wheels: Sequence[tuple[str, str]], env: Mapping[str, str],
+    plan: Plan,
+    plan_digest: str,
+    tree: SourceTree,
+    wheels: Sequence[tuple[str, str]],
+    env: Mapping[str, str],
     tools: Mapping[str, str],
-) -> bytes:  # fmt: skip
-    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools."""
+    places: Mapping[str, str],
+) -> bytes:
+    """An in-toto statement with an SLSA 1.0 predicate: from which plan and source, with which settings and tools.
+
+    It is made to be published: ``places`` of this machine stand in it by their names (``<workspace>``) alone.
+    """
+    origin = without_password(tree.origin or tree.project)
+    if Path(origin).is_absolute():
+        origin = tree.project
     materials: list[dict[str, Any]] = []
     if tree.commit:
-        materials.append({"uri": tree.origin or tree.project, "digest": {"gitCommit": tree.commit}})
+        materials.append({"uri": origin, "digest": {"gitCommit": tree.commit}})
     elif tree.digest:
-        materials.append({"uri": tree.origin or tree.project, "digest": {"sha256": tree.digest}})
+        materials.append({"uri": origin, "digest": {"sha256": tree.digest}})
     materials += [
         {"uri": f"patch:{patch.id}", "digest": {"sha256": patch.sha256}} for patch in tree.patched if patch.sha256
     ]
@@ -92,11 +104,14 @@ def provenance(
         kind="rekindle/build/v1",
         asked={"project": tree.project, "version": plan.torch or tree.version},
         # The whole plan: with it and the source anybody can repeat the build (rekindle rebuild).
-        settings={
-            "environment": dict(sorted(env.items())),
-            "planDigest": plan_digest,
-            "plan": json.loads(encode(plan)),
-        },
+        settings=hide_places(
+            {
+                "environment": dict(sorted(env.items())),
+                "planDigest": plan_digest,
+                "plan": json.loads(encode(plan)),
+            },
+            {"source": tree.root, **places},
+        ),
         materials=materials,
         tools=tools,
     )

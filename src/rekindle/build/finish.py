@@ -44,7 +44,11 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
             place, sha256 = str(final), sha256_of(final)
             mark_wheel_made(sha256)
             sbom = _beside(final, ".cdx.json", bill)
-            statement = attestations.provenance(work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools)
+            home = work.host.env.get("HOME") or work.host.env.get("USERPROFILE") or ""
+            places = {"workspace": str(work.workspace.root), "home": home}
+            statement = attestations.provenance(
+                work.plan, digest, work.tree, [(final.name, sha256)], env.chosen, tools, places
+            )
             provenance = _beside(final, ".intoto.json", statement)
             _beside(final, ".sha256", f"{sha256}  {final.name}\n".encode())
     jobs = work.jobs

@@ -19,8 +19,13 @@ from rekindle.model.guard import Culprit, PackageRecord, Replaced
 SAME_RUN_SECONDS = 1800.0
 
 
-def find_replaced(expected: Mapping[str, str], records: Sequence[PackageRecord]) -> tuple[Replaced, ...]:
-    """Everything that is not what was meant, with who did it; ``restore`` is left to the caller."""
+def find_replaced(
+    expected: Mapping[str, str], records: Sequence[PackageRecord], contents: Mapping[str, str] | None = None
+) -> tuple[Replaced, ...]:
+    """Everything that is not what was meant, with who did it; ``restore`` is left to the caller.
+
+    ``contents`` are digests of the files that were meant; where there is none, they are held against the wheel's list.
+    """
     by_name = {canonicalize_name(one.name): one for one in records}
     found = []
     for name, was in expected.items():
@@ -31,6 +36,8 @@ def find_replaced(expected: Mapping[str, str], records: Sequence[PackageRecord])
             culprits = tuple(find_culprits(name, was, now, records))
             why = _why(name, was, now, culprits)
             found.append(Replaced(name=name, was=was, now=now.version, culprits=culprits, why=why))
+        elif why := _changed(now, (contents or {}).get(name, "")):
+            found.append(Replaced(name=name, was=was, now=now.version, why=why))
     return tuple(found)
 
 
@@ -43,6 +50,17 @@ def same_build(was: str, now: str) -> bool:
     if Version(left.public) != Version(right.public):
         return False
     return left.local is None or left.local == right.local
+
+
+def _changed(now: PackageRecord, meant: str) -> str:
+    """In words, where the version is the same but the files are others than were ``meant``; else empty."""
+    if meant == now.contents or not (meant or now.edited):
+        return ""
+    if not now.edited:
+        by = f" (by {now.installer})" if now.installer else ""
+        return f"{now.name} {now.version} is another build than the one that was meant{by}: same version, other files."
+    first = ", ".join(now.edited[:3]) + (" …" if len(now.edited) > 3 else "")
+    return f"{now.name} {now.version}: not as its wheel brought them, since changed or gone: {first}"
 
 
 def find_culprits(name: str, was: str, now: PackageRecord, records: Iterable[PackageRecord]) -> list[Culprit]:

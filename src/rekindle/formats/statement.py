@@ -6,8 +6,27 @@ The same for the same inputs: no times, no random numbers.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+
+def hide_places(value: Any, places: Mapping[str, str]) -> Any:
+    """The same with ``<workspace>`` where it names that place: what is published need not tell where it was made."""
+    text = json.dumps(value, ensure_ascii=False)
+    for name, place in sorted(places.items(), key=lambda item: -len(item[1])):
+        if len(place) > 3:
+            written = json.dumps(place.rstrip("/\\"), ensure_ascii=False)[1:-1]
+            text = re.sub(rf"{re.escape(written)}(?![\w.-])", f"<{name}>", text)
+    return json.loads(text)
+
+
+def fill_places(value: Any, places: Mapping[str, str]) -> Any:
+    """The other way round, with the places of whoever repeats it."""
+    text = json.dumps(value)
+    for name, place in places.items():
+        text = text.replace(f"<{name}>", json.dumps(place)[1:-1])
+    return json.loads(text)
 
 
 def write_statement(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 
 import msgspec
 from packaging.utils import canonicalize_name
@@ -12,31 +13,15 @@ from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.question import question_text, read_answer
 from rekindle.model.document import encode
+from rekindle.model.guard import PackageRecord
 
 ASK_SECONDS = 120.0
-
-
-class Distribution(msgspec.Struct, frozen=True, kw_only=True):
-    """A package as its installer left it.
-
-    ``record`` is the digest of its list of files; ``asked`` for by name, by which ``installer``, ``when``, from where.
-    """
-
-    name: str
-    version: str
-    folder: str = ""
-    record: str = ""
-    asked: bool = False
-    installer: str = ""
-    when: float = 0.0
-    url: str | None = None
-    requires: tuple[str, ...] = ()
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True):
     """The packages, and torch's ``__version__``, ``cuda`` and ``hip`` (and ``files``, where they were asked for)."""
 
-    packages: tuple[Distribution, ...] = ()
+    packages: tuple[PackageRecord, ...] = ()
     torch: dict[str, str | None] | None = None
 
     @property
@@ -54,12 +39,16 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(encode(json.dumps(held, sort_keys=True))).hexdigest()
 
 
-def ask_contents(host: Host, python: str, *, files: bool = False, isolated: bool = True) -> Contents:
+def ask_contents(
+    host: Host, python: str, *, files: bool = False, digests: Sequence[str] = (), isolated: bool = True
+) -> Contents:
     """Ask an interpreter; BadInput where it cannot tell.
 
-    ``files`` looks at every file of torch; not ``isolated``: with the user's own packages and PYTHONPATH.
+    ``files`` looks at every file of torch; ``digests`` reads all files of the packages it names; not ``isolated``: with
+    the user's own packages and PYTHONPATH.
     """
-    argv = [python, *(["-I"] if isolated else []), "-c", question_text("packages"), *(["files"] if files else [])]
+    words = ["files"] if files else [f"digests={','.join(digests)}"] if digests else []
+    argv = [python, *(["-I"] if isolated else []), "-c", question_text("packages"), *words]
     done = host.run(argv, timeout=ASK_SECONDS)
     answer = read_answer(done.out) if done.ok else None
     try:

@@ -13,6 +13,7 @@ from rekindle.errors import BadInput, MissingTool, NotReady
 from rekindle.host.files import write_atomically
 from rekindle.host.protocol import Host
 from rekindle.interpreters.environment import bin_of, python_of
+from rekindle.interpreters.packages import Contents
 from rekindle.interpreters.search import ask_interpreter, search_version
 from rekindle.model.build import BuildFailure
 from rekindle.model.guard import constraints_text, pinned, pyproject_text, requirements_text
@@ -104,13 +105,13 @@ def _is_empty(folder: Path) -> bool:
     return folder.is_dir() and not any(folder.iterdir())
 
 
-def write_keeps(folder: Path, requests: Sequence[Request], installed: Installation) -> tuple[str, ...]:
+def write_keeps(folder: Path, requests: Sequence[Request], installed: Installation, held: Contents) -> tuple[str, ...]:
     """Constraints, requirements and the lines for a pyproject.toml; where each lies."""
     pins = pinned(requests, installed.packages)
     if not pins:
         return ()
     files = {
-        "constraints.txt": constraints_text(pins),
+        "constraints.txt": constraints_text(pins, {one.name.lower(): one.contents for one in held.packages}),
         "requirements.txt": requirements_text(pins, requests),
         "pyproject.toml": pyproject_text(pins, requests),
     }

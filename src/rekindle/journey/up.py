@@ -347,7 +347,7 @@ class _PlannedUp:
             "install", f"into {self.python}", Installation, inputs, make, summarise_installation,
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
         )  # fmt: skip
-        self.keeps = write_keeps(self._keep_folder, requests, installed)
+        self.keeps = write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
         return installed
 
     @property

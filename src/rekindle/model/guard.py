@@ -8,12 +8,24 @@ from pathlib import Path
 from rekindle.model.document import Document, Line, Part
 from rekindle.model.plan import Request
 
+# Before the digest that constraints keep beside a version.
+CONTENTS = "files sha256:"
+
 
 class PackageRecord(Part, frozen=True, kw_only=True):
-    """A package as pip left it: ``asked`` for by name (REQUESTED), by which ``installer``, ``when``, from where."""
+    """A package as its installer left it: ``asked`` for by name (REQUESTED), by which ``installer``, ``when``, whence.
+
+    ``record`` is the digest of its list of files, ``contents`` of what its wheel brought, whoever installed it.
+    Where its files were read, ``contents`` is that of the files as they lie there, and ``edited`` names those that are
+    not what the list says.
+    """
 
     name: str
     version: str
+    folder: str = ""
+    record: str = ""
+    contents: str = ""
+    edited: tuple[str, ...] = ()
     asked: bool = False
     installer: str = ""
     when: float = 0.0
@@ -63,10 +75,14 @@ def pinned(requests: Sequence[Request], installed: Mapping[str, str]) -> dict[st
     return {one.name: installed[one.name] for one in requests if one.name in installed}
 
 
-def constraints_text(pins: Mapping[str, str]) -> str:
-    """For ``pip install -c FILE`` or ``PIP_CONSTRAINT``: a package that wants another torch is refused, aloud."""
+def constraints_text(pins: Mapping[str, str], contents: Mapping[str, str] | None = None) -> str:
+    """For ``pip install -c FILE`` or ``PIP_CONSTRAINT``: a package that wants another torch is refused, aloud.
+
+    ``contents`` are digests of what lies there, kept as remarks for ``guard``: one version may have several builds.
+    """
+    remarks = {name: f"  # {CONTENTS}{digest}" for name, digest in (contents or {}).items() if digest}
     head = "# Keeps these versions: pip install -c THIS-FILE PACKAGE (or set PIP_CONSTRAINT / UV_CONSTRAINT to it).\n"
-    return head + "".join(f"{name}=={version}\n" for name, version in pins.items())
+    return head + "".join(f"{name}=={version}{remarks.get(name, '')}\n" for name, version in pins.items())
 
 
 def requirements_text(pins: Mapping[str, str], requests: Sequence[Request]) -> str:

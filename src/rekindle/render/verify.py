@@ -149,7 +149,10 @@ def guard_view(report: GuardReport, screen: Screen) -> None:
     if report.good:
         screen.verdict("ok", f"As it was meant: {here}")
         return
-    gone = ", ".join(f"{one.name} {one.was} → {one.now or 'gone'}" for one in report.replaced)
+    gone = ", ".join(
+        f"{one.name} {one.was} → {'other files' if one.now == one.was else one.now or 'gone'}"
+        for one in report.replaced
+    )
     screen.verdict("fail", f"Replaced: {gone}")
     for one in report.replaced:
         screen.bullet(one.why, status="fail")

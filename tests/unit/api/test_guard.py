@@ -72,6 +72,41 @@ def test_pip_replaces_torch_and_the_guard_names_who(
     assert api.guard(python=python).good
 
 
+@needs.venv()
+def test_edited_files_and_another_build_of_the_same_version_are_noticed(
+    environment: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python, wheels = environment
+    for kind in ("cu126", "cpu"):
+        make_wheel(tmp_path / kind, "torch", "2.10.0", files={"torch/__init__.py": f"kind = {kind!r}\n".encode()})
+    assert install(python, wheels, "--no-deps", str(next((tmp_path / "cu126").glob("*.whl")))).returncode == 0
+    assert api.guard(python=python, record=True).good
+    assert api.guard(python=python).good
+
+    again = str(next((tmp_path / "cu126").glob("*.whl")))
+    assert install(python, wheels, "--no-deps", "--force-reinstall", "--no-compile", again).returncode == 0
+    assert api.guard(python=python).good, "the same wheel again is what was meant"
+
+    other = str(next((tmp_path / "cpu").glob("*.whl")))
+    assert install(python, wheels, "--no-deps", "--force-reinstall", other).returncode == 0
+    (one,) = api.guard(python=python).replaced
+    assert one.was == one.now == "2.10.0" and "another build" in one.why and "by pip" in one.why
+
+    bare = tmp_path / "pins.txt"
+    bare.write_text("torch==2.10.0\n", encoding="utf-8")
+    assert api.guard(python=python, keep=bare).good, "a plain pin says nothing about builds"
+    edited = next(Path(python).parents[1].rglob("torch/__init__.py"))
+    edited.write_text("kind = 'mine'\n", encoding="utf-8")
+    (one,) = api.guard(python=python, keep=bare).replaced
+    assert "torch/__init__.py" in one.why
+    assert main(["guard", "--python", python]) == 1
+    assert "torch 2.10.0 → other files" in capsys.readouterr().out
+    assert api.guard(python=python, record=True).good
+    assert api.guard(python=python).good, "what was recorded is what was meant, edited or not"
+    edited.unlink()
+    assert not api.guard(python=python).good
+
+
 def test_one_that_merely_came_along_is_not_called_certain() -> None:
     records = [record("torch", "2.9.1", when=100.0), record("loose", "1", when=101.0, asked=True, requires=("torch",))]
     (one,) = find_replaced({"torch": "2.6.0"}, records)

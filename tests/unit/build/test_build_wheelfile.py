@@ -15,7 +15,9 @@ import pytest
 from rekindle.build.attestations import bill_of_materials, provenance, third_party
 from rekindle.build.wheelfile import finish_wheel
 from rekindle.errors import StageFailed
-from rekindle.model.plan import Plan
+from rekindle.formats.statement import fill_places, hide_places
+from rekindle.model.document import decode
+from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import AppliedPatch, PatchState, SourceTree
 
 FILES = {
@@ -91,7 +93,7 @@ def test_attestations(tmp_path: Path) -> None:
     # What is in the tree, by us or by others, and nothing that is not.
     told = [patch["diff"]["text"]["content"] for patch in bill["metadata"]["component"]["pedigree"]["patches"]]
     assert told == ["p-applied sha256:ab", "p-already sha256:ab"]
-    statement = json.loads(provenance(Plan(answer="build"), "dd", tree, [("w.whl", "ee")], {"A": "1"}, {}))
+    statement = json.loads(provenance(Plan(answer="build"), "dd", tree, [("w.whl", "ee")], {"A": "1"}, {}, {}))
     materials = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
     assert [each["uri"] for each in materials if each["uri"].startswith("patch:")] == [
         "patch:p-applied",
@@ -101,3 +103,27 @@ def test_attestations(tmp_path: Path) -> None:
     assert {"uri": "torch", "digest": {"sha256": "cd"}} in statement["predicate"]["buildDefinition"][
         "resolvedDependencies"
     ]
+
+
+def test_a_statement_names_no_place_of_this_machine(tmp_path: Path) -> None:
+    """What is published says neither whose home nor which workspace it was; whoever repeats it fills in their own."""
+    home = tmp_path / "ann"
+    tree = SourceTree(project="torch", version="2.0", root=str(home / "tree"), digest="cd", origin=str(home / "old"))
+    plan = Plan(answer="build", build=BuildRecipe(source="git", env={"CUDA_HOME": str(home / "cuda-12")}))
+    env = {"CMAKE_C_COMPILER_LAUNCHER": str(home / "w" / "tools" / "launch"), "CC": f"{home}2/gcc", "X": str(home)}
+    env["INCLUDES"] = f"{home}/tree/a:{home}/tree-2"
+    places = {"workspace": str(home / "w"), "home": str(home)}
+    raw = provenance(plan, "dd", tree, [("w.whl", "ee")], env, {}, places)
+    assert str(home) not in raw.decode().replace(f"{home}2", "")
+    settings = json.loads(raw)["predicate"]["buildDefinition"]["internalParameters"]
+    assert settings["environment"] == {
+        "CMAKE_C_COMPILER_LAUNCHER": "<workspace>/tools/launch",
+        "CC": f"{home}2/gcc",
+        "X": "<home>",
+        "INCLUDES": "<source>/a:<home>/tree-2",
+    }
+    filled = fill_places(settings["plan"], places)
+    assert decode(json.dumps(filled).encode(), Plan, origin="x") == plan
+    windows = {"at": "C:\\Users\\ann\\w\\x"}
+    assert hide_places(windows, {"home": "C:\\Users\\ann"}) == {"at": "<home>\\w\\x"}
+    assert fill_places(hide_places(windows, {"home": "C:\\Users\\ann"}), {"home": "D:\\me"}) == {"at": "D:\\me\\w\\x"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.interpreters.packages import Contents, Distribution
+from rekindle.interpreters.packages import Contents
 from rekindle.journey.install import disagreements
+from rekindle.model.guard import PackageRecord
 from rekindle.model.journey import Package
 from rekindle.model.plan import Plan, Request
 
@@ -16,7 +17,7 @@ TOLD = (Package(name="torch", version="2.13.0+cpu"), Package(name="typing-extens
 
 
 def holding(packages: dict[str, str], torch: dict[str, str | None] | None = None, record: str = "") -> Contents:
-    rows = (Distribution(name=name, version=version, record=record) for name, version in packages.items())
+    rows = (PackageRecord(name=name, version=version, record=record) for name, version in packages.items())
     return Contents(packages=tuple(rows), torch=torch)
 
 

@@ -1,5 +1,8 @@
 # Asked of any Python that may have torch, so old syntax: each package with pip's own notes about it, and what torch says
-# of itself. Nothing is imported or run. With the word "files": also one digest over torch's files as they lie there.
+# of itself. Nothing is imported or run. With the word "files": also one digest over torch's files as they lie there;
+# with "digests=NAME,NAME": every file of those packages is read and held against the list its installer left.
+import base64
+import csv
 import hashlib
 import importlib.util
 import json
@@ -14,6 +17,8 @@ except ImportError:
 
     metadata = None
 
+TO_READ = [name for word in sys.argv[1:] if word.startswith("digests=") for name in word[len("digests=") :].split(",")]
+
 
 def when(found):
     # pip writes INSTALLER and REQUESTED last; either dates the install.
@@ -25,16 +30,48 @@ def when(found):
     return 0.0
 
 
+def brought(record):
+    """Names and digests of what the wheel itself brought; what installers add differs from one to the next."""
+    for line in csv.reader((record or "").splitlines()):
+        if len(line) > 1 and line[1].startswith("sha256="):
+            own = not line[0].startswith(("..", "/")) and ".dist-info/" not in line[0]
+            if own and not line[0].endswith(".pyc"):
+                yield line[0], line[1][len("sha256=") :]
+
+
+def digest_in_record(path):
+    total = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            for piece in iter(lambda: file.read(1 << 20), b""):
+                total.update(piece)
+    except OSError:
+        return "missing"
+    return base64.urlsafe_b64encode(total.digest()).decode("ascii").rstrip("=")
+
+
+def contents(record, folder, read_files):
+    listed = sorted(brought(record))
+    found = [(name, digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
+    edited = [name for (name, digest), (_, now) in zip(listed, found) if digest != now]
+    lines = "".join("%s %s\n" % row for row in found)
+    return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest() if found else "", edited
+
+
 def row(name, version, folder, read, requires, date):
     try:
         url = json.loads(read("direct_url.json") or "{}").get("url")
     except ValueError:
         url = None
+    record = read("RECORD")
+    digest, edited = contents(record, folder, name.lower() in TO_READ)
     return {
         "name": name,
         "version": version,
         "folder": folder,
-        "record": hashlib.sha256((read("RECORD") or "").encode("utf-8")).hexdigest(),
+        "record": hashlib.sha256((record or "").encode("utf-8")).hexdigest(),
+        "contents": digest,
+        "edited": edited[:1000],
         "asked": read("REQUESTED") is not None,
         "installer": (read("INSTALLER") or "").strip(),
         "when": date,
