@@ -36,11 +36,12 @@ def source_way(
     """The source way for a torch wheel; None where no recipe or no nvcc is here for it."""
     from packaging.utils import parse_wheel_filename
 
+    from rekindle.compat.graft import find_recipe
     from rekindle.facts import load_facts
     from rekindle.formats.wheel import check_wheel
     from rekindle.graft.headers import take_include
     from rekindle.graft.nvcc import wrap_nvcc
-    from rekindle.graft.source import FlagSearch, Sources, SourceWay, find_packages, find_recipe
+    from rekindle.graft.source import FlagSearch, Sources, SourceWay, find_packages
 
     name, version, _, _ = parse_wheel_filename(wheel.name)
     if name != "torch" or tools.nvcc is None:

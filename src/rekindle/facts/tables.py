@@ -113,6 +113,7 @@ class CostsFile(FactsFile, frozen=True, kw_only=True):
     use: dict[str, supply.UseCost]
     build: tuple[supply.BuildCost, ...]
     disk: tuple[supply.DiskCost, ...] = ()
+    graft: tuple[graft.GraftCost, ...] = ()
 
 
 class MachinesFile(FactsFile, frozen=True, kw_only=True):

@@ -121,12 +121,6 @@ class SourceWay:
         return units[:: max(1, len(units) // count)][:count]
 
 
-def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
-    """The recipe of a release, where there is one."""
-    release = Version(torch.split("+")[0])
-    return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
-
-
 def find_packages(torch: str, facts: Facts) -> tuple[HeaderPackage, ...]:
     """The packages whose headers a release needs where the toolkit does not have them."""
     release = Version(torch.split("+")[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from rekindle.model.arch import Sm
 from rekindle.model.document import Document, Part
 from rekindle.model.facts import Row
 
@@ -150,3 +151,23 @@ class GraftRecipe(Row, frozen=True, kw_only=True):
     generated: tuple[str, ...] = ()
     generator: tuple[str, ...] = ()
     standins: dict[str, str] = {}
+
+
+class GraftCost(Row, frozen=True, kw_only=True):
+    """What compiling the device code of a release (``torch``, wheels of ``cuda``) by nvcc of ``toolkit`` took.
+
+    ``units`` containers were compiled; ``seconds`` are of one core, for the long ones by their names (``NAME.a``: code
+    that one chip alone has), ``rest_seconds`` the others' mean, ``other_seconds`` reading, packing and writing.
+    ``job_gib`` is a large compiler. ``proven``: architectures whose graft was run on a card.
+    """
+
+    torch: str
+    cuda: str
+    toolkit: str
+    units: int
+    rest_seconds: float
+    other_seconds: float
+    job_gib: float
+    disk_gib: float
+    seconds: dict[str, float] = {}
+    proven: tuple[Sm, ...] = ()

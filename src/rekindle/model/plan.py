@@ -20,7 +20,8 @@ from rekindle.model.document import (
 )
 from rekindle.model.machine import System
 
-Answer = Literal["install", "build", "none"]
+# "graft": the official wheel, with device code compiled for a card it lacks.
+Answer = Literal["install", "graft", "build", "none"]
 Backend = Literal["cpu", "cuda", "rocm"]
 Evidence = Literal["proven", "compiled", "reported", "untried"]
 
@@ -169,6 +170,25 @@ class BuildRecipe(Part, frozen=True, kw_only=True):
     arch_list: tuple[Tag, ...] = ()
 
 
+class GraftOutline(Part, frozen=True, kw_only=True):
+    """What a graft of the official ``wheel`` takes: device code for ``archs`` by nvcc of ``toolkit`` (``toolkit_here``:
+    where this machine has it), ``units`` compiled by so many ``jobs`` at once. ``file`` is a graft made before, which
+    needs no compiler. ``keeps`` is what stays the official build's, ``losses`` what will not work on the card."""
+
+    wheel: Line
+    archs: tuple[Tag, ...]
+    file: Place | None = None
+    toolkit: VersionText | None = None
+    toolkit_here: Line | None = None
+    units: int | None = None
+    jobs: int | None = None
+    cpu_minutes: int | None = None
+    minutes: tuple[int, int] | None = None
+    disk_gib: float | None = None
+    keeps: tuple[Line, ...] = ()
+    losses: tuple[Line, ...] = ()
+
+
 class BuildOutline(NamedTuple):
     """A build with all decided but its patches: what they are forecast from."""
 
@@ -269,6 +289,7 @@ class Plan(Document, frozen=True, kw_only=True):
     because: tuple[Reason, ...] = ()
     changes: tuple[Change, ...] = ()
     build: BuildRecipe | None = None
+    graft: GraftOutline | None = None
     alternatives: tuple[Alternative, ...] = ()
     warnings: tuple[Reason, ...] = ()
     project: Name = "torch"
@@ -306,7 +327,8 @@ class WhyNot(Document, frozen=True, kw_only=True):
 
 
 class TorchChoice(Document, frozen=True, kw_only=True):
-    """Which torch. ``answer``: install a published wheel, build one, or none that would run.
+    """Which torch. ``answer``: install a published wheel, graft one (with code for the card), build one, or none that
+    would run.
 
     ``pip`` holds what follows ``pip install``, one list per call; ``env`` is what must be set whenever torch is used.
     ``why`` and ``beware`` are sentences for people; ``minutes`` and ``disk_gib`` are estimates, None where unknown.

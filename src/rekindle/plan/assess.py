@@ -1,8 +1,9 @@
 """Judges candidates: every rule's refusals, what a departure costs, and all that was judged for a question.
 
 The numbers of :func:`cost` are an order of preference, nothing more: an official wheel as asked < one small change
-(another flavour, Python, a step up in torch) < a build that keeps everything asked < a wheel with larger changes < a
-build with changes. A doubt weighs less than a change.
+(another flavour, Python, a step up in torch) < a graft that keeps everything asked < such a build < a wheel with larger
+changes < a graft or a build with changes. A doubt weighs less than a change; a graft that nobody ran on such a card
+comes after a build of which more is known.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from rekindle.model.version import compare, key, minor, same_prefix
 from rekindle.plan import rules_gpu, rules_system, rules_toolchain, rules_wish
 from rekindle.plan.candidates import Assessed, Candidate, choose_python, hazards_met, source_builds
 from rekindle.plan.evidence import evidence, weakest
+from rekindle.plan.grafts import decide_graft, graft_evidence
 from rekindle.plan.question import Obstacle, Question
 from rekindle.plan.rules import refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
+GRAFT_BEFORE_BUILD = 0.1  # of equal evidence: minutes instead of hours, and everything else stays the official build
 WHEELHOUSE = 2.4  # after an official wheel with a small change, before a build
 DRIVER = 2.0
 SMALL = 1.0
@@ -65,11 +68,13 @@ def cost(assessed: Assessed, question: Question) -> float:
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
-    if candidate.wheel:
+    if candidate.wheel and candidate.answer == "install":
         total += WHEELHOUSE
-    if candidate.answer == "build":
+    if candidate.answer != "install":
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
-        if question.wish.build:
+        if candidate.answer == "graft":
+            total -= GRAFT_BEFORE_BUILD
+        elif question.wish.build:
             total -= 100.0
     elif question.torch is None and releases_behind(candidate.torch, question) > ANCIENT_RELEASES:
         total += ANCIENT
@@ -164,19 +169,22 @@ _KIT_CHECKS = (
 def assess(candidate: Candidate, question: Question, *, brief: bool = False) -> Assessed:
     """Everything against a candidate. ``brief``: a wheel without code for a card needs no second reason; most wheels
     end there."""
-    first = list(rules_gpu.wheel_has_code(candidate, question)) if brief and candidate.flavour else []
+    first = list(rules_gpu.wheel_has_code(candidate, question)) if brief and candidate.answer == "install" else []
     hopeless = any(refusal.certain for refusal in first)
     assessed = Assessed(candidate, first if hopeless else list(refusals(candidate, question)))
     assessed.settle()
     if hopeless:
         return assessed
-    if candidate.flavour is not None and candidate.backend != "cpu":
+    if candidate.answer == "install" and candidate.backend != "cpu":
         assessed.covered += rules_gpu.coverages(candidate, question)
     if candidate.answer == "build" and candidate.cuda:
         system = question.machine.os.system
         targets = [emits_for(candidate.cuda, sm, question.facts) or sm for sm in question.sms]
         found = [evidence(candidate.torch, candidate.cuda, sm, system, question.facts) for sm in targets]
         assessed.evidence = weakest(found)
+    if candidate.answer == "graft":
+        assessed.evidence = graft_evidence(candidate, question)
+        assessed.graft = decide_graft(candidate, question)
     assessed.cost = cost(assessed, question)
     return assessed
 
@@ -235,6 +243,7 @@ class PlanOutcome:
 
     question: Question
     wheels: list[Assessed] = field(default_factory=list)
+    grafts: list[Assessed] = field(default_factory=list)
     builds: list[Assessed] = field(default_factory=list)
     unserved: tuple[Gpu, ...] = ()
     whole: Alone | None = None
@@ -246,7 +255,7 @@ class PlanOutcome:
     @functools.cached_property
     def feasible(self) -> list[Assessed]:
         """Best first. Read only when all is judged."""
-        both = [assessed for assessed in (*self.wheels, *self.builds) if assessed.feasible]
+        both = [assessed for assessed in (*self.wheels, *self.grafts, *self.builds) if assessed.feasible]
         return sorted(both, key=lambda assessed: preference(assessed, self.question))
 
     @property

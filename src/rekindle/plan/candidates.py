@@ -16,7 +16,7 @@ from rekindle.facts import Facts
 from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Hazard, Platform
 from rekindle.model.machine import Gpu
-from rekindle.model.plan import Answer, Change, Refusal
+from rekindle.model.plan import Answer, Change, GraftOutline, Refusal
 from rekindle.model.version import compare, key, matches, minor
 from rekindle.plan.evidence import KnownBuild, tried_kits
 from rekindle.plan.question import Question
@@ -52,7 +52,8 @@ class Assessed:
     covered: list[tuple[Gpu, Coverage]] = field(default_factory=list)
     hazards: list[Hazard] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
-    evidence: KnownBuild | None = None  # of a CUDA build: who compiled it before
+    evidence: KnownBuild | None = None  # of a CUDA build or a graft: who compiled it before
+    graft: GraftOutline | None = None
     feasible: bool = False  # nothing is in the way that no change could fix
     cost: float = 0.0
 
@@ -98,7 +99,7 @@ def choose_python(candidate: Candidate, question: Question) -> str | None:
 
 def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
     """A known hazard names this Python with this torch (torch.compile under 3.12 before 2.4)."""
-    kind = "wheel" if candidate.answer == "install" else "build"
+    kind = "build" if candidate.answer == "build" else "wheel"
     return any(
         hazard.concerns in (kind, "both")
         and (kind == "wheel" or hazard.effect == "breaks")  # what warns of a build is cured by its pins
@@ -215,7 +216,7 @@ def same_python(asked: str, version: str) -> bool:
 
 
 def hazards_met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
-    kind = "wheel" if candidate.answer == "install" else "build"
+    kind = "build" if candidate.answer == "build" else "wheel"
     made = _combination(candidate, question)
     for hazard in _possible(question):
         if hazard.concerns in (kind, "both") and torch_meets(hazard, made):

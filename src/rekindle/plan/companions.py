@@ -164,8 +164,8 @@ def _choice(plan: Plan, found: Sequence[CompanionFinding], taken: bool) -> Compa
     gives = [f"{one.package} {one.version}" if one.version else one.package for one in found if one.kind in _GOOD]
     costs = [f"no {one.package}" for one in found if one.kind not in _GOOD]
     costs += [f"{one.package} from source" for one in found if one.kind == "build"]
-    if plan.answer == "build":
-        costs.append("torch from source")
+    if plan.answer in ("build", "graft"):
+        costs.append("torch from source" if plan.answer == "build" else "torch grafted")
     return CompanionChoice(
         answer=plan.answer, torch=plan.torch, variant=plan.variant, gives=tuple(gives), costs=tuple(costs), taken=taken
     )

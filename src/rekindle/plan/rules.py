@@ -45,7 +45,7 @@ def rule(number: str, *applies: Answer) -> Callable[[Check], Check]:
             for refusal in check(candidate, question):
                 yield refusal if refusal.rule else replace(refusal, rule=number)
 
-        RULES[number] = PlanRule(number, applies or ("install", "build"), numbered)
+        RULES[number] = PlanRule(number, applies or ("install", "graft", "build"), numbered)
         return numbered
 
     return register

@@ -66,7 +66,9 @@ def wheel_has_code(candidate: Candidate, question: Question) -> Iterator[Refusal
 
 def needs_ptx(candidate: Candidate, question: Question) -> bool:
     """Does the driver have to compile PTX for a card, because the wheel has no machine code for it?"""
-    return any(coverage.kind == "jit" for _, coverage in coverages(candidate, question))
+    return candidate.answer == "install" and any(
+        coverage.kind == "jit" for _, coverage in coverages(candidate, question)
+    )
 
 
 @rule("R102")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rekindle.compat.graft import graft_cost
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
@@ -24,11 +25,11 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
     known = pythons_of(candidate, question)
     if any(same_python(asked, version) for version in known):
         return
-    what = "wheels" if candidate.answer == "install" else "sources"
-    name = candidate.name if candidate.answer == "install" else f"torch {candidate.torch}"
+    what = "wheels" if candidate.answer != "build" else "sources"
+    name = candidate.name if candidate.answer != "build" else f"torch {candidate.torch}"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
     yield Refusal(
-        code="python-has-no-wheel" if candidate.answer == "install" else "python-not-in-source",
+        code="python-has-no-wheel" if candidate.answer != "build" else "python-not-in-source",
         what=f"Python {asked}",
         reason=f"the {what} of {name} are for Python {python_span(known)}{where}, not for Python {asked}.",
         remedy=f"use Python {candidate.python}, or another torch",
@@ -56,7 +57,7 @@ def some_python_is_served(candidate: Candidate, question: Question) -> Iterator[
         )
 
 
-@rule("R401", "install")
+@rule("R401", "install", "graft")
 def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The C library is as new as the wheel's manylinux tag wants."""
     assert candidate.flavour is not None
@@ -94,7 +95,10 @@ def disk_suffices(candidate: Candidate, question: Question) -> Iterator[Refusal]
     have = question.machine.disk_free_gib
     if have is None:
         return
-    if candidate.answer == "build":
+    grafted = graft_cost(candidate.torch, question.facts) if candidate.answer == "graft" else None
+    if grafted is not None:
+        need, source = grafted.disk_gib, grafted.source[0]
+    elif candidate.answer == "build":
         row = build_cost(candidate.torch, candidate.backend, question.facts)
         need, source = row.disk_gib, row.source[0]
     else:

@@ -106,7 +106,7 @@ def _toolkit_is_kept(
     got: str | None = getattr(candidate, kind)
     if _is_asked(got, asked):
         return
-    brings_own = candidate.answer == "install" and question.flavour is None
+    brings_own = candidate.answer != "build" and question.flavour is None
     if brings_own and got and key(got)[0] == key(asked)[0] and would_do(asked):
         return
     yield _departure(kind, asked, got, f"{_TOOLKITS[kind]} {asked} was asked for.")

@@ -29,6 +29,7 @@ from rekindle.plan.assess import (
 )
 from rekindle.plan.candidates import Assessed, HouseWheel, buildable_releases, house_candidates, official_wheels
 from rekindle.plan.evidence import anybody_built
+from rekindle.plan.grafts import HouseGraft, graft_candidates
 from rekindle.plan.question import BuildInputs, Question, check_wish, find_obstacle
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.wording.document import compose
@@ -43,7 +44,7 @@ def make_plan(
     machine: Machine,
     wish: Wish | None = None,
     facts: Facts | None = None,
-    wheelhouse: Sequence[HouseWheel] = (),
+    wheelhouse: Sequence[HouseWheel | HouseGraft] = (),
     *,
     builds_only: bool = False,
     inputs: BuildInputs | None = None,
@@ -62,7 +63,7 @@ def make_plan(
     return compose(outcome, notices)
 
 
-def solve(question: Question, wheelhouse: Sequence[HouseWheel] = ()) -> PlanOutcome:
+def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()) -> PlanOutcome:
     """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have."""
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
@@ -142,7 +143,7 @@ def _is_worth_telling(kept: tuple[Gpu, ...], own: Assessed, chosen: PlanOutcome)
     if best is None:
         return True
     newer = compare(own.candidate.torch, best.candidate.torch) > 0
-    return newer or (own.candidate.answer == "install" and best.candidate.answer == "build")
+    return newer or (own.candidate.answer == "install" and best.candidate.answer != "install")
 
 
 def _driver_for(outcome: PlanOutcome) -> str | None:
@@ -175,10 +176,12 @@ def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
         yield from itertools.combinations(order, size)
 
 
-def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> PlanOutcome:
+def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft]) -> PlanOutcome:
     outcome = PlanOutcome(question)
+    wheels = [each for each in wheelhouse if isinstance(each, HouseWheel)]
+    grafts = [each for each in wheelhouse if isinstance(each, HouseGraft)]
     outcome.wheels = _assess_wheels(question)
-    outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheelhouse, question)]
+    outcome.wheels += [assess(candidate, question) for candidate in house_candidates(wheels, question)]
     cheapest = min((assessed.cost for assessed in outcome.wheels if assessed.feasible), default=None)
     # Where no wheel keeps the asked torch, a build of that very release is worth naming beside it.
     moved = question.torch is not None and not any(
@@ -186,6 +189,7 @@ def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel]) -> PlanOut
     )
     if question.wish.build or cheapest is None or cheapest >= BUILD_AS_ASKED or moved or _is_dated(outcome, question):
         outcome.builds = _find_builds(question)
+        outcome.grafts = [assess(candidate, question) for candidate in graft_candidates(question, grafts)]
     return outcome
 
 

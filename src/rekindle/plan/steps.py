@@ -37,7 +37,7 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
 
 
 def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Request:
-    if candidate.wheel:
+    if candidate.wheel and candidate.answer == "install":
         return Request(name="torch", version=candidate.torch, url=candidate.wheel, why="a wheel built before")
     local = "" if _is_default(candidate, question) else f"+{flavour.name}"
     if flavour.publisher == "amd":

@@ -9,13 +9,15 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import Facts, load_facts
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Considered, Plan, WhyNot, Wish
+from rekindle.model.plan import Answer, Considered, Plan, WhyNot, Wish
 from rekindle.plan.assess import assess, assessed_builds
 from rekindle.plan.candidates import Assessed, official_wheels
+from rekindle.plan.grafts import graft_candidates
 from rekindle.plan.question import Question, check_wish, find_obstacle
 from rekindle.plan.solve import make_plan
 
 AXES = ("torch", "variant", "cuda", "rocm", "cudnn", "python", "compiler")
+_WAYS: tuple[Answer, ...] = ("install", "graft", "build")
 _MOST = 8
 
 
@@ -43,7 +45,7 @@ def why_not(machine: Machine, wish: Wish, text: str, facts: Facts | None = None)
     return WhyNot(
         asked=f"{axis}={value}",
         possible=bool(ways),
-        way="install" if "install" in ways else "build" if ways else "none",
+        way=next((way for way in _WAYS if way in ways), "none"),
         instead=proposed and f"{plan.answer} {proposed}",
         proposed=any(each.feasible and _is_the_plan(each, plan) for each in assessed),
         considered=tuple(_considered(each) for each in assessed[:_MOST]),
@@ -59,6 +61,7 @@ def _is_the_plan(assessed: Assessed, plan: Plan) -> bool:
 
 def _all(question: Question, *, with_builds: bool) -> list[Assessed]:
     wheels = [assess(candidate, question) for candidate in official_wheels(question)]
+    wheels += [assess(candidate, question) for candidate in graft_candidates(question)]
     if not with_builds or question.machine.os.system == "macos":
         return wheels
     version = question.wanted_releases[:1]

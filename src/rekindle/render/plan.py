@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rekindle.model.plan import Companion, Plan, Reason, TorchChoice, TorchReady, WhyNot
+from rekindle.model.plan import Companion, GraftOutline, Plan, Reason, TorchChoice, TorchReady, WhyNot
 from rekindle.model.spoken import spoken_minutes
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import paste_line
@@ -23,7 +23,7 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
         screen.section("What changes")
         for change in plan.changes:
             why = change.why if screen.verbosity else change.why.split(";")[0]
-            inside = plan.answer == "install" and change.what in ("cuda", "rocm")
+            inside = plan.answer in ("install", "graft") and change.what in ("cuda", "rocm")
             told = "; it comes inside the wheel, nothing to install" if inside else ""
             screen.bullet(f"{change.what}: {change.from_} → {change.to} ({why.rstrip('.')}{told})")
     _commands(plan, screen)
@@ -36,6 +36,8 @@ def plan_view(plan: Plan, screen: Screen, *, assumed: Sequence[str] = ()) -> Non
             screen.paragraph(f"[{reason.source}]", indent=6)
     if plan.build is not None:
         _recipe(plan, screen)
+    if plan.graft is not None:
+        _graft(plan.graft, screen)
     _warnings("Know this", [one for one in plan.warnings if not one.handled], "warn", screen)
     _warnings("Known problems that this build's settings avoid", [w for w in plan.warnings if w.handled], None, screen)
     _alternatives(plan, screen)
@@ -61,6 +63,11 @@ def _verdict(plan: Plan) -> tuple[str, str]:
         doubt = any(warning.code in _BUILD_DOUBTS for warning in plan.warnings)
         good = plan.as_asked and plan.evidence != "untried" and not doubt
         return ("ok" if good else "warn"), f"Build {name} from source{kit}{python}{asked}{grade}"
+    if plan.answer == "graft" and plan.graft is not None:
+        asked = "" if plan.as_asked else "; not quite as asked" if plan.asked else ", with changes"
+        minutes = f" in about {spoken_minutes(*plan.graft.minutes)}" if plan.graft.minutes else ""
+        text = f"Graft {name}{python}: the official wheel gets code for {', '.join(plan.graft.archs)}{minutes}{asked}"
+        return ("ok" if plan.as_asked and plan.evidence != "untried" else "warn"), f"{text} (evidence: {plan.evidence})"
     if any(warning.code == "gpu-only-ptx" for warning in plan.warnings):
         return "warn", f"Install {name}{python}; cannot tell whether it runs on this card"
     partly = any(warning.code == "cpu-seen-crashing" for warning in plan.warnings)
@@ -85,7 +92,7 @@ def _has_gpu(plan: Plan) -> bool:
 
 def _commands(plan: Plan, screen: Screen) -> None:
     by_hand = "The way by hand (rekindle up does it for you)"
-    screen.commands(by_hand if plan.build else "Paste this", plan.commands)
+    screen.commands(by_hand if plan.build or plan.graft else "Paste this", plan.commands)
     if plan.commands and plan.build and plan.powershell:
         screen.paragraph("These lines are for cmd. In PowerShell:" if screen.verbosity else "(cmd; -v adds PowerShell)")
         for command in plan.powershell if screen.verbosity else ():
@@ -109,6 +116,24 @@ def _recipe(plan: Plan, screen: Screen) -> None:
         )
     if recipe.losses:
         screen.paragraph("Lost: " + "; ".join(recipe.losses) + ".")
+
+
+def _graft(graft: GraftOutline, screen: Screen) -> None:
+    screen.section("The graft")
+    if graft.file:
+        screen.bullet(f"made before, nothing is compiled: {graft.file}")
+    elif graft.minutes:
+        time = f"about {spoken_minutes(*graft.minutes)} on {graft.jobs} cores ({graft.cpu_minutes} CPU-minutes)"
+        screen.bullet(f"{graft.units} units of {graft.wheel}, {time}, {graft.disk_gib:g} GiB of disk")
+    if graft.toolkit:
+        here = (
+            f"in {graft.toolkit_here}"
+            if graft.toolkit_here
+            else "its compiler is enough (pip install nvidia-cuda-nvcc)"
+        )
+        screen.bullet(f"nvcc of CUDA {graft.toolkit}: {here}")
+    screen.bullets([f"stays: {kept}" for kept in graft.keeps])
+    screen.bullets([f"will not work: {loss}" for loss in graft.losses], status="warn")
 
 
 def _warnings(title: str, warnings: Sequence[Reason], status: str | None, screen: Screen) -> None:
@@ -139,6 +164,8 @@ def _alternatives(plan: Plan, screen: Screen) -> None:
 def why_not_view(answer: WhyNot, screen: Screen) -> None:
     if answer.proposed:
         screen.verdict("ok", f"{answer.asked} is what the plan proposes")
+    elif answer.way == "graft":
+        screen.verdict("warn", f"{answer.asked} works as a graft: an official wheel that gets code for the card")
     elif answer.way == "build":
         screen.verdict("warn", f"{answer.asked} works only as a source build; no published wheel of it will do")
     elif answer.possible:

@@ -142,6 +142,11 @@ def make_recipe(plan: Plan, patches: dict[str, bytes]) -> Recipe:
     if plan.answer == "none":
         why = plan.because[0].text if plan.because else "the plan found no way"
         raise BadInput(f"there is nothing to export: {why}", remedy="rekindle plan shows what would have to change")
+    if plan.answer == "graft":
+        raise BadInput(
+            "a graft is made by rekindle itself, so no script can stand for it",
+            remedy="rekindle up does it here; rekindle plan --build (or another --torch) gives what can be exported",
+        )
     version = plan.torch or ""
     title = " ".join(part for part in (plan.project, version, plan.variant or "") if part)
     base = Recipe(

@@ -14,6 +14,7 @@ import pytest
 
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
+from rekindle.compat.graft import find_recipe
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
@@ -26,7 +27,6 @@ from rekindle.graft.source import (
     Sources,
     compare_code,
     find_packages,
-    find_recipe,
     kernel_files,
     source_jobs,
     survey_source,

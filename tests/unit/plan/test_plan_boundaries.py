@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,6 +308,28 @@ ROWS: list[tuple[str, tuple[Candidate, Question], tuple[Candidate, Question], st
         (wheel("2.7.1", "cu126"), ask("sm_86", disk=9)),
         (wheel("2.7.1", "cu126"), ask("sm_86", disk=8.9)),
         "disk-small",
+        None,
+    ),
+    (
+        "R502",
+        (replace(wheel("2.12.1", "cu126"), answer="graft"), ask("sm_120", disk=8)),
+        (replace(wheel("2.12.1", "cu126"), answer="graft"), ask("sm_120", disk=7.9)),
+        "disk-small",
+        None,
+    ),
+    # CUDA 12.6 has sm_50 and not sm_37; 12.8 is the first with sm_120, whose libraries 12.6 does not have.
+    (
+        "R104",
+        (replace(wheel("2.12.1", "cu126"), answer="graft"), ask("sm_120")),
+        (replace(wheel("2.12.1", "cu126"), answer="graft"), ask("sm_37")),
+        "graft-no-toolkit",
+        None,
+    ),
+    (
+        "R105",
+        (replace(wheel("2.12.1", "cu130"), answer="graft"), ask("sm_110")),
+        (replace(wheel("2.12.1", "cu126"), answer="graft"), ask("sm_120")),
+        "graft-libraries-lack-card",
         None,
     ),
 ]

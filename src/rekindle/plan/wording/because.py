@@ -15,6 +15,7 @@ from rekindle.model.spoken import capital, sentence
 from rekindle.model.version import compare, key
 from rekindle.plan.assess import PlanOutcome, assessed_builds
 from rekindle.plan.candidates import Assessed, Candidate, python_span, pythons_of
+from rekindle.plan.grafts import lacking_cards
 from rekindle.plan.question import Question
 from rekindle.plan.rules import RULES
 from rekindle.plan.rules_gpu import card, needs_ptx
@@ -34,12 +35,26 @@ def choice_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
     candidate = assessed.candidate
     if candidate.answer == "install":
         yield from _wheel_reasons(assessed, question)
+    elif candidate.answer == "graft":
+        yield from _graft_reasons(assessed, question)
     else:
         if assessed.evidence is not None:
             found = assessed.evidence
             yield Reason(code=f"evidence-{found.grade}", text=f"Evidence: {found.text}", source=found.source)
         yield from _build_reasons(candidate, question)
     yield from _cpu_reasons(candidate, question)
+
+
+def _graft_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
+    candidate, known = assessed.candidate, assessed.evidence
+    text = f"{candidate.name} runs here but for its code for {lacking_cards(candidate, question)}, which a graft adds: "
+    text += (
+        "its own kernel files are compiled for it, and all else stays the official build. A build from source takes"
+        " hours and lacks what only the official one has."
+    )
+    yield Reason(code="graft", text=text, source=known.source if known else None)
+    if known is not None:
+        yield Reason(code=f"evidence-{known.grade}", text=f"Evidence: {known.text}", source=known.source)
 
 
 def _wheel_reasons(assessed: Assessed, question: Question) -> Iterator[Reason]:
@@ -135,27 +150,26 @@ def _build_reasons(candidate: Candidate, question: Question) -> Iterator[Reason]
 
 
 def why_no_wheel(outcome: PlanOutcome) -> Iterator[Reason]:
-    """For a build nobody insisted on: what stands against the wheels nearest to the wish."""
-    question = outcome.question
+    """For a build (or a graft) nobody insisted on: what stands against the wheels nearest to the wish."""
+    question, best = outcome.question, outcome.best
+    way = "a graft" if best is not None and best.candidate.answer == "graft" else "a source build"
     wanted = [one for one in outcome.wheels if question.wants_torch(one.candidate.torch)] or outcome.wheels
     wanted = [one for one in wanted if not any(change.what in _KITS for change in one.changes)] or wanted
     refused = [(one, [r for r in one.refusals if r.change is None and r.certain]) for one in wanted]
     refused = [(one, why) for one, why in refused if why]
     if not refused:
-        text = "No official wheel keeps what was asked for, so it takes a source build."
+        text = f"No official wheel keeps what was asked for, so it takes {way}."
         if not outcome.wheels:
-            text = (
-                f"No official wheel of this kind exists for {_PLATFORMS[question.platform]}: it takes a source build."
-            )
+            text = f"No official wheel of this kind exists for {_PLATFORMS[question.platform]}: it takes {way}."
         yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
         return
     nearest, why = min(refused, key=lambda pair: (any(r.code == "gpu-not-in-wheel" for r in pair[1]), len(pair[1])))
     listed = ", ".join(card(gpu) for gpu in question.gpus)
     if all(any(r.code == "gpu-not-in-wheel" for r in reasons) for _, reasons in refused) and listed:
-        text = f"{_none_has_code(outcome)} has code for {listed}: it takes a source build."
+        text = f"{_none_has_code(outcome)} has code for {listed}: it takes {way}."
         yield Reason(code="no-wheel-serves", text=text, source="wheels table (rekindle facts show wheels)")
         return
-    text = f"No official wheel will do, so it takes a source build. The nearest is {nearest.candidate.name}. "
+    text = f"No official wheel will do, so it takes {way}. The nearest is {nearest.candidate.name}. "
     text += why[0].reason + (f" Easier than a build: {why[0].remedy}." if why[0].remedy else "")
     yield Reason(code=why[0].code, text=text, source=why[0].source)
 
@@ -208,7 +222,7 @@ def explain_change(change: Change, departures: set[str], against: list[Refusal],
     if change.what not in departures:
         return change
     rules = _EXPLAINS.get(change.what, ())
-    if candidate.answer == "install":  # what is wrong with the asked wheel comes before what is wrong with a build
+    if candidate.answer != "build":  # what is wrong with the asked wheel comes before what is wrong with a build
         rules = tuple(sorted(rules, key=lambda number: "install" not in RULES[number].applies))
     fitting = [refusal for refusal in against if refusal.rule in rules]
     if not fitting:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rekindle.model.plan import Alternative, Plan, PlannedFor, Reason, Refusal, Request
+from rekindle.model.plan import Alternative, BuildRecipe, Plan, PlannedFor, Reason, Refusal, Request
 from rekindle.model.version import minor
 from rekindle.plan.assess import ANCIENT_RELEASES, Alone, PlanOutcome
 from rekindle.plan.candidates import Assessed
+from rekindle.plan.grafts import graft_steps, spoken_graft
 from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card
 from rekindle.plan.steps import build_steps, install_requests, install_steps, lasting_env, numpy_limit
@@ -27,6 +28,12 @@ from rekindle.plan.wording.because import (
 )
 from rekindle.plan.wording.warnings import XPU_INDEX, XPU_PLATFORMS, hopeless_cards, warnings_for
 from rekindle.scripts.spell import spell
+
+_WAYS = {
+    "install": "an official wheel",
+    "graft": "the official wheel with code for the card",
+    "build": "a source build",
+}
 
 
 def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
@@ -48,6 +55,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
     because = [*choice_reasons(best, question), *refusal_reasons(against)]
     requests: tuple[Request, ...] = ()
     env: dict[str, str] = {}
+    recipe: BuildRecipe | None = None
     if candidate.answer == "build":
         # Only a build needs them, and most plans are of wheels.
         from rekindle.plan.recipe import decide_build
@@ -66,11 +74,15 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         else:
             steps = build_steps(candidate, recipe, question, cudnn=cudnn, blas_folder=build.blas_folder)
     else:
-        recipe, cudnn = None, candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
+        cudnn = candidate.flavour.cudnn if candidate.cuda and candidate.flavour else None
         requests, left_out = install_requests(best, question)
         env = lasting_env(best)
         warnings = [*warnings_for(best, outcome, cudnn), *left_out]
-        steps = install_steps(requests, env, candidate.python, system)
+        if best.graft is not None:
+            because = [*why_no_wheel(outcome), *because]
+            steps = graft_steps(best.graft, requests, candidate, question)
+        else:
+            steps = install_steps(requests, env, candidate.python, system)
     return Plan(
         answer=candidate.answer,
         as_asked=not (changes or outcome.unserved or question.hopeless_gpus or is_guess(best)),
@@ -89,9 +101,10 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         because=tuple(because),
         changes=changes,
         build=recipe,
+        graft=best.graft,
         alternatives=alternatives(outcome, best),
         warnings=(*warnings, *notices),
-        evidence=best.evidence.grade if recipe and best.evidence else None,
+        evidence=best.evidence.grade if best.evidence and (recipe or best.graft) else None,
         asked=question.asked,
         powershell=spell(steps, "powershell") if system == "windows" else (),
         os=PlannedFor(system=system, arch=question.arch),
@@ -115,7 +128,10 @@ def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason])
         answer="none",
         as_asked=False,
         because=tuple(because) or (nothing,),
-        alternatives=(*_xpu(question), *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest)),
+        alternatives=(
+            *_xpu(question),
+            *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),
+        ),
         warnings=tuple(notices),
         asked=question.asked,
         os=PlannedFor(system=question.machine.os.system, arch=question.arch),
@@ -199,6 +215,8 @@ def _is_poor(assessed: Assessed, best: Assessed, question: Question) -> bool:
 
 def _kind(assessed: Assessed) -> tuple[str, ...]:
     candidate = assessed.candidate
+    if candidate.answer == "graft":
+        return ("graft",)  # the best of them is enough
     changed = sorted(change.what for change in assessed.changes)
     kit = (candidate.cuda or candidate.rocm or "").split(".")[0] if "torch" not in changed else ""
     return (candidate.answer, kit, *changed)
@@ -216,10 +234,12 @@ def alternative(assessed: Assessed, lead: str = "", beside: str | None = None) -
     parts = [f"{change.what} {change.from_} → {change.to}" for change in changes if change.what != "machine"]
     notes = [coverage.text for _, coverage in assessed.covered if coverage.kind in ("override", "jit")]
     doubts = [refusal.reason for refusal in assessed.doubts if refusal.reason not in notes]
-    why = "; ".join(parts) if parts else ("an official wheel" if candidate.answer == "install" else "a source build")
+    why = "; ".join(parts) if parts else _WAYS[candidate.answer]
     if beside and candidate.python and candidate.python != beside and all(c.what != "python" for c in changes):
         why += f", for Python {candidate.python}"
-    if candidate.answer == "build" and assessed.evidence is not None:
+    if assessed.graft is not None:
+        why += spoken_graft(assessed.graft)
+    if candidate.answer != "install" and assessed.evidence is not None:
         why += f", evidence: {assessed.evidence.grade}"
     if notes or doubts:
         why += " (" + " ".join((notes or doubts)[:1]) + ")"

@@ -53,7 +53,7 @@ def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
         why = outcome.apart.text if outcome.apart else "no torch serves all cards"
         if outcome.whole is not None:
             old = outcome.whole.best.candidate
-            way = "build" if old.answer == "build" else "official wheel"
+            way = "official wheel" if old.answer == "install" else old.answer
             why = f"the {way} that serves all cards is years older ({old.name})"
         text = f"{card(gpu)} is not served by this plan: {why}."
         yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
@@ -104,9 +104,9 @@ def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if question.arch == "x86_64" and cpu.name and question.cpu_features is None:
         text = f"What {cpu.name} can do is not known here, so whether this torch starts on it was not judged"
         yield Reason(code=seen.code, text=f"{text}: name its microarchitecture (--cpu nehalem).")
-    if candidate.answer == "install" and seen.kind == "partly":
+    if candidate.answer != "build" and seen.kind == "partly":
         yield Reason(code=seen.code, text=f"On this CPU it {seen.text}.", source=seen.source)
-    if candidate.answer == "install" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
+    if candidate.answer != "build" and seen.kind == "unknown" and question.cpu_lacks(("avx2", "fma")):
         yield Reason(code=seen.code, text=f"Cannot tell for sure: {seen.text}.", source=seen.source)
 
 

@@ -1,0 +1,148 @@
+"""Can an official wheel get code for a card it lacks: by which toolkit, how long does it take, what stays without?
+
+A graft compiles the device code of a release's own kernel files (:mod:`rekindle.graft`). The wheel's host code and the
+vendor's libraries stay as they are, so nvcc must be of the wheel's CUDA major version and not older than it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
+
+from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.toolkit import cudnn_covers, emits_for
+from rekindle.facts import Facts
+from rekindle.model.arch import Sm
+from rekindle.model.graft import GraftCost, GraftRecipe
+from rekindle.model.version import compare, key, minor
+
+# Everything of the official build but device code: what a graft keeps and a build of one's own rarely has.
+KEPT = (
+    "the official build's ABI, so that wheels made for it (torchvision, xformers …) fit",
+    "its cuDNN, cuBLAS, NCCL and MKL",
+)
+
+
+def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
+    """How a release compiles its device code, where that is known."""
+    try:
+        release = Version(torch.split("+")[0])
+    except InvalidVersion:
+        return None
+    return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
+
+
+def graft_cost(torch: str, facts: Facts) -> GraftCost | None:
+    """What grafting this release took where it was measured; else what the nearest measured release took."""
+    release = Version(torch.split("+")[0])
+    rows = facts.costs.graft
+    same = next((row for row in rows if release in SpecifierSet(row.torch)), None)
+    place = _place(str(release), facts)
+    return same or min(rows, key=lambda row: abs(_place(row.torch, facts) - place), default=None)
+
+
+def _place(text: str, facts: Facts) -> int:
+    """Of a release, or of the lowest of a specifier, among all minor releases."""
+    lowest = minor(text.split(",")[0].lstrip("<>=~ "))
+    return facts.minors.get(lowest, len(facts.minors))
+
+
+def is_proven(torch: str, sm: Sm, facts: Facts) -> bool:
+    """Was a graft of this release run on a card of this architecture?"""
+    row = graft_cost(torch, facts)
+    return row is not None and sm in row.proven and Version(torch.split("+")[0]) in SpecifierSet(row.torch)
+
+
+def graft_kits(cuda: str, cards: Iterable[Sm], facts: Facts) -> tuple[str, ...]:
+    """The toolkits, oldest first, that fit a wheel of ``cuda`` and compile for every card."""
+    wanted = tuple(cards)
+    return tuple(
+        kit
+        for kit in reversed(facts.toolkits)
+        if fits_wheel(kit, cuda).kind == "yes" and all(emits_for(kit, sm, facts) is not None for sm in wanted)
+    )
+
+
+def fits_wheel(kit: str, cuda: str) -> CompatAnswer:
+    """May nvcc of toolkit ``kit`` compile device code for a wheel of ``cuda``?"""
+    if key(kit)[0] != key(cuda)[0]:
+        text = (
+            f"CUDA {kit} cannot compile for a wheel of CUDA {cuda}: headers, cub and runtime of another major version"
+            " give other kernels"
+        )
+        return answer("no", "graft-other-major", text, want=f"{key(cuda)[0]}.x")
+    if compare(kit, cuda) < 0:
+        text = f"CUDA {kit} is older than the wheel's CUDA {cuda}, whose headers it does not have"
+        return answer("no", "graft-older-toolkit", text, want=cuda)
+    return answer("yes", "graft-toolkit-fits", f"CUDA {kit} fits a wheel of CUDA {cuda}")
+
+
+class GraftTime(NamedTuple):
+    """``seconds`` on so many ``jobs``, for ``units`` compiled; ``cpu_seconds`` of one core in all."""
+
+    seconds: float
+    cpu_seconds: float
+    units: int
+    jobs: int
+
+    @property
+    def minutes(self) -> tuple[int, int]:
+        """From what was measured to a quarter more."""
+        low = max(1, round(self.seconds / 60))
+        return low, max(low + 1, round(self.seconds / 48))
+
+
+def unit_seconds(unit: str | None, arch: Sm, row: GraftCost) -> float:
+    """What one unit took, or units of its release took in the mean."""
+    return row.seconds.get(f"{unit}.{arch.suffix}" if arch.suffix else str(unit), row.rest_seconds)
+
+
+def graft_time(seconds: Sequence[float], jobs: int, row: GraftCost) -> GraftTime:
+    """The longest first, each where a core is free: so they are started, too."""
+    ends = [0.0] * max(1, jobs)
+    for each in sorted(seconds, reverse=True):
+        heapq.heapreplace(ends, ends[0] + each)
+    total = sum(seconds)
+    return GraftTime(max(ends) + row.other_seconds, total + row.other_seconds, len(seconds), max(1, jobs))
+
+
+def planned_time(torch: str, archs: Iterable[Sm], jobs: int, facts: Facts) -> GraftTime | None:
+    """What a graft of a release takes, before its wheel was looked into; None where nothing was measured."""
+    row, recipe = graft_cost(torch, facts), find_recipe(torch, facts)
+    if row is None:
+        return None
+    own = [seconds for name, seconds in row.seconds.items() if "." not in name]
+    every: list[float] = []
+    for arch in archs:
+        every += own + [row.rest_seconds] * max(0, row.units - len(own))
+        number = str(arch).removeprefix("sm_")
+        chips = [name for name, more in (recipe.extra_archs if recipe else {}).items() if number in more]
+        every += [row.seconds.get(f"{name}.a", row.rest_seconds) for name in chips]
+    return graft_time(every, jobs, row)
+
+
+def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
+    """How many compilers at once: as many as there are threads and room for."""
+    room = threads if memory_gib is None else int(memory_gib // row.job_gib)
+    return max(1, min(threads, room))
+
+
+def stays_without(cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
+    """What will not work on the card though the wheel was grafted: the vendor's libraries stay as they are."""
+    found: list[str] = []
+    seen = cudnn_covers(cudnn, cuda, card, facts)
+    if seen.kind == "partly":
+        found.append(seen.text)
+    kit = facts.toolkit(cuda)
+    if kit is not None and card not in kit.sass and emits_for(cuda, card, facts) is None:
+        side = "older than" if card > kit.sass[-1] else "newer than"
+        found.append(
+            f"cuBLAS, cuFFT, cuSPARSE, cuSOLVER and NCCL of CUDA {cuda} are {side} {card}: what they have no code for"
+            " fails, or their PTX is compiled at first use (matrix products, FFT, sparse and linear algebra)"
+        )
+    found.append("MAGMA and other parts whose code names no source file stay without code for the card")
+    return tuple(found)

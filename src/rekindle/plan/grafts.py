@@ -1,0 +1,245 @@
+"""Grafts as a way to get torch: the official wheel, with the device code it lacks compiled for the cards.
+
+A graft is worth judging where a wheel would do but for its code: an official wheel that runs natively always comes
+first, and a build comes after it, since it takes hours and lacks what only the official build has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from rekindle.compat.graft import (
+    KEPT,
+    find_recipe,
+    graft_cost,
+    graft_jobs,
+    graft_kits,
+    is_proven,
+    planned_time,
+    stays_without,
+)
+from rekindle.compat.toolkit import emits_for, toolkits_for
+from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.document import Part
+from rekindle.model.plan import GraftOutline, Refusal, Request, Step
+from rekindle.model.spoken import spoken_minutes
+from rekindle.model.version import compare, key, matches
+from rekindle.plan.candidates import Candidate, official_wheels
+from rekindle.plan.evidence import KnownBuild, evidence, weakest
+from rekindle.plan.question import Question
+from rekindle.plan.rules import rule
+from rekindle.plan.rules_gpu import card, coverages
+
+_PLATFORMS = ("linux_x86_64", "linux_aarch64")
+
+
+class HouseGraft(Part, frozen=True, kw_only=True):
+    """A graft file of a wheelhouse: the new code for ``archs``, made for the official wheel of that name."""
+
+    wheel: str
+    wheel_sha256: str
+    torch: str
+    archs: tuple[str, ...]
+    location: str
+
+
+def lacking_archs(candidate: Candidate, question: Question) -> tuple[Sm, ...]:
+    """The architectures of the cards that the wheel has no machine code for."""
+    return tuple(
+        sorted(
+            {
+                gpu.arch
+                for gpu, coverage in coverages(candidate, question)
+                if coverage.kind in ("none", "jit") and isinstance(gpu.arch, Sm)
+            }
+        )
+    )
+
+
+def graft_candidates(question: Question, made: Sequence[HouseGraft] = ()) -> Iterator[Candidate]:
+    """Official wheels of releases with a recipe that lack code for a card; with a graft file that exists, of any."""
+    if question.backend != "cuda" or question.platform not in _PLATFORMS or question.wish.build or question.tegra:
+        return
+    for wheel in official_wheels(question):
+        lacking = lacking_archs(wheel, question)
+        if not lacking:
+            continue
+        file = _find_graft(wheel, lacking, made)
+        if file is not None or find_recipe(wheel.torch, question.facts) is not None:
+            yield replace(wheel, answer="graft", wheel=file.location if file else None)
+
+
+def _find_graft(candidate: Candidate, lacking: tuple[Sm, ...], made: Sequence[HouseGraft]) -> HouseGraft | None:
+    """A graft file for this release, flavour and Python that serves every card."""
+    assert candidate.flavour is not None
+    python = (candidate.python or "").replace(".", "")
+    for each in made:
+        release, _, local = each.torch.partition("+")
+        archs = {part.replace("sm", "sm_") for part in local.split(".") if part.startswith("sm")}
+        same = release == candidate.torch and local.split(".")[0] == candidate.flavour.name
+        if same and f"-cp{python}-" in each.wheel and all(str(arch) in archs for arch in lacking):
+            return each
+    return None
+
+
+@rule("R104", "graft")
+def graft_is_possible(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """A toolkit of the wheel's CUDA major version compiles for the cards that the wheel has no code for."""
+    lacking = lacking_archs(candidate, question)
+    if candidate.wheel or candidate.cuda is None or graft_kit(candidate, question):
+        return
+    others = toolkits_for(lacking[0], question.facts)
+    span = f"CUDA {others[0]} to {others[-1]}" if others else "no known toolkit"
+    names = ", ".join(str(arch) for arch in lacking)
+    fitting = _graftable(question, lacking)
+    yield Refusal(
+        code="graft-no-toolkit",
+        what=candidate.name,
+        reason=f"no toolkit of CUDA {key(candidate.cuda)[0]}, which {candidate.name} was made with, compiles for"
+        f" {names} ({span} can), so it cannot be grafted.",
+        remedy=f"{fitting} can be grafted for it" if fitting else None,
+        source=question.facts.cuda.toolkit[question.facts.toolkits[0]].source[0],
+    )
+
+
+@rule("R105", "graft")
+def libraries_know_cards(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The vendor's libraries that the wheel was made with are as new as the cards, or such a graft was run."""
+    for arch in lacking_archs(candidate, question):
+        if candidate.cuda is None or is_proven(candidate.torch, arch, question.facts):
+            continue
+        if emits_for(candidate.cuda, arch, question.facts) is None:
+            yield Refusal(
+                code="graft-libraries-lack-card",
+                what=candidate.name,
+                reason=f"cuBLAS and the other libraries of CUDA {candidate.cuda} that {candidate.name} uses were made"
+                f" without {arch}.",
+                source="https://docs.nvidia.com/cuda/archive/",
+                certain=False,
+            )
+
+
+def _graftable(question: Question, lacking: tuple[Sm, ...]) -> str | None:
+    """The newest official wheel that could be grafted for these cards."""
+    for wheel in official_wheels(question):
+        known = find_recipe(wheel.torch, question.facts) is not None
+        if known and wheel.cuda and graft_kits(wheel.cuda, lacking, question.facts):
+            return wheel.name
+    return None
+
+
+def graft_kit(candidate: Candidate, question: Question) -> str | None:
+    """The toolkit to compile with: one that the machine has, the wheel's own, or the nearest after it."""
+    if candidate.cuda is None:
+        return None
+    kits = graft_kits(candidate.cuda, lacking_archs(candidate, question), question.facts)
+    have = {kit.version for kit in question.machine.toolkits if kit.kind == "cuda" and kit.version}
+    here = [kit for kit in kits if any(compare(kit, ".".join(each.split(".")[:2])) == 0 for each in have)]
+    return next(iter((*here, *kits)), None)
+
+
+def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | None:
+    """What is known of such a graft: run on such a card, its kernels compiled for it elsewhere, or nothing."""
+    found = []
+    facts, kit = question.facts, graft_kit(candidate, question) or candidate.cuda or ""
+    row = graft_cost(candidate.torch, facts)
+    for sm in lacking_archs(candidate, question):
+        name = f"{candidate.name} for {sm}"
+        if candidate.wheel:
+            found.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
+        elif row is not None and is_proven(candidate.torch, sm, facts):
+            text = f"{name} was grafted and run by us."
+            found.append(KnownBuild("proven", text, row.source[0], exact=compare(row.cuda, candidate.cuda or "0") == 0))
+        elif row is not None and row.proven and (official := _official_with(candidate, sm, question)) is not None:
+            text = f"A graft of {name} is untried itself, but official wheels ({official}) hold these kernels for {sm}."
+            found.append(KnownBuild("compiled", text, row.source[0]))
+        else:
+            built = evidence(candidate.torch, kit, sm, question.machine.os.system, facts)
+            known = built.grade in ("proven", "compiled")
+            more = f" Its kernels compile: {built.text}" if known else ""
+            text = f"A graft of {name} is untried.{more}"
+            found.append(KnownBuild("untried", text, built.source, near=known))
+    return weakest(found)
+
+
+def _official_with(candidate: Candidate, sm: Sm, question: Question) -> str | None:
+    """An official wheel of this very release, on whatever platform, that holds code for the architecture."""
+    row = graft_cost(candidate.torch, question.facts)
+    if row is None or not matches(candidate.torch, row.torch):
+        return None
+    for flavour in question.facts.flavours(candidate.torch):
+        same = flavour.cuda and key(flavour.cuda)[0] == key(candidate.cuda or "0")[0]
+        for platform, archs in flavour.sm.items() if same else ():
+            if sm in map(parse_sm, archs):
+                return f"{flavour.name}, {platform}"
+    return None
+
+
+def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
+    """What a graft of this wheel takes on this machine, what it keeps and what stays without."""
+    facts = question.facts
+    assert candidate.flavour is not None and candidate.cuda is not None
+    archs = lacking_archs(candidate, question)
+    kit = graft_kit(candidate, question)
+    made = tuple(dict.fromkeys((kit and emits_for(kit, arch, facts)) or arch for arch in archs))
+    cpu = question.machine.cpu
+    row = graft_cost(candidate.torch, facts)
+    jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
+    time = None if candidate.wheel else planned_time(candidate.torch, made, jobs, facts)
+    losses = dict.fromkeys(
+        loss for arch in archs for loss in stays_without(candidate.cuda, candidate.flavour.cudnn, arch, facts)
+    )
+    here = next((each.path for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit
+                 and compare(".".join(each.version.split(".")[:2]), kit) == 0), None)  # fmt: skip
+    return GraftOutline(
+        wheel=f"torch {candidate.torch}+{candidate.flavour.name}",
+        archs=tuple(map(str, made)),
+        file=candidate.wheel,
+        toolkit=None if candidate.wheel else kit,
+        toolkit_here=here,
+        units=time.units if time else None,
+        jobs=time.jobs if time else None,
+        cpu_minutes=round(time.cpu_seconds / 60) if time else None,
+        minutes=time.minutes if time else None,
+        disk_gib=row.disk_gib if row else None,
+        keeps=KEPT,
+        losses=tuple(losses),
+    )
+
+
+def spoken_graft(outline: GraftOutline) -> str:
+    """What it takes, in a few words: `` (graft: 10 to 12 min on 16 cores, CUDA 11.8)``."""
+    if outline.file:
+        return f", by a graft made before ({outline.file})"
+    kit = f" with CUDA {outline.toolkit}" if outline.toolkit else ""
+    return (
+        f", compiled{kit} in about {spoken_minutes(*outline.minutes)} on {outline.jobs} cores"
+        if outline.minutes
+        else kit
+    )
+
+
+def graft_words(outline: GraftOutline, request: Request) -> tuple[str, ...]:
+    """What follows ``rekindle graft`` for the official wheel that ``request`` names."""
+    words = [request.requirement, *(["--index", request.index] if request.index else [])]
+    if outline.file:
+        return ("apply", request.requirement, outline.file, *words[1:])
+    return (*words, *(word for arch in outline.archs for word in ("--gpu", arch)))
+
+
+def graft_steps(
+    outline: GraftOutline, requests: Sequence[Request], candidate: Candidate, question: Question
+) -> list[Step]:
+    """The toolkit where it is not there, the graft, and the wheel with what goes beside it."""
+    torch = requests[0]
+    words = ("rekindle", "graft", *graft_words(outline, torch))
+    python = ("--python", candidate.python) if candidate.python else ()
+    graft = Step(kind="run", argv=(*words, *python, "--platform", question.platform, "--out", "grafted"))
+    return [graft, Step(kind="install-built", folder="grafted")]
+
+
+def lacking_cards(candidate: Candidate, question: Question) -> str:
+    """The cards that the wheel has no machine code for, by name."""
+    lacking = lacking_archs(candidate, question)
+    return ", ".join(card(gpu) for gpu in question.gpus if gpu.arch in lacking)

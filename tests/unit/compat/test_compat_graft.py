@@ -1,0 +1,105 @@
+"""Which wheel can be grafted by which toolkit, and how long it takes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rekindle.compat.graft import (
+    find_recipe,
+    fits_wheel,
+    graft_cost,
+    graft_jobs,
+    graft_kits,
+    graft_time,
+    is_proven,
+    planned_time,
+    stays_without,
+    unit_seconds,
+)
+from rekindle.facts import load_facts
+from rekindle.model.arch import parse_sm
+
+FACTS = load_facts()
+H200, VOLTA, KEPLER = parse_sm("sm_90"), parse_sm("sm_70"), parse_sm("sm_35")
+
+
+def test_a_toolkit_of_another_major_version_does_not_fit_the_wheel() -> None:
+    assert fits_wheel("13.0", "12.6").code == "graft-other-major"
+    assert fits_wheel("12.9", "12.6").kind == "yes" and fits_wheel("12.6", "12.6").kind == "yes"
+    assert fits_wheel("12.4", "12.6").code == "graft-older-toolkit"
+
+
+def test_cuda_13_cannot_graft_volta_and_12_can() -> None:
+    assert graft_kits("13.0", [VOLTA], FACTS) == ()
+    assert graft_kits("12.6", [VOLTA], FACTS)[0] == "12.6"
+    assert graft_kits("12.6", [VOLTA, parse_sm("sm_120")], FACTS)[0] == "12.8", "the oldest that knows both"
+
+
+def test_the_oldest_that_knows_the_card_comes_first() -> None:
+    assert graft_kits("11.7", [H200], FACTS) == ("11.8",)
+    assert graft_kits("11.7", [KEPLER], FACTS) == ("11.7", "11.8")
+
+
+@pytest.mark.parametrize(("torch", "minutes", "cores"), [("1.13.1", 302 / 60, 16), ("2.12.1", 148, 1)])
+def test_planned_minutes_are_within_a_quarter_of_what_was_measured(torch: str, minutes: float, cores: int) -> None:
+    planned = planned_time(torch, [H200], cores, FACTS)
+    assert planned is not None
+    assert planned.seconds / 60 == pytest.approx(minutes, rel=0.25)
+    low, high = planned.minutes
+    assert low <= minutes * 1.25 and high >= minutes
+
+
+def test_the_longest_units_first_on_every_core() -> None:
+    row = graft_cost("2.12.1", FACTS)
+    assert row is not None
+    times = [5.0, 4.0, 3.0, 3.0, 3.0]
+    best = min(
+        max(sum(t for t, core in zip(times, cores, strict=True) if core == c) for c in range(2))
+        for cores in itertools.product(range(2), repeat=len(times))
+    )
+    assert best <= graft_time(times, 2, row).seconds - row.other_seconds <= best * 4 / 3
+    assert graft_time(times, 1, row).seconds == sum(times) + row.other_seconds
+    assert graft_time([], 4, row).seconds == row.other_seconds, "with nothing to compile"
+
+
+def test_no_more_cores_than_the_longest_unit_help() -> None:
+    many, more = (planned_time("2.12.1", [H200], jobs, FACTS) for jobs in (200, 400))
+    assert many and more and many.seconds == more.seconds
+    assert many.seconds >= 346
+
+
+def test_code_of_one_chip_alone_costs_its_own() -> None:
+    row = graft_cost("2.12.1", FACTS)
+    assert row is not None
+    assert unit_seconds("RowwiseScaledMM_cu", parse_sm("sm_90a"), row) == 346
+    assert unit_seconds("RowwiseScaledMM_cu", H200, row) == 52
+    assert unit_seconds("Sleep_cu", H200, row) == unit_seconds(None, H200, row) == row.rest_seconds
+
+
+def test_the_nearest_release_stands_for_one_that_was_not_measured() -> None:
+    for torch, measured in (("2.13.0", ">=2.12,<2.13"), ("2.0.1", ">=1.13,<2"), ("1.12.1", ">=1.13,<2")):
+        row = graft_cost(torch, FACTS)
+        assert row is not None and row.torch == measured
+        assert not is_proven(torch, H200, FACTS)
+    assert is_proven("2.12.1+cu130", H200, FACTS) and not is_proven("2.12.1", VOLTA, FACTS)
+
+
+def test_memory_limits_the_compilers() -> None:
+    row = graft_cost("2.12.1", FACTS)
+    assert row is not None
+    assert graft_jobs(16, 4.5, row) == 4 and graft_jobs(16, 0.2, row) == 1 and graft_jobs(16, None, row) == 16
+
+
+def test_a_recipe_is_found_by_release() -> None:
+    assert find_recipe("2.12.1+cu130", FACTS) is not None
+    assert find_recipe("0.4.1", FACTS) is None and find_recipe("no version", FACTS) is None
+
+
+def test_closed_libraries_are_told() -> None:
+    told = " ".join(stays_without("11.7", "8.5.0.96", H200, FACTS))
+    assert "cuBLAS" in told and "older than sm_90" in told and "cuDNN" not in told
+    old = " ".join(stays_without("12.6", "9.10.2.21", KEPLER, FACTS))
+    assert "cuDNN 9.10.2.21 has no code for sm_35" in old and "newer than sm_35" in old
+    assert "cuBLAS" not in " ".join(stays_without("13.0", "9.20.0.48", parse_sm("sm_110"), FACTS))
