@@ -40,6 +40,7 @@ framework = load_checks()
 from rekindle_checks.child import Child, die_with_parent  # noqa: E402
 
 FORK = hasattr(os, "fork")
+AFTER_IMPORT = ("cpu", "gpu", "gpus", "asked")
 HUNG = "it hangs, or the machine is too busy: again alone (--only ID), and with --env OMP_NUM_THREADS=1"
 
 
@@ -58,10 +59,10 @@ class Channel(object):
 
 def execute(check, bench):
     """One check to its end in this process, as the fields of its result."""
-    started, burnt = framework.clock(), time.process_time()
+    started, burnt = time.time(), time.process_time()
     remedy = kind = None
     try:
-        detail = check.run(bench)
+        detail = framework.perform(check, bench)
         status = "passed"
     except framework.Skip as skip:
         status, detail, kind = "skipped", str(skip), skip.kind
@@ -72,7 +73,7 @@ def execute(check, bench):
     except Exception as error:  # whatever a strange torch throws is this check's failure, not ours
         status, detail = "failed", bench.where() + "%s: %s" % (type(error).__name__, first_line(error))
         remedy = framework.known_remedy(str(error))
-    result = {"status": status, "detail": detail or "", "seconds": framework.clock() - started}
+    result = {"status": status, "detail": detail or "", "seconds": time.time() - started}
     result["cpu_seconds"] = time.process_time() - burnt
     if kind is not None:
         result["skip"] = kind
@@ -90,13 +91,13 @@ def first_line(error):
 
 def run_in_child(check, request, device, deadline):
     """One check in a process of its own."""
-    bench_for = lambda tell: framework.Bench(None, request, tell, device)  # noqa: E731
+    bench_for = lambda tell: framework.Bench(request, tell, device)  # noqa: E731
     # Asked to end, take the check and whatever it started along; the question waits until both are known.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     child = Child(lambda tell: tell(dict(execute(check, bench_for(tell)), event="result")))
     signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(143)))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-    started, step, result, late = framework.clock(), "", None, False
+    started, step, result, late = time.time(), "", None, False
     for event in child.lines(deadline):
         if event is None:
             late = True
@@ -113,7 +114,7 @@ def run_in_child(check, request, device, deadline):
     if result is not None:
         result.pop("event")
         return result
-    seconds = framework.clock() - started
+    seconds = time.time() - started
     base = {"status": "failed", "seconds": seconds, "step": step, "remedy": check.remedy or None}
     if late:
         base["detail"] = "no answer within %.0f s" % seconds
@@ -215,50 +216,43 @@ def jobs_for(scope, request, gpus):
             yield check.id, check, None
 
 
-def trials(request):
-    """The operators somebody suspects of crashing on this CPU, as jobs like the checks."""
-    for one in request.get("operators") or ():
-        id = "operator." + one["id"]
-        if chosen(id, request):
-            yield id, framework.Check(id, caller(one["call"]), request["package"], "smoke", "cpu", 60, ""), None
+def register_asked(request):
+    """Checks of this run alone: operators somebody suspects of crashing on this CPU, then companions of the package,
+    each imported, and one operation of it."""
+    of_this_run = {"package": request["package"], "level": "smoke", "scope": "asked"}
+    for row in request.get("operators") or ():
+        framework.check("operator." + row["id"], **of_this_run)(caller(row["call"]))
+    for row in request.get("beside") or ():
+        framework.check("with." + row["name"], timeout=300, remedy=row["remedy"], **of_this_run)(beside(row))
 
 
-def companions(request):
-    """What is to be proven beside the package: each imported, and one operation of it, as jobs like the checks."""
-    for one in request.get("beside") or ():
-        id = "with." + one["name"]
-        if chosen(id, request):
-            yield id, framework.Check(id, beside(one), request["package"], "smoke", "cpu", 300, one["remedy"]), None
-
-
-def beside(one):
-    def run(bench):
+def beside(row):
+    def run(bench, package):
         import importlib
         import importlib.util
 
-        if importlib.util.find_spec(one["module"]) is None:
-            raise framework.Untried("%s is not installed" % one["name"])
+        if importlib.util.find_spec(row["module"]) is None:
+            raise framework.Untried("%s is not installed" % row["name"])
         bench.step("import")
-        found = importlib.import_module(one["module"])
+        companion = importlib.import_module(row["module"])
         torch = bench.torch()
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        version = getattr(found, "__version__", "")
-        if one["gpu"] and device == "cpu":
-            raise framework.Untried("%s %s is imported; its operations need a GPU" % (one["name"], version))
+        version = getattr(companion, "__version__", "")
+        if row["gpu"] and device == "cpu":
+            raise framework.Untried("%s %s is imported; its operations need a GPU" % (row["name"], version))
         bench.step("operation on %s" % device)
         space = {"torch": torch, "t": bench, "device": device}
-        exec(compile(one["call"], one["name"], "exec"), space)
+        exec(compile(row["call"], row["name"], "exec"), space)
         did = ", ".join(space.get("did") or ["one operation"])
-        return "%s %s: %s on %s" % (one["name"], version, did, device)
+        return "%s %s: %s on %s" % (row["name"], version, did, device)
 
     return run
 
 
 def caller(text):
-    def run(bench):
-        module = sys.modules[bench.request["package"]]
+    def run(bench, package):
         try:
-            exec(compile(text, "operator", "exec"), {bench.request["package"]: module, "step": bench.step})
+            exec(compile(text, "operator", "exec"), {package.__name__: package, "step": bench.step})
         except (AttributeError, ImportError) as error:
             raise framework.Absent("this build has no such call: %s" % first_line(error))
         return "runs"
@@ -271,8 +265,7 @@ def any_after_import(request):
     if not request.get("only"):
         return True
     some = [{}] * 16  # more GPUs than that sit in no machine
-    rest = any(True for scope in ("cpu", "gpu", "gpus") for _ in jobs_for(scope, request, some))
-    rest = rest or any(True for _ in trials(request)) or any(True for _ in companions(request))
+    rest = any(True for scope in AFTER_IMPORT for _ in jobs_for(scope, request, some))
     return rest or chosen("import." + request["package"], request)
 
 
@@ -287,7 +280,7 @@ def carry_out(jobs, request, tell):
         if FORK and not inline:
             result = run_in_child(check, request, device, time.time() + limit)
         else:
-            result = execute(check, framework.Bench(None, request, None, device))
+            result = execute(check, framework.Bench(request, None, device))
         tell(dict(result, event="end", id=id))
         if check.scope in ("gate", "import") and result["status"] == "failed":
             return False
@@ -316,9 +309,7 @@ def perform(request, tell):
     if not carry_out([(importing.id, importing, None)], request, say):
         return
     gpus = probe_devices(request)
-    jobs = [job for scope in ("cpu", "gpu", "gpus") for job in jobs_for(scope, request, gpus)]
-    jobs += trials(request)
-    jobs += companions(request)
+    jobs = [job for scope in AFTER_IMPORT for job in jobs_for(scope, request, gpus)]
     tell({"event": "plan", "checks": len(jobs), "gpus": gpus, "about": about(package)})
     carry_out(jobs, request, tell)
 
@@ -326,6 +317,7 @@ def perform(request, tell):
 def main():
     channel = Channel()
     request = json.loads(sys.stdin.read())
+    register_asked(request)
     global FORK
     FORK = FORK and not request.get("inline")
     channel.tell(

@@ -10,8 +10,7 @@ from rekindle_checks.framework import Absent, Untried, check, planned_settings
 
 
 @check("version", level="smoke", remedy="install the planned wheel; another torch comes first on this Python's path")
-def version(t):
-    torch = t.torch()
+def version(t, torch):
     want = t.plan.get("version")
     # A plain string: comparing torch's own type imports pkg_resources in torch 1.10 to 1.13.
     got = str(torch.__version__)
@@ -89,9 +88,8 @@ def content(path):
 
 
 @check("settings", level="smoke", remedy="the build switched something off: rekindle explain BUILD.log says why")
-def settings(t):
+def settings(t, torch):
     """Build settings as planned. ``asserts`` of a plan name CMake options and their values."""
-    torch = t.torch()
     text = torch.__config__.show()
     found, agreed = planned_settings(t, text)
     if t.plan.get("cuda"):
@@ -110,8 +108,7 @@ def settings(t):
 
 
 @check("arch-list", level="smoke", remedy="rebuild with the planned TORCH_CUDA_ARCH_LIST")
-def arch_list(t):
-    torch = t.torch()
+def arch_list(t, torch):
     if not (torch.version.cuda or getattr(torch.version, "hip", None)):
         raise Absent("built without GPU support")
     # get_arch_list() answers only where a GPU is; the compiled-in flags are there always.
@@ -124,8 +121,7 @@ def arch_list(t):
 
 
 @check("capability", level="smoke")
-def capability(t):
-    torch = t.torch()
+def capability(t, torch):
     backend = getattr(torch.backends, "cpu", None)
     if backend is not None and hasattr(backend, "get_cpu_capability"):
         return backend.get_cpu_capability()
@@ -136,8 +132,7 @@ def capability(t):
 
 
 @check("arithmetic", level="smoke")
-def arithmetic(t):
-    torch = t.torch()
+def arithmetic(t, torch):
     # Closed form: 1 + 2 + ... + 1000; small integers are exact in float32.
     t.close((torch.arange(1000.0) + 1).sum(), 500500.0, rtol=0.0, atol=1e-9, what="sum")
     t.close(torch.arange(6.0).reshape(2, 3) @ torch.ones(3, 2), [3, 3, 12, 12], rtol=0.0, atol=1e-9, what="matmul")

@@ -17,8 +17,7 @@ def companion(name):
 
 
 @check("vision", level="full", timeout=180, remedy=PAIR)
-def vision(t):
-    torch = t.torch()
+def vision(t, torch):
     torchvision = companion("torchvision")
     t.step("import ops")
     import torchvision.ops
@@ -41,8 +40,7 @@ def vision(t):
 
 
 @check("audio", level="full", timeout=180, remedy=PAIR)
-def audio(t):
-    torch = t.torch()
+def audio(t, torch):
     torchaudio = companion("torchaudio")
     t.step("import")
     import torchaudio.functional

@@ -2,10 +2,9 @@
 
 import os
 import shutil
-import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler
+from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler, scratch
 
 CXX = ("c++", "g++", "clang++")
 
@@ -21,8 +20,7 @@ def scripted(x, n: int):
 
 
 @check("jit", level="full", timeout=120, remedy="rebuild; TorchScript is part of every complete torch")
-def jit(t):
-    torch = t.torch()
+def jit(t, torch):
     if not hasattr(torch, "jit") or not hasattr(torch.jit, "trace"):
         raise Absent("this torch has no torch.jit")
     import warnings
@@ -42,13 +40,10 @@ def jit(t):
         raise
     t.close(made(x, 4), want, 1e-6, 1e-6, "scripted")
     t.step("save and load")
-    folder = tempfile.mkdtemp(prefix="rekindle-jit-")
-    try:
+    with scratch("jit") as folder:
         path = os.path.join(folder, "made.pt")
         made.save(path)
         t.close(torch.jit.load(path)(x, 4), want, 1e-6, 1e-6, "loaded")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return "trace, script, save and load"
 
 
@@ -79,8 +74,7 @@ def quotes_paths(source):
 
 
 @check("cpp-extension", level="full", timeout=600, remedy="extensions need the compiler torch was built with: torch.utils.collect_env names it")
-def cpp_extension(t):
-    torch = t.torch()
+def cpp_extension(t, torch):
     if t.emulated:
         raise Untried("a compiler cannot be started inside the emulation")
     import sysconfig
@@ -96,26 +90,21 @@ def cpp_extension(t):
         raise Untried("torch.utils.cpp_extension: %s" % error)
     if " " in os.path.dirname(torch.__file__) and not quotes_paths(maker.__file__):
         raise Untried("this torch writes its include folders without quotes, and it lies in a folder with a blank")
-    folder = tempfile.mkdtemp(prefix="rekindle-ext-")
     if not shutil.which("ninja"):
         raise Untried("no ninja on this machine, which torch's extension builder needs")
-    try:
+    with scratch("ext") as folder:
         t.step("compile")
         module = maker.load_inline(
             "rekindle_extension", SOURCE, functions=["rekindle_twice"], build_directory=folder, extra_cflags=["-O0"]
         )
         t.step("call")
         t.close(module.rekindle_twice(torch.arange(4.0)), [1, 3, 5, 7], 0.0, 1e-9, "the extension's answer")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return "compiled and loaded"
 
 
 @check("compile", level="full", timeout=600, remedy="torch.compile needs a C++ compiler and OpenMP headers on the CPU, Triton on the GPU")
-def compiled(t):
-    torch = t.torch()
-    if not hasattr(torch, "compile"):
-        t.since("2.0", "torch.compile")
+def compiled(t, torch):
+    t.require(torch, "compile", "2.0")
     if t.emulated:
         raise Untried("a compiler cannot be started inside the emulation")
     import sys
@@ -138,15 +127,13 @@ def compiled(t):
             raise Untried("torch.compile: %s" % str(error).splitlines()[0])
         raise
     t.step("inductor")
-    folder = tempfile.mkdtemp(prefix="rekindle-inductor-")
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
-    try:
-        t.close(torch.compile(work)(x), want, 1e-5, 1e-5, "compiled")
-    except Exception as error:
-        text = str(error)
-        if "omp.h" in text or "Python.h" in text:
-            raise Failed("the compiled C++ needs a header: %s" % text.splitlines()[0][:200], "install libgomp and Python headers")
-        raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with scratch("inductor") as folder:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+        try:
+            t.close(torch.compile(work)(x), want, 1e-5, 1e-5, "compiled")
+        except Exception as error:
+            text = str(error)
+            if "omp.h" in text or "Python.h" in text:
+                raise Failed("the compiled C++ needs a header: %s" % text.splitlines()[0][:200], "install libgomp and Python headers")
+            raise
     return "graph capture, and inductor's C++ on Python %d.%d" % sys.version_info[:2]

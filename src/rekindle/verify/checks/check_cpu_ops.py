@@ -28,7 +28,7 @@ FAMILIES = (
 
 
 def on_cpu(family):
-    return lambda t: family(t, "cpu")
+    return lambda t, torch: family(t, torch, "cpu")
 
 
 for _id, _level, _family, _remedy, _seconds in FAMILIES:
@@ -36,19 +36,17 @@ for _id, _level, _family, _remedy, _seconds in FAMILIES:
 
 
 @check("ops.conv-native", level="full", remedy=WRONG)
-def convolutions_native(t):
-    torch = t.torch()
+def convolutions_native(t, torch):
     if not torch.backends.mkldnn.is_available():
         raise Absent("built without oneDNN: ops.conv already took the native path")
     if not hasattr(torch.backends.mkldnn, "flags"):
         raise Absent("this torch cannot switch oneDNN off")
     with torch.backends.mkldnn.flags(enabled=False):
-        return families.convolutions(t, "cpu") + ", without oneDNN"
+        return families.convolutions(t, torch, "cpu") + ", without oneDNN"
 
 
 @check("ops.recurrent", level="full", remedy=WRONG)
-def recurrent(t):
-    torch = t.torch()
+def recurrent(t, torch):
     torch.manual_seed(1)
     for kind in (torch.nn.LSTM, torch.nn.GRU):
         t.step(kind.__name__)
@@ -64,9 +62,8 @@ def recurrent(t):
 
 
 @check("ops.quantized", level="full", timeout=90, remedy="this engine needs instructions the CPU lacks: set torch.backends.quantized.engine to another")
-def quantized(t):
+def quantized(t, torch):
     """Dynamic quantised linear in each engine: the one path known to crash official wheels on CPUs without AVX."""
-    torch = t.torch()
     engines = [name for name in torch.backends.quantized.supported_engines if name != "none"]
     if not engines:
         raise Absent("built without quantised engines")

@@ -2,22 +2,19 @@
 
 import os
 import pickle
-import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.framework import Untried, check
+from rekindle_checks.framework import Untried, check, scratch
 
 
 @check("save-load", level="smoke", remedy="the wheel's zip writer or its alignment is broken: rebuild")
-def save_load(t):
-    torch = t.torch()
+def save_load(t, torch):
     net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU(), torch.nn.Linear(3, 2))
     x = torch.tensor(ref.grid(8), dtype=torch.float32).reshape(2, 4)
     want = net(x)
     half = torch.arange(5).to(torch.bfloat16)
-    folder = tempfile.mkdtemp(prefix="rekindle-sävé ")
-    path = os.path.join(folder, "netz ü.pt")
-    try:
+    with scratch("sävé ") as folder:
+        path = os.path.join(folder, "netz ü.pt")
         t.step("save")
         torch.save({"net": net.state_dict(), "half": half, "n": 7}, path)
         t.step("load")
@@ -32,16 +29,11 @@ def save_load(t):
         t.equal(torch.load(path).tolist(), half.tolist(), "the old format after a round trip")
         t.step("pickle")
         t.equal(pickle.loads(pickle.dumps(half)).tolist(), half.tolist(), "pickled tensor")
-    finally:
-        if os.path.exists(path):
-            os.remove(path)
-        os.rmdir(folder)
     return "zip, old format and pickle, in a folder with spaces and accents"
 
 
 @check("numpy", level="smoke", remedy="this torch was built against another NumPy: install numpy<2 for torch before 2.3")
-def numpy_interchange(t):
-    torch = t.torch()
+def numpy_interchange(t, torch):
     np = t.numpy()
     t.step("from_numpy")
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -78,8 +70,7 @@ class Squares(object):
 
 
 @check("data-loader", level="full", timeout=120, remedy="shared memory (/dev/shm) may be too small: docker run --shm-size=1g")
-def data_loader(t):
-    torch = t.torch()
+def data_loader(t, torch):
     if t.emulated:
         raise Untried("workers and their shared memory manager are started by exec, which the emulation cannot do")
     if os.name == "nt":

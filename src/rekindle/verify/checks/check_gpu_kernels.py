@@ -2,7 +2,7 @@
 
 from rekindle_checks import families, families_more, families_special
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, device_of, exact, is_rocm
+from rekindle_checks.gpu import at_least, capability, exact, is_rocm
 from rekindle_checks.framework import Absent, Failed, check
 
 WRONG = "wrong numbers on this GPU: try another driver, then another build; a single bad card shows up as gpuN only"
@@ -10,10 +10,8 @@ FLOATS = ("float64", "float32", "float16", "bfloat16", "complex64", "complex128"
 
 
 @check("gpu.start", level="smoke", scope="gpu", timeout=300, remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
-def start(t):
+def start(t, torch, device):
     """The first kernel. Where only PTX fits, the driver compiles it now, which may take minutes once."""
-    torch = t.torch()
-    device = device_of(t)
     properties = torch.cuda.get_device_properties(t.device)
     t.step("copy")
     x = torch.tensor(ref.grid(64)).to(device)
@@ -24,8 +22,7 @@ def start(t):
 
 
 @check("gpu.arch", level="smoke", scope="gpu", remedy="rekindle plan --gpu NAME names a torch with code for this GPU")
-def arch(t):
-    torch = t.torch()
+def arch(t, torch, device):
     if not hasattr(torch.cuda, "get_arch_list"):
         raise Absent("this torch does not tell what it was compiled for")
     listed = torch.cuda.get_arch_list()
@@ -66,11 +63,11 @@ FAMILIES = (
 
 
 def on_gpu(family, plain):
-    def run(t):
+    def run(t, torch, device):
         if not plain:
-            return family(t, device_of(t))
+            return family(t, torch, device)
         with exact(t):
-            return family(t, device_of(t))
+            return family(t, torch, device)
 
     return run
 
@@ -80,18 +77,15 @@ for _id, _level, _family, _remedy, _seconds, _plain in FAMILIES:
 
 
 @check("gpu.matmul", level="smoke", scope="gpu", timeout=180, remedy=WRONG)
-def products(t):
+def products(t, torch, device):
     with exact(t):
-        return families.products(t, device_of(t), FLOATS)
+        return families.products(t, torch, device, FLOATS)
 
 
 @check("gpu.matmul-int8", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def products_int8(t):
-    torch = t.torch()
+def products_int8(t, torch, device):
     at_least(t, 7, 5, "int8 matmul")
-    if not hasattr(torch, "_int_mm"):
-        t.since("2.1", "torch._int_mm")
-    device = device_of(t)
+    t.require(torch, "_int_mm", "2.1")
     x, y = [int(8 * v) for v in ref.grid(32 * 64)], [int(8 * v) for v in ref.grid(64 * 32, 3)]
     a = torch.tensor(x, dtype=torch.int8).reshape(32, 64).to(device)
     b = torch.tensor(y, dtype=torch.int8).reshape(64, 32).to(device)
@@ -100,12 +94,9 @@ def products_int8(t):
 
 
 @check("gpu.matmul-fp8", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def products_fp8(t):
-    torch = t.torch()
+def products_fp8(t, torch, device):
     at_least(t, 8, 9, "fp8 matmul")
-    if not hasattr(torch, "float8_e4m3fn") or not hasattr(torch, "_scaled_mm"):
-        t.since("2.2", "fp8 matmul")
-    device = device_of(t)
+    t.require(torch, "float8_e4m3fn _scaled_mm", "2.2", "fp8 matmul")
     # Multiples of 1/8 up to 1.375 need four bits: e4m3 holds them exactly.
     x, y = ref.grid(32 * 64), ref.grid(64 * 32, 3)
     a = torch.tensor(x).reshape(32, 64).to(device).to(torch.float8_e4m3fn)
@@ -121,10 +112,8 @@ def products_fp8(t):
 
 
 @check("gpu.tf32", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def tf32(t):
-    torch = t.torch()
+def tf32(t, torch, device):
     at_least(t, 8, 0, "TF32")
-    device = device_of(t)
     torch.backends.cuda.matmul.allow_tf32 = True
     x = torch.tensor(ref.rough(256 * 256), dtype=torch.float64).reshape(256, 256)
     got = (x.float().to(device) @ x.float().to(device)).cpu().double()
@@ -133,13 +122,11 @@ def tf32(t):
     return "within the rounding of ten bits"
 
 
-def conv_with(t, enabled):
-    torch = t.torch()
-    device = device_of(t)
+def conv_with(t, torch, device, enabled):
     if enabled and not torch.backends.cudnn.is_available():
         raise Absent("built without cuDNN or MIOpen")
     with exact(t), torch.backends.cudnn.flags(enabled=enabled, allow_tf32=False) if accepts_tf32(torch) else torch.backends.cudnn.flags(enabled=enabled):
-        said = families.convolutions(t, device)
+        said = families.convolutions(t, torch, device)
     version = torch.backends.cudnn.version() if enabled else None
     return said + (", library %s" % version if version else ", native kernels")
 
@@ -151,23 +138,20 @@ def accepts_tf32(torch):
 
 
 @check("gpu.conv", level="smoke", scope="gpu", timeout=300, remedy="the cuDNN or MIOpen found is not the one torch was built with, or has no code for this GPU")
-def conv_library(t):
-    return conv_with(t, True)
+def conv_library(t, torch, device):
+    return conv_with(t, torch, device, True)
 
 
 @check("gpu.conv-native", level="full", scope="gpu", timeout=180, remedy=WRONG)
-def conv_native(t):
-    return conv_with(t, False)
+def conv_native(t, torch, device):
+    return conv_with(t, torch, device, False)
 
 
 @check("gpu.attention", level="full", scope="gpu", timeout=240, remedy=WRONG)
-def attention(t):
+def attention(t, torch, device):
     """The fused attention kernels in half precision against the plain formula in float64 on the CPU."""
-    torch = t.torch()
     F = torch.nn.functional
-    if not hasattr(F, "scaled_dot_product_attention"):
-        t.since("2.0", "fused attention")
-    device = device_of(t)
+    t.require(F, "scaled_dot_product_attention", "2.0", "fused attention")
     shape = (2, 4, 64, 32)
     q, k, v = (torch.tensor(ref.rough(2 * 4 * 64 * 32, seed), dtype=torch.float64).reshape(shape) for seed in (1, 2, 3))
     want = torch.softmax(q @ k.transpose(-1, -2) / 32 ** 0.5, -1) @ v
@@ -185,11 +169,9 @@ def attention(t):
 
 
 @check("gpu.agrees", level="smoke", scope="gpu", timeout=240, remedy=WRONG)
-def agrees(t):
+def agrees(t, torch, device):
     """The same larger work on CPU and GPU, in float32 and float64."""
-    torch = t.torch()
     F = torch.nn.functional
-    device = device_of(t)
     torch.manual_seed(5)
     done = []
     with exact(t):

@@ -1,20 +1,16 @@
 """What surrounds the kernels on each GPU: streams, events, graphs, copies, memory, errors, run-time compilers."""
 
 import os
-import shutil
-import tempfile
 
 from rekindle_checks import reference as ref
-from rekindle_checks.gpu import at_least, capability, device_of, is_rocm
-from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler
+from rekindle_checks.gpu import at_least, capability, is_rocm
+from rekindle_checks.framework import Absent, Failed, Untried, check, find_compiler, scratch
 
 DRIVER = "driver and runtime disagree: compare nvidia-smi with torch.version.cuda (rekindle doctor)"
 
 
 @check("gpu.streams", level="full", scope="gpu", timeout=120, remedy=DRIVER)
-def streams(t):
-    torch = t.torch()
-    device = device_of(t)
+def streams(t, torch, device):
     x = torch.ones(1 << 20, device=device)
     side, other = torch.cuda.Stream(), torch.cuda.Stream()
     t.step("two streams")
@@ -41,11 +37,8 @@ def streams(t):
 
 
 @check("gpu.graphs", level="full", scope="gpu", timeout=120, remedy=DRIVER)
-def graphs(t):
-    torch = t.torch()
-    if not hasattr(torch.cuda, "CUDAGraph"):
-        t.since("1.10", "CUDA graphs")
-    device = device_of(t)
+def graphs(t, torch, device):
+    t.require(torch.cuda, "CUDAGraph", "1.10", "CUDA graphs")
     x = torch.zeros(1000, device=device)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -66,9 +59,7 @@ def graphs(t):
 
 
 @check("gpu.copies", level="smoke", scope="gpu", timeout=120, remedy=DRIVER)
-def copies(t):
-    torch = t.torch()
-    device = device_of(t)
+def copies(t, torch, device):
     t.step("pinned")
     values = torch.arange(1 << 18, dtype=torch.float32)
     pinned = values.pin_memory()
@@ -90,10 +81,8 @@ def copies(t):
 
 
 @check("gpu.memory", level="full", scope="gpu", timeout=240, remedy=DRIVER)
-def memory(t):
+def memory(t, torch, device):
     """Most of the free memory is filled block by block, checked, given back; then too much is asked for."""
-    torch = t.torch()
-    device = device_of(t)
     free = torch.cuda.mem_get_info(t.device)[0] if hasattr(torch.cuda, "mem_get_info") else 1 << 30
     # At most 32 GiB: the rest of a large card would only take time.
     want = min(int(free * 0.8), 32 << 30)
@@ -122,10 +111,8 @@ def memory(t):
 
 
 @check("gpu.error", level="full", scope="gpu", timeout=120, remedy="errors on the GPU are lost or end the process: set CUDA_LAUNCH_BLOCKING=1 and look again")
-def error(t):
+def error(t, torch, device):
     """An index out of range must arrive as an exception, not as silence and not as a crash. Poisons its process."""
-    torch = t.torch()
-    device = device_of(t)
     if is_rocm(torch):
         raise Absent("ROCm builds leave device assertions out unless asked for")
     index = torch.tensor([5000]).to(device)
@@ -140,21 +127,17 @@ def error(t):
 
 
 @check("gpu.nvrtc", level="full", scope="gpu", timeout=180, remedy="NVRTC of this CUDA cannot compile for this GPU, or libnvrtc-builtins is missing")
-def nvrtc(t):
-    torch = t.torch()
+def nvrtc(t, torch, device):
     if is_rocm(torch) or not hasattr(torch.cuda, "jiterator"):
         raise Absent("this torch compiles no elementwise kernels at run time")
-    device = device_of(t)
     twice = torch.cuda.jiterator._create_jit_fn("template <typename T> T f(T x) { return x * 2 + 1; }")
     t.close(twice(torch.tensor(ref.grid(32)).to(device)), [2 * v + 1 for v in ref.grid(32)], 1e-6, 1e-6, "run-time kernel")
     return "a kernel compiled at run time"
 
 
 @check("gpu.compile", level="full", scope="gpu", timeout=600, remedy="the Triton found does not fit this torch: pip install triton of the version torch requires")
-def compiled(t):
-    torch = t.torch()
-    if not hasattr(torch, "compile"):
-        t.since("2.0", "torch.compile")
+def compiled(t, torch, device):
+    t.require(torch, "compile", "2.0")
     if not is_rocm(torch):
         at_least(t, 7, 0, "Triton, and so torch.compile on the GPU,")
     try:
@@ -163,23 +146,17 @@ def compiled(t):
         raise Untried("Triton is not installed")
     if os.name != "nt" and not find_compiler("CC", ("gcc", "cc", "clang")):
         raise Untried("no C compiler on this machine, which Triton needs")
-    device = device_of(t)
-    folder = tempfile.mkdtemp(prefix="rekindle-triton-")
-    os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
     x = torch.tensor(ref.grid(4096), dtype=torch.float32).to(device)
-    try:
+    with scratch("triton") as folder:
+        os.environ["TRITON_CACHE_DIR"] = os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
         t.step("inductor with Triton " + getattr(triton, "__version__", "?"))
         got = torch.compile(lambda a: torch.relu(a * 3 + 1) * a.sigmoid())(x)
         t.close(got, torch.relu(x * 3 + 1) * x.sigmoid(), 1e-5, 1e-5, "compiled = eager")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     return "Triton %s" % getattr(triton, "__version__", "?")
 
 
 @check("gpu.autocast", level="full", scope="gpu", timeout=180, remedy=DRIVER)
-def autocast(t):
-    torch = t.torch()
-    device = device_of(t)
+def autocast(t, torch, device):
     torch.manual_seed(1)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).to(device)
     x = torch.randn(32, 64, device=device)
@@ -204,17 +181,17 @@ def autocast(t):
     return " ".join(names)
 
 
-def count_several(t):
+def count_several(torch):
     """How many GPUs there are, where they are several."""
-    count = t.torch().cuda.device_count()
+    count = torch.cuda.device_count()
     if count < 2:
         raise Absent("one GPU" if count else "no GPU")
     return count
 
 
 @check("gpus.peer", level="full", scope="gpus", timeout=180, remedy="peer access fails (IOMMU, ACS or a missing NVLink): set NCCL_P2P_DISABLE=1")
-def peer(t):
-    torch, count = t.torch(), count_several(t)
+def peer(t, torch):
+    count = count_several(torch)
     direct = 0
     for a in range(count):
         for b in range(count):
@@ -229,8 +206,8 @@ def peer(t):
 
 
 @check("gpus.parallel", level="full", scope="gpus", timeout=180, remedy="NCCL or RCCL does not work between these GPUs: NCCL_DEBUG=INFO says why")
-def parallel(t):
-    torch, count = t.torch(), count_several(t)
+def parallel(t, torch):
+    count = count_several(torch)
     import torch.cuda.comm as comm
 
     parts = comm.broadcast(torch.arange(1000.0, device="cuda:0"), list(range(count)))

@@ -8,8 +8,7 @@ from rekindle_checks.framework import Absent, Failed, Untried, check
 
 
 @check("threads", level="smoke", remedy="two OpenMP runtimes may be loaded: rekindle inspect WHEEL lists them")
-def threads(t):
-    torch = t.torch()
+def threads(t, torch):
     text = torch.__config__.parallel_info()
     size = 160
     x = torch.tensor(ref.rough(size * size), dtype=torch.float64).reshape(size, size)
@@ -52,9 +51,8 @@ def read_whole(reader):
 
 
 @check("fork", level="full", timeout=90, remedy="an OpenMP runtime that does not survive fork is loaded: use spawn, or relink against GNU OpenMP")
-def fork(t):
+def fork(t, torch):
     """A child that computes after its parent has computed: the classic deadlock of OpenMP runtimes."""
-    torch = t.torch()
     if not hasattr(os, "fork"):
         raise Untried("this system has no fork")
     torch.set_num_threads(1)
@@ -98,8 +96,7 @@ def gloo_worker(rank, world, port_file, results):
 
 
 @check("distributed", level="full", timeout=120, remedy="gloo found no usable network interface: set GLOO_SOCKET_IFNAME=lo")
-def distributed(t):
-    torch = t.torch()
+def distributed(t, torch):
     if not hasattr(torch, "distributed") or not torch.distributed.is_available():
         raise Absent("built without torch.distributed")
     if not getattr(torch.distributed, "is_gloo_available", lambda: True)():

@@ -7,9 +7,7 @@ CAPABILITIES = ("DEFAULT", "AVX2", "AVX512", "ASIMD", "SVE")
 
 
 @check("version", package="spark", level="smoke", remedy="rebuild: the wheel is not the one the plan describes")
-def version(t):
-    import spark
-
+def version(t, spark):
     want = t.plan.get("version")
     if want:
         t.equal(spark.__version__, want, "version")
@@ -17,9 +15,7 @@ def version(t):
 
 
 @check("settings", package="spark", level="smoke", remedy="rebuild with the plan's settings")
-def settings(t):
-    import spark
-
+def settings(t, spark):
     text = spark.config()
     _, agreed = planned_settings(t, text)
     t.ensure("BUILD_TYPE=" in text, "config() names no build type")
@@ -27,44 +23,34 @@ def settings(t):
 
 
 @check("capability", package="spark", level="smoke")
-def capability(t):
-    import spark
-
+def capability(t, spark):
     name = spark.cpu_capability()
     t.ensure(name in CAPABILITIES, "unknown capability %r" % name)
     return name
 
 
 @check("axpy", package="spark", level="smoke", remedy=ILLEGAL)
-def axpy(t):
-    import spark
-
+def axpy(t, spark):
     want = [1.5 * x + y for x, y in zip(FLOATS, OTHERS)]
     t.close(spark.axpy(1.5, FLOATS, OTHERS), want, rtol=0.0, atol=1e-12)
     return "%d elements, exact" % len(want)
 
 
 @check("dot", package="spark", level="smoke", remedy=ILLEGAL)
-def dot(t):
-    import spark
-
+def dot(t, spark):
     got = spark.dot(FLOATS, OTHERS)
     t.close(got, sum(x * y for x, y in zip(FLOATS, OTHERS)), rtol=1e-12, atol=1e-12)
     return "%.6g" % got
 
 
 @check("checksum", package="spark", level="smoke", remedy=ILLEGAL)
-def checksum(t):
-    import spark
-
+def checksum(t, spark):
     t.equal(spark.checksum(FLOATS), bit_sum(FLOATS), "checksum")
     return "%d bit patterns" % len(FLOATS)
 
 
 @check("operators", package="spark", level="full")
-def operators(t):
-    import spark
-
+def operators(t, spark):
     count = spark.op_count()
     t.ensure(count > 0, "no generated operators")
     for which in range(count):
@@ -75,9 +61,7 @@ def operators(t):
 
 
 @check("errors", package="spark", level="full")
-def errors(t):
-    import spark
-
+def errors(t, spark):
     try:
         spark.dot([1.0], [1.0, 2.0])
     except ValueError:
@@ -86,9 +70,7 @@ def errors(t):
 
 
 @check("cuda", package="spark", level="smoke", remedy="rekindle plan names the architectures this GPU needs")
-def cuda(t):
-    import spark
-
+def cuda(t, spark):
     if not spark.cuda_arch_list():
         raise Absent("built without CUDA")
     if not spark.cuda_available():

@@ -47,8 +47,7 @@ def each_dtype(t, names, work, must=("float32", "float64")):
     return " ".join(done) + ("; not offered: " + " ".join(absent) if absent else "")
 
 
-def elementwise(t, device):
-    torch = t.torch()
+def elementwise(t, torch, device):
     x, y = ref.grid(257), ref.grid(257, 3)
 
     def work(name):
@@ -75,8 +74,7 @@ def elementwise(t, device):
     return said
 
 
-def reductions(t, device):
-    torch = t.torch()
+def reductions(t, torch, device):
     width, height = 37, 29
     x = ref.grid(width * height)
     lines = ref.rows(x, width)
@@ -104,9 +102,8 @@ def reductions(t, device):
     return said
 
 
-def products(t, device, dtypes=("float64", "float32", "bfloat16", "float16", "complex64", "complex128", "int64")):
+def products(t, torch, device, dtypes=("float64", "float32", "bfloat16", "float16", "complex64", "complex128", "int64")):
     """matmul, batched, with bias, and dot, in every type."""
-    torch = t.torch()
     n, k, m = 33, 47, 29
     x, y, bias = ref.grid(n * k), ref.grid(k * m, 2), ref.grid(n * m, 4)
     want = ref.matmul(x, y, n, k, m)
@@ -139,8 +136,7 @@ def transposed(values, height, width):
     return [values[i * width + j] for j in range(width) for i in range(height)]
 
 
-def convolutions(t, device):
-    torch = t.torch()
+def convolutions(t, torch, device):
     F = torch.nn.functional
     channels, size, outputs, kernel = 3, 11, 4, 3
     x = ref.grid(channels * size * size)
@@ -185,8 +181,8 @@ def conv1d(x, w, channels, size, outputs):
     ]
 
 
-def pooling(t, device):
-    F = t.torch().nn.functional
+def pooling(t, torch, device):
+    F = torch.nn.functional
     channels, size = 2, 12
     x = ref.grid(channels * size * size)
 
@@ -201,8 +197,7 @@ def pooling(t, device):
     return each_dtype(t, ("float32", "float64", "bfloat16"), work)
 
 
-def activations(t, device):
-    torch = t.torch()
+def activations(t, torch, device):
     F = torch.nn.functional
     width, height = 19, 7
     x = ref.grid(width * height)
@@ -234,8 +229,7 @@ def activations(t, device):
     return said
 
 
-def indexing(t, device):
-    torch = t.torch()
+def indexing(t, torch, device):
     x = tensor(t, ref.grid(60), (6, 10), device, "float32")
     values = ref.rows(ref.grid(60), 10)
     pick = torch.tensor([5, 0, 5, 2]).to(device)
@@ -264,8 +258,7 @@ def indexing(t, device):
     return "select, gather, mask, scatter, put, slices, embeddings"
 
 
-def sorting(t, device):
-    torch = t.torch()
+def sorting(t, torch, device):
     x = ref.rough(1000)
 
     def work(name):
@@ -296,10 +289,8 @@ def sorting(t, device):
     return said + ", argsort, cumsum, bincount"
 
 
-def fourier(t, device):
-    torch = t.torch()
-    if not hasattr(torch, "fft") or not hasattr(torch.fft, "fft"):
-        t.since("1.8", "torch.fft")
+def fourier(t, torch, device):
+    t.require(getattr(torch, "fft", None), "fft", "1.8", "torch.fft")
     if device == "cpu" and not (torch.backends.mkl.is_available() or has_fft(torch)):
         raise Absent("built without an FFT library")
 

@@ -19,11 +19,9 @@ def needs_lapack(error):
     return "lapack" in text or "magma" in text or "cusolver" in text and "compil" in text
 
 
-def linear_algebra(t, device):
+def linear_algebra(t, torch, device):
     """Each factorisation is checked by what defines it: A x = b, Q R = A, U S V = A, L L' = A."""
-    torch = t.torch()
-    if not hasattr(torch, "linalg") or not hasattr(torch.linalg, "solve"):
-        t.since("1.8", "torch.linalg.solve")
+    t.require(getattr(torch, "linalg", None), "solve", "1.8", "torch.linalg.solve")
     size = 24
     flat = well_conditioned(size)
     right = ref.rough(size * 3, 8)
@@ -79,9 +77,8 @@ def linear_algebra(t, device):
     return "solve, inverse, QR, SVD, Cholesky, eigh in " + " ".join(done)
 
 
-def random_numbers(t, device):
+def random_numbers(t, torch, device):
     """Means, variances and tails within six standard deviations: one false alarm in 500 million."""
-    torch = t.torch()
     count = 200000
 
     def near(what, got, want, deviation):
@@ -121,8 +118,7 @@ def random_numbers(t, device):
     return "uniform, normal, integers, permutation, bernoulli, dropout over %d draws" % count
 
 
-def sparse_matrices(t, device):
-    torch = t.torch()
+def sparse_matrices(t, torch, device):
     where = torch.tensor([[0, 1, 2, 3, 3], [1, 0, 2, 0, 3]])
     values = tensor(t, [1.5, -2.0, 0.5, 3.0, 1.0], (5,), device, "float32")
     matrix = torch.sparse_coo_tensor(where.to(device), values, (4, 4))
@@ -147,9 +143,8 @@ def sparse_matrices(t, device):
     return said
 
 
-def gradients(t, device):
+def gradients(t, torch, device):
     """Backward against central differences in float64: error of order h^2, so 1e-6 at h = 1e-5."""
-    torch = t.torch()
     F = torch.nn.functional
     x = tensor(t, ref.rough(2 * 3 * 6 * 6, 2), (2, 3, 6, 6), device).requires_grad_()
     w = tensor(t, ref.rough(4 * 3 * 9, 4), (4, 3, 3, 3), device).requires_grad_()
@@ -181,9 +176,8 @@ def gradients(t, device):
     return "conv, pool, matmul, log_softmax against central differences"
 
 
-def training(t, device):
+def training(t, torch, device):
     """Least squares by gradient descent has a closed form; a small network must fit what it can represent."""
-    torch = t.torch()
     t.step("least squares")
     rows = 40
     x = tensor(t, ref.rough(rows * 3, 5), (rows, 3), device)

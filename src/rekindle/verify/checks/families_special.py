@@ -27,9 +27,8 @@ UNARY = (
 )  # fmt: skip
 
 
-def functions(t, device):
+def functions(t, torch, device):
     """Every elementary function over its range, against the C library's in float64, on enough numbers to fill vectors."""
-    torch = t.torch()
 
     def work(name):
         short = name in ("float16", "bfloat16")
@@ -67,8 +66,7 @@ def held_by(t, name, points, right):
     return found
 
 
-def special(t, device):
-    torch = t.torch()
+def special(t, torch, device):
 
     def make(values, name):
         return torch.tensor(values, dtype=torch.float64).to(getattr(torch, name)).to(device)

@@ -1,15 +1,17 @@
 """What a check is made of. Runs under the target's Python: 3.6 syntax, standard library only.
 
-A check is a function with a stable id. It returns one line of detail, raises ``Failed`` with what was found
-against what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
+A check is a function with a stable id. It is called with its bench, then the package (unless it runs before or without
+the import), then the device (for each GPU). It returns one line of detail, raises ``Failed`` with what was found against
+what was wanted, or raises ``Skip`` with the reason why it says nothing about this torch.
 """
 
 import collections
+import contextlib
 import os
 import re
 import shutil
 import sys
-import time
+import tempfile
 
 CHECKS = []
 
@@ -40,6 +42,7 @@ class Failed(Exception):
 
 # Scopes. "gate": first, on an emulated CPU; a failure ends the run. "preload" and "bare": before the package is imported.
 # "import": the import itself. "cpu". "gpu": once for each GPU. "gpus": once, with all of them.
+# "asked": what this run asks for besides, last.
 Check = collections.namedtuple("Check", "id run package level scope timeout remedy")
 
 
@@ -53,11 +56,21 @@ def check(id, package="torch", level="full", scope="cpu", timeout=60, remedy="")
     return register
 
 
+def perform(check, bench):
+    """The check's line of detail."""
+    if check.package == "any" or check.scope in ("preload", "bare", "import"):
+        return check.run(bench)
+    package = __import__(check.package)
+    if check.scope != "gpu":
+        return check.run(bench, package)
+    package.cuda.set_device(bench.device)
+    return check.run(bench, package, "cuda:%d" % bench.device)
+
+
 class Bench(object):
     """What a running check works with: the package, the plan's promises, and rulers."""
 
-    def __init__(self, package, request, tell=None, device=None):
-        self.package = package
+    def __init__(self, request, tell=None, device=None):
         self.request = request
         self.plan = request.get("expect") or {}
         self.emulated = request.get("cpu")
@@ -84,9 +97,11 @@ class Bench(object):
             raise Untried("NumPy is not installed in this environment")
         return numpy
 
-    def since(self, release, what):
-        """A part is missing: absent where this torch is older than ``release``; else it was left out or lost."""
-        found = str(self.torch().__version__)
+    def require(self, owner, names, release, what=None):
+        """Of a torch older than ``release`` a part is absent; else it was left out or lost."""
+        if all(hasattr(owner, name) for name in names.split()):
+            return
+        found, what = str(self.torch().__version__), what or "torch." + names
         if numbered(found) >= numbered(release):
             raise Failed(
                 "torch %s has no %s, which every release from %s on has" % (found, what, release),
@@ -200,8 +215,14 @@ def brief(value, limit=160):
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def clock():
-    return time.time()
+@contextlib.contextmanager
+def scratch(name):
+    """A folder that is gone afterwards, whatever was left in it."""
+    folder = tempfile.mkdtemp(prefix="rekindle-" + name)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def find_compiler(variable, names):

@@ -1,15 +1,8 @@
-"""What GPU checks share: the device, exact arithmetic, and whether code for it can exist at all."""
+"""What GPU checks share: exact arithmetic, and whether code for a GPU can exist at all."""
 
 import contextlib
 
 from rekindle_checks.framework import Absent
-
-
-def device_of(t):
-    """Make the check's GPU the current one and return its name for tensors."""
-    torch = t.torch()
-    torch.cuda.set_device(t.device)
-    return "cuda:%d" % t.device
 
 
 def is_rocm(torch):
