@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.runner import run_checks
-from rekindle.verify.target import Target
+from rekindle.verify.target import Target, Trial
 
 
 def find_torch() -> str | None:
@@ -54,7 +54,7 @@ def try_torch(folder: Path, *, breaking: str = "", **more: object) -> VerifyRepo
     (folder / "sitecustomize.py").write_text(BREAKER)
     env = {"PYTHONPATH": str(folder), "REKINDLE_BREAK": textwrap.dedent(breaking), "OMP_NUM_THREADS": "2"}
     assert PYTHON is not None
-    return run_checks(Target(command=(PYTHON,), package="torch", env=env), **more)  # type: ignore[arg-type]
+    return run_checks(Target(command=(PYTHON,), package="torch", env=env), Trial(**more))  # type: ignore[arg-type]
 
 
 def test_a_published_torch_passes_smoke(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rekindle.emulate.root import Root, prepare_root
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.protocol import Host
 from rekindle.host.question import question_text, read_answer
+from rekindle.host.sandbox import parts_of
 from rekindle.model.interpreter import read_interpreter
 from rekindle.model.machine import cpu_arch
 from rekindle.model.progress import Progress
@@ -24,12 +25,18 @@ PROBE_SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class EmulatedPython:
-    """``home`` is set where the interpreter must be told where its library lies (Debian's, unpacked elsewhere)."""
+    """``home`` is set where the interpreter must be told where its library lies (Debian's, unpacked elsewhere);
+    ``root`` is None where this machine itself is of that kind."""
 
     path: Path
     version: tuple[int, int]
     home: Path | None = None
-    root: Root
+    root: Root | None = None
+
+    def places(self) -> list[Path]:
+        """The folders the interpreter lies in."""
+        root = [self.root.path] if self.root else []
+        return [*root, *parts_of(self.path.parent.parent), *(parts_of(self.home) if self.home else [])]
 
 
 def find_emulated_python(

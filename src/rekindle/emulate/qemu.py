@@ -6,12 +6,13 @@ A CPU is named as everywhere (:mod:`rekindle.compat.cpu_names`); ``cpus.toml`` s
 
 from __future__ import annotations
 
-import functools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+import msgspec
 
 from rekindle.compat.cpu_names import find_cpu
 from rekindle.errors import BadInput, MissingTool
@@ -21,20 +22,10 @@ from rekindle.host.protocol import Host
 
 # Measured: importing torch 2.15.0 takes 3 s natively and 136 s under qemu 7.2 on the same core.
 PATIENCE = 30.0
-# The instruction sets the emulated CPU is asked for and probed with, in archspec's words. What is not in this list
-# (rdrand, xsave, …) no compiler emits by itself for arithmetic.
-PROBED = (
-    "sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "aes", "avx", "f16c", "fma", "bmi1", "bmi2", "movbe",
-    "avx2", "avx512f",
-)  # fmt: skip
-# The same for AArch64, in the kernel's words, which are archspec's.
-PROBED_ARM = ("aes", "crc32", "atomics", "asimdrdm", "asimdhp", "asimddp", "fcma", "sve")
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmulatedMachine:
-    """``loader`` is where programs look for the dynamic loader; ``elf`` and ``answer`` are for stand-in libraries:
-    the machine's number in ELF headers, the code of a function that answers 999, and the largest page."""
+class EmulatedMachine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A kind of machine: a table of ``cpus.toml``, where its fields are explained."""
 
     machine: str
     words: str
@@ -43,8 +34,10 @@ class EmulatedMachine:
     triplet: str
     loader: str
     elf: int
-    answer: bytes
-    page: int = 0x1000
+    answer: str
+    page: int
+    probed: frozenset[str]
+    models: dict[str, str]
 
     @property
     def is_here(self) -> bool:
@@ -52,32 +45,14 @@ class EmulatedMachine:
         return LiveHost().machine == self.machine
 
     def library_folders(self, root: Path) -> tuple[Path, ...]:
+        """Where its libraries lie under ``root``."""
         inside = (f"lib/{self.triplet}", f"usr/lib/{self.triplet}", "lib64", "usr/lib64")
-        return tuple(root / one for one in inside)
+        return tuple(root / folder for folder in inside)
 
 
-X86 = EmulatedMachine(
-    machine="x86_64",
-    words="x86-64",
-    program="qemu-x86_64",
-    debian="amd64",
-    triplet="x86_64-linux-gnu",
-    loader="lib64/ld-linux-x86-64.so.2",
-    elf=62,
-    answer=bytes.fromhex("b8e7030000c3"),  # mov eax, 999; ret
-)
-ARM = EmulatedMachine(
-    machine="aarch64",
-    words="AArch64",
-    program="qemu-aarch64",
-    debian="arm64",
-    triplet="aarch64-linux-gnu",
-    loader="lib/ld-linux-aarch64.so.1",
-    elf=183,
-    answer=bytes.fromhex("e07c8052c0035fd6"),  # mov w0, #999; ret
-    page=0x10000,
-)
-EMULATED = {emulated.machine: emulated for emulated in (X86, ARM)}
+_TABLE = tomllib.loads(resources.files(__package__).joinpath("cpus.toml").read_text(encoding="utf-8"))
+EMULATED = {name: msgspec.convert({"machine": name, **_TABLE[name]}, EmulatedMachine) for name in ("x86_64", "aarch64")}
+X86, ARM = EMULATED.values()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,14 +64,6 @@ class EmulatedCpu:
     has: frozenset[str] | None = None
     lacks: frozenset[str] | None = None
     emulated: EmulatedMachine = X86
-
-
-@functools.cache
-def emulated_models(emulated: EmulatedMachine = X86) -> dict[str, str]:
-    """The microarchitectures that can be emulated, each with the words qemu takes for it."""
-    text = resources.files(__package__).joinpath("cpus.toml").read_text(encoding="utf-8")
-    models: dict[str, str] = tomllib.loads(text)[emulated.machine]
-    return models
 
 
 def machine_of_cpu(name: str) -> EmulatedMachine:
@@ -111,7 +78,7 @@ def machine_of_cpu(name: str) -> EmulatedMachine:
 def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedMachine = X86) -> EmulatedCpu:
     """The CPU a user means; ``models`` are those the emulator itself knows, which may be named as well."""
     facts = load_facts()
-    known = emulated_models(emulated)
+    known = emulated.models
     try:
         kind = find_cpu(name, facts)
     except BadInput as unknown:
@@ -129,14 +96,13 @@ def find_emulated_cpu(name: str, models: Sequence[str] = (), emulated: EmulatedM
         raise BadInput(
             f"{name} is known as {kind}, of which qemu has no model", remedy=_nearest_emulated(kind, emulated)
         )
-    probed = frozenset(PROBED if emulated is X86 else PROBED_ARM)
-    has = probed.intersection(row.features)
-    return EmulatedCpu(name=kind, model=known[kind], has=has, lacks=probed - has, emulated=emulated)
+    has = emulated.probed.intersection(row.features)
+    return EmulatedCpu(name=kind, model=known[kind], has=has, lacks=emulated.probed - has, emulated=emulated)
 
 
 def _nearest_emulated(kind: str, emulated: EmulatedMachine) -> str:
     """Which CPU to try instead: the ablest that can be emulated and has nothing that this one lacks."""
-    table, known = load_facts().cpu.microarchitecture, emulated_models(emulated)
+    table, known = load_facts().cpu.microarchitecture, emulated.models
     fitting = [name for name in known if set(table[name].features) <= set(table[kind].features)]
     nearest = max(fitting, key=lambda name: len(table[name].features), default=None)
     hint = f"--cpu {nearest} is the nearest that can do no more; " if nearest else ""

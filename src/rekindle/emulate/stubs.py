@@ -51,7 +51,7 @@ def _gpu_libraries() -> dict[str, dict[str, str]]:
 
 def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: EmulatedMachine = X86) -> bytes:
     """An ELF shared library that defines ``symbols`` (name -> version), all as the same function."""
-    code = emulated.answer
+    code = bytes.fromhex(emulated.answer)
     strings = _Strings()
     own = strings.add(soname)
     names = sorted(symbols)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.emulate.python import EmulatedPython
 from rekindle.emulate.qemu import EMULATED, PATIENCE, X86, EmulatedCpu, EmulatedMachine, Emulator
-from rekindle.emulate.root import Root
 from rekindle.errors import BadInput
-from rekindle.host.sandbox import parts_of
 from rekindle.interpreters.environment import unpack_wheel
-from rekindle.model.interpreter import Interpreter
 from rekindle.model.progress import Progress
 from rekindle.model.spoken import spoken_bytes
 from rekindle.verify.subject import Subject
@@ -23,37 +19,6 @@ from rekindle.verify.target import Target
 MAX_UNPACKED = 64 << 30
 # Machine code for GPUs, which no emulated CPU has; the libraries among them are replaced by stubs.
 _GPU_ONLY = ("nvidia-", "triton", "pytorch-triton", "cuda-", "rocm", "intel-")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EmulatedLayout:
-    """The interpreter inside the emulation. ``root`` is None where the machine itself is of that kind."""
-
-    python: Path
-    version: tuple[int, int]
-    root: Root | None
-    home: Path | None = None
-    emulated: EmulatedMachine = X86
-
-
-def layout_from(interpreter: Interpreter, emulated: EmulatedMachine = X86) -> EmulatedLayout:
-    """The layout around an interpreter of this machine, which is of the kind that is emulated."""
-    # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
-    python = Path(interpreter.path).resolve()
-    return EmulatedLayout(python=python, version=interpreter.release, root=None, emulated=emulated)
-
-
-def layout_in(found: EmulatedPython) -> EmulatedLayout:
-    """The layout around an interpreter of the emulated system."""
-    return EmulatedLayout(
-        python=found.path, version=found.version, root=found.root, home=found.home, emulated=found.root.emulated
-    )
-
-
-def places(layout: EmulatedLayout) -> list[Path]:
-    """The folders the emulated interpreter lies in."""
-    root = [layout.root.path] if layout.root else []
-    return [*root, *parts_of(layout.python.parent.parent), *(parts_of(layout.home) if layout.home else [])]
 
 
 def machine_for(subject: Subject) -> EmulatedMachine:
@@ -108,7 +73,7 @@ def wanted_dependencies(subject: Subject, version: tuple[int, int], emulated: Em
 def emulated_target(
     emulator: Emulator,
     cpu: EmulatedCpu,
-    layout: EmulatedLayout,
+    python: EmulatedPython,
     *,
     site: Path,
     stubs: Path,
@@ -126,39 +91,33 @@ def emulated_target(
         "OPENBLAS_NUM_THREADS": "1",
         **env,
     }
-    if layout.home is not None:
-        settings["PYTHONHOME"] = str(layout.home)
-    command = emulator.command(cpu, root=layout.root.path if layout.root else None, env=settings)
+    if python.home is not None:
+        settings["PYTHONHOME"] = str(python.home)
+    command = emulator.command(cpu, root=python.root.path if python.root else None, env=settings)
     environment = {"emulator": f"qemu-user {emulator.version}", "cpu model": cpu.model}
     if stubbed:
         environment["stub libraries"] = " ".join(stubbed)
-    fits = not subject.pythons or layout.version in subject.pythons
+    no_import = remedy = None
+    if subject.pythons and python.version not in subject.pythons:
+        wanted = " or ".join(f"{major}.{minor}" for major, minor in sorted(subject.pythons))
+        newest = "{}.{}".format(*max(subject.pythons))
+        no_import = (
+            f"the wheel is for Python {wanted}, the emulated one is {python.version[0]}.{python.version[1]}; "
+            "only its C functions were tried"
+        )
+        remedy = (
+            f"the emulated system needs Python {newest}: uv python install "
+            f"cpython-{newest}-linux-{emulator.emulated.machine}-gnu, then the same command; "
+            "or give one with --python EXE"
+        )
     return Target(
-        command=(*command, str(layout.python)),
+        command=(*command, str(python.path)),
         package=subject.package,
         subject=f"{subject.path.name} on emulated {cpu.name}",
         patience=PATIENCE,
         cpu=cpu.name,
         cpu_features=None if cpu.has is None else {"has": sorted(cpu.has), "lacks": sorted(cpu.lacks or ())},
-        no_import=None if fits else _other_python(subject, layout),
-        no_import_remedy=None if fits else _wanted_python(subject, layout.emulated),
+        no_import=no_import,
+        no_import_remedy=remedy,
         environment=environment,
-    )
-
-
-def _other_python(subject: Subject, layout: EmulatedLayout) -> str:
-    wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
-    return (
-        f"the wheel is for Python {wanted}, the emulated one is {layout.version[0]}.{layout.version[1]}; "
-        "only its C functions were tried"
-    )
-
-
-def _wanted_python(subject: Subject, emulated: EmulatedMachine) -> str:
-    """How the emulated system gets the Python of this wheel."""
-    major, minor = max(subject.pythons)
-    name = f"cpython-{major}.{minor}-linux-{emulated.machine}-gnu"
-    return (
-        f"the emulated system needs Python {major}.{minor}: uv python install {name}, then the same command; "
-        "or give one with --python EXE"
     )

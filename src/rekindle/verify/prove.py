@@ -6,15 +6,14 @@ import contextlib
 import errno
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from packaging.version import Version
 
-from rekindle.emulate.python import find_emulated_python
+from rekindle.emulate.python import EmulatedPython, find_emulated_python
 from rekindle.emulate.qemu import choose_cpu, find_emulator
 from rekindle.emulate.root import compile_ahead
 from rekindle.emulate.stubs import write_stubs
@@ -57,13 +56,7 @@ def disk_errors() -> Iterator[None]:
 
 
 @disk_errors()
-def prove_wheel(
-    host: Host,
-    wheel: Path,
-    trial: Trial,
-    *,
-    progress: Progress,
-) -> VerifyReport:
+def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) -> VerifyReport:
     """Install a wheel into an environment of its own and try it there.
 
     A companion (torchvision, torchaudio and the others that an operation is known for) brings its torch along: that
@@ -101,29 +94,24 @@ def prove_wheel(
             env=trial.env,
             package=package,
             subject=wheel.name,
-            gpu=trial.gpu,
             environment=about,
             sandbox=box,
         )
         progress.stage("verifying", wheel.name)
-        promise = {**({} if beside else {"version": subject.version}), **trial.expect}
-        return about_wheel(_run(target, trial, promise, progress, beside), wheel, sha256)
+        if not beside:
+            trial = replace(trial, expect={"version": subject.version, **trial.expect})
+        return about_wheel(run_checks(target, trial, beside=beside, progress=progress), wheel, sha256)
 
 
 @disk_errors()
 def prove_installed(
-    host: Host,
-    trial: Trial,
-    *,
-    package: str,
-    beside: Sequence[str] = (),
-    progress: Progress,
+    host: Host, trial: Trial, *, package: str, beside: Sequence[str] = (), progress: Progress
 ) -> VerifyReport:
     """Try the package that an interpreter already has, and the companions ``beside`` it."""
     _known(package)
     interpreter = installed_python(host, trial.python)
     path = interpreter.path
-    target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}", gpu=trial.gpu)
+    target = Target(command=(path,), env=trial.env, package=package, subject=f"{package} in {path}")
     looked = host.run(
         [path, "-c", f"import importlib.util as u; print(u.find_spec({package!r}) is not None)"], timeout=60.0
     )
@@ -133,21 +121,7 @@ def prove_installed(
             remedy="give the right interpreter with --python EXE, or a wheel with --wheel FILE",
         )
     progress.stage("verifying", target.subject)
-    return _run(target, trial, trial.expect, progress, beside)
-
-
-def _run(
-    target: Target, trial: Trial, promise: Mapping[str, Any], progress: Progress, beside: Sequence[str] = ()
-) -> VerifyReport:
-    return run_checks(
-        target,
-        level=trial.level,
-        expect=promise,
-        only=trial.only,
-        suspects=trial.suspects,
-        beside=beside,
-        progress=progress,
-    )
+    return run_checks(target, trial, beside=beside, progress=progress)
 
 
 def installed_python(host: Host, given: str | None) -> Interpreter:
@@ -226,13 +200,7 @@ def _known(package: str) -> None:
 
 @disk_errors()
 def prove_emulated(
-    host: Host,
-    wheel: Path,
-    cpu_name: str,
-    trial: Trial,
-    *,
-    cache: Path,
-    progress: Progress,
+    host: Host, wheel: Path, cpu_name: str, trial: Trial, *, cache: Path, progress: Progress
 ) -> VerifyReport:
     """Try a wheel on a CPU this machine does not have."""
     from rekindle.verify import emulated_layout as laying
@@ -245,34 +213,35 @@ def prove_emulated(
     emulator = find_emulator(host, emulated)
     cpu = choose_cpu(emulator, cpu_name)
     if emulated.is_here:
-        layout = laying.layout_from(python_for(host, subject, trial.python), emulated)
+        # The interpreter itself, not an environment around it: only the wheel and its dependencies are to be seen.
+        interpreter = python_for(host, subject, trial.python)
+        python = EmulatedPython(path=Path(interpreter.path).resolve(), version=interpreter.release)
     else:
-        layout = laying.layout_in(
-            find_emulated_python(host, emulator, subject.pythons, given=trial.python, cache=cache, progress=progress)
-        )
+        given = trial.python
+        python = find_emulated_python(host, emulator, subject.pythons, given=given, cache=cache, progress=progress)
     with tempfile.TemporaryDirectory(prefix="rekindle-emulated-", ignore_cleanup_errors=True) as folder:
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
         site.mkdir()
         laying.unpack(subject, site, progress)
-        fits = not subject.pythons or layout.version in subject.pythons
+        fits = not subject.pythons or python.version in subject.pythons
         # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
         importing = fits and not (trial.only and all(one.split(".")[0] == "core" for one in trial.only))
         if trial.dependencies and importing:
             progress.stage("dependencies", "for the emulated Python")
-            wanted = [*laying.wanted_dependencies(subject, layout.version, emulated), *extras(subject)]
-            install_for_emulation(wanted, site, layout.version, emulated.machine, trial.find_links)
+            wanted = [*laying.wanted_dependencies(subject, python.version, emulated), *extras(subject)]
+            install_for_emulation(wanted, site, python.version, emulated.machine, trial.find_links)
             if apart.wheels_only:
                 refuse_addresses(site, subject)
-        stubbed = write_stubs(site / subject.package, stubs, layout.root.path if layout.root else None, emulated)
+        stubbed = write_stubs(site / subject.package, stubs, python.root.path if python.root else None, emulated)
         if importing:
             progress.stage("compiling", "Python byte code ahead of the emulation")
-            compile_ahead(host, site, layout.version)
+            compile_ahead(host, site, python.version)
         target = laying.emulated_target(
-            emulator, cpu, layout, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=trial.env
+            emulator, cpu, python, site=site, stubs=stubs, subject=subject, stubbed=stubbed, env=trial.env
         )
-        shown = [site, stubs, Path(emulator.path), *laying.places(layout)]
+        shown = [site, stubs, Path(emulator.path), *python.places()]
         box, about = apart.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
         target = replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
-        promise = {"version": subject.version, **trial.expect}
-        return about_wheel(_run(target, trial, promise, progress), wheel, sha256)
+        trial = replace(trial, expect={"version": subject.version, **trial.expect})
+        return about_wheel(run_checks(target, trial, progress=progress), wheel, sha256)

@@ -13,15 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rekindle.compat.operators import Suspicion
 from rekindle.host.live import LiveHost
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.verify import Level, VerifyReport
+from rekindle.model.verify import VerifyReport
 from rekindle.verify.beside import asked_beside
 from rekindle.verify.dialogue import Dialogue, Silence
 from rekindle.verify.gather import Gathering
 from rekindle.verify.suspects import asked_for, outcomes
-from rekindle.verify.target import CHECKS, Target
+from rekindle.verify.target import CHECKS, SMOKE, Target, Trial
 
 # The agent keeps the checks' own time limits; past this many seconds more it must have been stopped itself.
 GRACE = 60.0
@@ -34,50 +33,41 @@ _SETUPTOOLS = ("setuptools", "pkg_resources", "_distutils_hack")
 
 
 def run_checks(
-    target: Target,
-    *,
-    level: Level = "smoke",
-    expect: Mapping[str, Any] | None = None,
-    only: Sequence[str] = (),
-    suspects: Sequence[Suspicion] = (),
-    beside: Sequence[str] = (),
-    progress: Progress | None = None,
+    target: Target, trial: Trial = SMOKE, *, beside: Sequence[str] = (), progress: Progress | None = None
 ) -> VerifyReport:
-    """Every check of ``level`` for the target's package, in the target's Python; then ``suspects``, which may crash."""
+    """Every check of the trial's level for the target's package, in the target's Python; then its suspects, which may
+    crash, and the companions ``beside`` it."""
     started = time.monotonic()
     gathered = Gathering(LiveHost(), progress or Silent(), target.environment)
     request = {
         "package": target.package,
-        "level": level,
-        "only": list(only),
-        "expect": dict(expect or {}),
+        "level": trial.level,
+        "only": list(trial.only),
+        "expect": dict(trial.expect),
         "patience": target.patience,
         "cpu": target.cpu,
         "cpu_features": target.cpu_features,
         "no_import": target.no_import,
         "no_import_remedy": target.no_import_remedy,
         "inline": target.inline,
-        "operators": asked_for(suspects),
+        "operators": asked_for(trial.suspects),
         "beside": (companions := asked_beside(beside)),
     }
     with tempfile.TemporaryDirectory(prefix="rekindle-verify-", ignore_cleanup_errors=True) as folder:
-        if level == "full":
+        if trial.level == "full":
             request["lent"] = lend_tools(Path(folder) / "lent")
         for _ in range(MAX_RESTARTS):
             if _session(target, request, gathered, Path(folder)):
                 break
-    claim = gathered.claim(target.package, level, gpu=_owes_gpu(target, expect or {}), emulated=target.cpu is not None)
-    claim = replace(claim, beside=tuple(f"with.{one['name']}" for one in companions))
+    # Unless it is told, a GPU is owed as built. No emulated CPU has one beside it, so nothing is claimed about one.
+    emulated = target.cpu is not None
+    promised = bool(trial.expect.get("cuda") or trial.expect.get("rocm"))
+    gpu = False if emulated or trial.gpu is False else promised or trial.gpu
+    claim = gathered.claim(target.package, trial.level, gpu=gpu, emulated=emulated)
+    claim = replace(claim, beside=tuple(f"with.{row['name']}" for row in companions))
     seconds = time.monotonic() - started
-    operators = outcomes(suspects, gathered.trials)
-    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(only), operators=operators)
-
-
-def _owes_gpu(target: Target, expect: Mapping[str, Any]) -> bool | None:
-    """None: as built. No emulated CPU has a GPU beside it, so nothing is claimed about one."""
-    if target.cpu is not None or target.gpu is False:
-        return False
-    return True if expect.get("cuda") or expect.get("rocm") else target.gpu
+    operators = outcomes(trial.suspects, gathered.trials)
+    return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(trial.only), operators=operators)
 
 
 def _session(target: Target, request: Mapping[str, Any], gathered: Gathering, work: Path) -> bool:

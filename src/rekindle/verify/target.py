@@ -33,8 +33,6 @@ class Target:
     # Why the package cannot be imported here, where only what needs no import is to be tried.
     no_import: str | None = None
     no_import_remedy: str | None = None
-    # Whether a kernel on a GPU is owed. None: where the package was built for one; False: only the CPU is claimed.
-    gpu: bool | None = None
     # All checks in one process, started again after a crash, as where there is no fork.
     inline: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +48,7 @@ class Trial:
     """``expect`` holds what the plan promised; ``suspects`` are operators that the wheel's own bytes make doubtful.
 
     ``dependencies``, ``find_links`` and ``sandbox`` say how a wheel is installed and run; an installed package has
-    that behind it. ``gpu`` is None where the machine decides.
+    that behind it. ``gpu``: whether a kernel on one is owed. None: where the package was built for one.
     """
 
     python: str | None = None
@@ -63,6 +61,9 @@ class Trial:
     gpu: bool | None = None
     sandbox: Wish = "auto"
     suspects: Sequence[Suspicion] = ()
+
+
+SMOKE = Trial()
 
 
 def promises(plan: Plan) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from rekindle.api.inspect import inspect_machine
 from rekindle.api.verify import _features
 from rekindle.doctor.cpu import probe_cpu
-from rekindle.emulate.qemu import emulated_models, find_emulated_cpu, machine_of_cpu
+from rekindle.emulate.qemu import find_emulated_cpu, machine_of_cpu
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
@@ -69,7 +69,7 @@ def _emulated(name: str) -> str | None:
     except BadInput as error:
         _, known, kind = error.message.partition("known as ")
         kind = kind.partition(",")[0]
-        assert not known or kind not in emulated_models(emulated)
+        assert not known or kind not in emulated.models
         return kind or None
 
 

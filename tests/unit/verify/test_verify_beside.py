@@ -11,7 +11,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.verify import beside
 from rekindle.verify.runner import run_checks
-from rekindle.verify.target import Target
+from rekindle.verify.target import Target, Trial
 from rekindle.verify.verdict import Claim, judge, required_checks
 
 TABLE = Path(beside.__file__).with_name("beside.toml")
@@ -42,7 +42,7 @@ def target(tmp_path: Path, **packages: str) -> Target:
 def outcome(where: Target, monkeypatch: pytest.MonkeyPatch, call: str, *, gpu: bool = False) -> tuple[str, str, str]:
     rows = {"triton": beside.BesideCheck(module="tiny", call=call, gpu=gpu)}
     monkeypatch.setattr(beside, "load_table", lambda: rows)
-    report = run_checks(where, only=("with.*",), beside=("triton",))
+    report = run_checks(where, Trial(only=("with.*",)), beside=("triton",))
     check = next(one for one in report.checks if one.id == "with.triton")
     return check.status, check.detail, report.verdict
 
@@ -79,7 +79,7 @@ def test_a_missing_library_is_no_wrong_version(
 ) -> None:
     rows = {"triton": beside.BesideCheck(module="tiny", call=f"raise {error}")}
     monkeypatch.setattr(beside, "load_table", lambda: rows)
-    report = run_checks(target(tmp_path, tiny=""), only=("with.*",), beside=("triton",))
+    report = run_checks(target(tmp_path, tiny=""), Trial(only=("with.*",)), beside=("triton",))
     (told,) = [one.remedy or "" for one in report.checks if one.id == "with.triton"]
     assert remedy in told
 

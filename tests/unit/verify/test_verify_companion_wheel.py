@@ -27,8 +27,8 @@ def asked(wheel: Path, monkeypatch: pytest.MonkeyPatch, **expect: str) -> tuple[
     """What the runner would be asked for this wheel."""
     told: list[tuple[Target, dict[str, Any]]] = []
 
-    def run(target: Target, **more: Any) -> VerifyReport:
-        told.append((target, more))
+    def run(target: Target, trial: Trial, **more: Any) -> VerifyReport:
+        told.append((target, {**more, "expect": trial.expect}))
         return VerifyReport()
 
     monkeypatch.setattr(prove, "prepare_environment", lambda *_, **__: Path(sys.executable))

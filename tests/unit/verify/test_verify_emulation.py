@@ -37,10 +37,10 @@ def laid_out(tmp_path: Path, tag: str = "cp311-cp311-manylinux_2_28_x86_64", req
     return read_subject(path)
 
 
-def target_for(subject: Subject, layout: emulated_layout.EmulatedLayout) -> Target:
+def target_for(subject: Subject, python: EmulatedPython) -> Target:
     emulator = Emulator(path="/usr/bin/qemu-x86_64", version="7.2", models=("IvyBridge",))
     return emulated_layout.emulated_target(
-        emulator, find_emulated_cpu("ivybridge"), layout, site=Path("/s"), stubs=Path("/t"), subject=subject,
+        emulator, find_emulated_cpu("ivybridge"), python, site=Path("/s"), stubs=Path("/t"), subject=subject,
         stubbed=["libx.so"],
         env={"ATEN_CPU_CAPABILITY": "avx2"},
     )  # fmt: skip
@@ -49,8 +49,7 @@ def target_for(subject: Subject, layout: emulated_layout.EmulatedLayout) -> Targ
 @pytest.mark.skipif(sys.platform == "win32", reason="emulation is of Linux machines")
 def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) -> None:
     subject = laid_out(tmp_path)
-    layout = emulated_layout.EmulatedLayout(python=Path("/usr/bin/python3.11"), version=(3, 11), root=None)
-    target = target_for(subject, layout)
+    target = target_for(subject, EmulatedPython(path=Path("/usr/bin/python3.11"), version=(3, 11)))
     assert target.command[:3] == ("/usr/bin/qemu-x86_64", "-cpu", "IvyBridge") and "-L" not in target.command
     assert target.command[-1] == "/usr/bin/python3.11" and target.no_import is None
     settings = dict(word.split("=", 1) for word in target.command if "=" in word)
@@ -60,9 +59,7 @@ def test_on_an_x86_machine_the_own_python_runs_without_a_root(tmp_path: Path) ->
 
 def test_a_wheel_for_another_python_is_tried_without_importing_it(tmp_path: Path) -> None:
     root = Root(path=tmp_path, python=tmp_path / "usr/bin/python3.13", version=(3, 13), packages=40)
-    target = target_for(
-        laid_out(tmp_path), emulated_layout.layout_in(EmulatedPython(path=root.python, version=root.version, root=root))
-    )
+    target = target_for(laid_out(tmp_path), EmulatedPython(path=root.python, version=root.version, root=root))
     assert target.no_import is not None and "3.11" in target.no_import and "3.13" in target.no_import
     assert "-L" in target.command
     assert target.no_import_remedy is not None and "cpython-3.11-linux-x86_64-gnu" in target.no_import_remedy

@@ -16,7 +16,7 @@ from rekindle.model.progress import Silent
 from rekindle.model.verify import VerifyReport
 from rekindle.verify.gather import read_events
 from rekindle.verify.runner import _with, run_checks
-from rekindle.verify.target import CHECKS, Target
+from rekindle.verify.target import CHECKS, Target, Trial
 from spark_stand_in import GOOD
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and signals")
@@ -48,7 +48,7 @@ def try_package(
         patience=patience,
         inline=inline,
     )
-    return run_checks(target, level=level, **more)  # type: ignore[arg-type]
+    return run_checks(target, Trial(level=level, **more))  # type: ignore[arg-type]
 
 
 def status(report: VerifyReport) -> dict[str, str]:
@@ -231,7 +231,7 @@ def test_the_agent_runs_under_every_python_from_3_6(python: str | None, tmp_path
     (tmp_path / "spark").mkdir()
     (tmp_path / "spark" / "__init__.py").write_text(GOOD + NULL)
     target = Target(command=(python,), env={"PYTHONPATH": str(tmp_path)}, package="spark")
-    report = run_checks(target, level="full")
+    report = run_checks(target, Trial(level="full"))
     assert status(report)["checksum"] == "passed", report.checks
     crash = find(report, "dot").crash
     assert crash is not None and crash.signal == "SIGSEGV"
@@ -252,7 +252,7 @@ def test_what_an_agent_said_elsewhere_becomes_the_same_report(tmp_path: Path) ->
     (tmp_path / "events.jsonl").write_bytes(said)
     report = read_events(LiveHost(), tmp_path / "events.jsonl", "full", Silent())
     target = Target(command=(sys.executable,), env={"PYTHONPATH": str(tmp_path)}, package="spark")
-    assert status(report) == status(run_checks(target, level="full"))
+    assert status(report) == status(run_checks(target, Trial(level="full")))
     (tmp_path / "half.jsonl").write_bytes(said[: len(said) // 2].rpartition(b"\n")[0])
     assert not read_events(LiveHost(), tmp_path / "half.jsonl", "full", Silent()).good
     (tmp_path / "junk.jsonl").write_text("[1, 2]\n")

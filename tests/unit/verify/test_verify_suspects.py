@@ -18,7 +18,7 @@ from rekindle.verify import suspects
 from rekindle.verify.crash import remedy_for, sentence
 from rekindle.verify.output import compare, junit
 from rekindle.verify.runner import run_checks
-from rekindle.verify.target import Target
+from rekindle.verify.target import Target, Trial
 from spark_stand_in import GOOD
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
@@ -49,10 +49,9 @@ def run(folder: Path, *, inline: bool = False, **more: object) -> VerifyReport:
     (folder / "spark").mkdir(parents=True, exist_ok=True)
     (folder / "spark" / "__init__.py").write_text(GOOD, encoding="utf-8")
     target = Target(
-        command=(sys.executable,), env={"PYTHONPATH": str(folder)}, package="spark", gpu=False, inline=inline,
-        subject="it",
-    )  # fmt: skip
-    return run_checks(target, suspects=SUSPECTS, **more)  # type: ignore[arg-type]
+        command=(sys.executable,), env={"PYTHONPATH": str(folder)}, package="spark", inline=inline, subject="it"
+    )
+    return run_checks(target, Trial(suspects=SUSPECTS, gpu=False, **more))  # type: ignore[arg-type]
 
 
 @posix
