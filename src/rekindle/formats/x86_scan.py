@@ -31,10 +31,16 @@ AHEAD = 8
 
 
 def scan(
-    code: Bytes, address: int, starts: Ints, ends: Ints, targets: Ints, watched: Ints,
-    variables: Variables = NOWHERE, *,
+    code: Bytes,
+    address: int,
+    starts: Ints,
+    ends: Ints,
+    targets: Ints,
+    watched: Ints,
+    variables: Variables = NOWHERE,
+    *,
     first: int = 0,
-) -> Scan:  # fmt: skip
+) -> Scan:
     """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
     uses = _uses(code, address, starts, ends)
     # These look a few bytes ahead: with room behind it the last instruction is not lost.
@@ -199,9 +205,9 @@ def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, npt.NDArray[np.bool_], 
     tests, escaped, short = _TESTS[opcode], before == 0x0F, before == 0x66
     # Of F6 and F7 the tests alone have an immediate; not and neg write, the others only read.
     size = np.where(tests & (field > 1), 0, _IMMEDIATE[opcode])
-    write = _STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
+    write = tables.STORES[opcode] | (_GROUP[opcode] & (field != 7)) | (tests & ((field == 2) | (field == 3)))
     write |= (opcode == 0xFF) & (field <= 1)  # inc, dec
-    wide = _STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
+    wide = tables.STORES_0F[opcode] | ((opcode == 0xBA) & (field > 4))  # bts, btr, btc
     return [
         (size, write, ~escaped | (size > _IMMEDIATE_0F[opcode])),
         (_IMMEDIATE_0F[opcode], wide, escaped),
@@ -209,24 +215,12 @@ def _operands(code: Bytes, at: Ints) -> list[tuple[Ints, npt.NDArray[np.bool_], 
     ]
 
 
-def _opcodes(*values: int) -> npt.NDArray[np.bool_]:
-    return np.isin(np.arange(256), values)
-
-
 _IMMEDIATE = np.zeros(256, np.int64)
 _IMMEDIATE[[0x80, 0x83, 0xC6, 0xC0, 0xC1, 0x6B, 0xF6]] = 1
 _IMMEDIATE[[0x81, 0xC7, 0x69, 0xF7]] = 4
 _IMMEDIATE_0F = np.zeros(256, np.int64)
 _IMMEDIATE_0F[[0xBA, 0xC6]] = 1
-# What stores to its operand, or takes its address to let another do so, by the last byte of the opcode: behind 0F,
-# and elsewhere, where a VEX or EVEX prefix may stand for the 0F.
-_STORES_0F = _opcodes(0x11, 0x13, 0x17, 0x29, 0x2B, 0x7F, 0xD6, 0xE7, 0xB0, 0xB1, 0xC0, 0xC1, 0xC3, *range(0x90, 0xA0))
-_STORES = _opcodes(
-    0x88, 0x89, 0xC6, 0xC7, 0x86, 0x87, 0x8D, 0x01, 0x09, 0x11, 0x13, 0x17, 0x19, 0x21, 0x29, 0x31, 0x7F, 0xD6, 0xE7,
-    0x00, 0x08, 0x18, 0x20, 0x30, 0xC0, 0xC1, 0xD0, 0xD1, 0xD2, 0xD3,
-)  # fmt: skip
-_GROUP = _opcodes(0x80, 0x81, 0x83)
-_TESTS = _opcodes(0xF6, 0xF7)
+_GROUP, _TESTS = tables.flags("80 81 83"), tables.flags("F6 F7")
 
 
 def _asks(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
@@ -241,11 +235,6 @@ def _legacy(code: Bytes, address: int, starts: Ints, ends: Ints) -> Ints:
     """Functions with common SSE2 instructions in their old encoding: 66, F2 or F3, then 0F and the opcode."""
     at = np.flatnonzero(code[:-AHEAD] == 0x0F)
     at = at[at > 0]
-    at = at[_MANDATORY[code[at - 1]] & _SSE2[code[at + 1]]] + address
+    at = at[_MANDATORY[code[at - 1]] & tables.OLD_SSE2[code[at + 1]]] + address
     index, inside = owners(at, starts, ends)
     return np.unique(index[inside])
-
-
-_SSE2 = _opcodes(
-    0x10, 0x11, 0x28, 0x29, 0x2A, 0x2E, 0x51, 0x57, 0x58, 0x59, 0x5C, 0x5E, 0x6C, 0x6F, 0x7E, 0x7F, 0xD6, 0xEF
-)
