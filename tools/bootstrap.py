@@ -22,6 +22,8 @@ from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+# The extras of pyproject.toml that a clone has from the start: every verb works on one machine.
+BROUGHT = ("build", "inspect", "sign")
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -62,7 +64,7 @@ def install(dev: bool) -> None:
     """The pinned set, each file checked against its digest; the version before where one of them is not offered."""
     if os.environ.get("REKINDLE_UNPINNED") == "1":
         print("rekindle: REKINDLE_UNPINNED=1: installing without pinned versions and digests", file=sys.stderr)
-        done = pip("-e", f"{ROOT}[dev]" if dev else str(ROOT))
+        done = pip("-e", f"{ROOT}[{','.join((*BROUGHT, *(['dev'] if dev else [])))}]")
         if done.returncode:
             fail(f"cannot install the dependencies: {last_words(done)} (is a package index reachable? run again)")
         return

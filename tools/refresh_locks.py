@@ -22,7 +22,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from bootstrap import read_pins
+from bootstrap import BROUGHT, read_pins
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKED = ROOT / "tools" / "locked"
@@ -32,11 +32,12 @@ OLDEST = "3.11"
 BACKEND = ("editables>=0.5",)
 
 
-def wanted(extra: str | None) -> list[str]:
-    """The requirements of one list, as pyproject.toml gives them."""
+def wanted(*extras: str) -> list[str]:
+    """The requirements of one list, as pyproject.toml gives them: what the set-up always brings, and ``extras``."""
     project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))
     names = [*project["build-system"]["requires"], *BACKEND, *project["project"]["dependencies"]]
-    return [*names, *(project["project"]["optional-dependencies"][extra] if extra else ())]
+    optional = project["project"]["optional-dependencies"]
+    return [*names, *(name for extra in (*BROUGHT, *extras) for name in optional[extra])]
 
 
 def digest() -> str:
@@ -99,7 +100,7 @@ def older_versions() -> str:
 def main() -> None:
     if "--check" not in sys.argv[1:]:
         kept = [LOCKED / "dev.txt"] if "--keep" in sys.argv[1:] else []
-        write("use.txt", wanted(None), *kept)
+        write("use.txt", wanted(), *kept)
         # The same versions in both, so that what is tested is what is used.
         write("dev.txt", wanted("dev"), LOCKED / "use.txt", *kept)
         save("older.txt", older_versions())

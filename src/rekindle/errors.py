@@ -7,6 +7,8 @@ verification) is a value, not one of these.
 from __future__ import annotations
 
 import enum
+import importlib.util
+import sys
 from collections.abc import Sequence
 
 
@@ -45,6 +47,26 @@ class NotYet(RekindleError):
 
 class MissingTool(RekindleError):
     """A program that this step needs is not on the machine."""
+
+
+# Packages that single verbs need: the extra of pyproject.toml that brings each, and the megabytes it takes installed.
+EXTRAS = {"botocore": ("s3", 35), "cryptography": ("sign", 20), "distributed": ("matrix", 40), "numpy": ("inspect", 75)}
+
+
+def has_package(name: str) -> bool:
+    """Whether a package can be imported here; it is not imported."""
+    return importlib.util.find_spec(name) is not None
+
+
+def need_package(name: str, purpose: str) -> None:
+    """Refuse what needs an optional package, with the line that brings it."""
+    if has_package(name):
+        return
+    extra, size = EXTRAS[name]
+    raise MissingTool(
+        f"{purpose} needs the package {name}, which is not installed",
+        remedy=f"{sys.executable} -m pip install {name} (about {size} MB; rekindle-torch[{extra}] brings it too)",
+    )
 
 
 class WorkspaceBusy(RekindleError):

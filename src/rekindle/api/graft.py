@@ -42,9 +42,11 @@ def graft(
     ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
     ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
     """
+    from rekindle.errors import BadInput, need_package
+
+    need_package("numpy", "a graft")
     from rekindle.api.graft_source import source_way
     from rekindle.build.bare_ninja import run_ninja
-    from rekindle.errors import BadInput
     from rekindle.facts import load_facts
     from rekindle.graft.engine import SUFFIX, GraftOrder, carry_out
     from rekindle.graft.ptx import PtxWay
@@ -94,6 +96,9 @@ def graft_apply(
     wheel: Path, graft_file: Path, *, out: Path | None = None, progress: Progress | None = None
 ) -> GraftReport:
     """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere."""
+    from rekindle.errors import need_package
+
+    need_package("numpy", "a graft")
     from rekindle.graft.engine import apply_file
     from rekindle.model.progress import Silent
 

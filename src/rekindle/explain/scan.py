@@ -12,6 +12,8 @@ import collections
 from collections.abc import Sequence
 from typing import Any
 
+from rekindle.errors import has_package
+
 SMALL_BYTES = 48 * 1024
 GRAM = 4
 # The choice of representatives is made anew when more than one place in so many passes the filter.
@@ -40,7 +42,7 @@ class Words:
 
     def find(self, block: bytes, start: int, stop: int) -> list[tuple[int, int]]:
         """Words that begin in ``block[start:stop]``; they may end behind ``stop``."""
-        if stop - start <= SMALL_BYTES:
+        if stop - start <= SMALL_BYTES or not has_package("numpy"):
             return self.find_each(block, start, stop)
         return self.find_all(block, start, stop)
 

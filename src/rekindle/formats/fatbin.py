@@ -120,11 +120,11 @@ def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
 
 
 def _from_zstd(stored: bytes, size: int) -> bytes:
-    import zstandard
+    from rekindle.formats.zstd import ZstdError, read_zstd
 
     try:
-        return zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(stored).read(size)
-    except zstandard.ZstdError:
+        return read_zstd(stored, size)
+    except ZstdError:
         return b""
 
 
@@ -149,10 +149,10 @@ def write_entry(image: bytes, arch: Sm, *, compression: str = "none", made_on: i
     flags |= {"": 0, "a": SPECIFIC, "f": FAMILY}[arch.suffix]
     stored, size, body = 0, 0, image
     if compression == "zstd":
-        import zstandard
+        from rekindle.formats.zstd import write_zstd
 
         flags |= ZSTD
-        body = zstandard.ZstdCompressor(level=9).compress(image)
+        body = write_zstd(image, level=9)
         stored, size = len(body), len(image)
     body += bytes(-len(body) % _PADDING)
     # The version is that of the cubin's own form.

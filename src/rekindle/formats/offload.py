@@ -127,15 +127,9 @@ def _inflate_head(data: bytes, method: int, what: str) -> bytes:
             raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
     if method != 1:
         raise Malformed(f"{what}: an offload bundle is compressed with method {method}, which is not known")
-    import zstandard
+    from rekindle.formats.zstd import ZstdError, read_zstd
 
-    # Long-distance matching asks for large windows; memory is touched only as far as we read.
-    reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(data)
-    out = bytearray()
     try:
-        while len(out) < HEAD and (piece := reader.read(HEAD - len(out))):
-            out += piece
-    except zstandard.ZstdError as error:
-        if not out:
-            raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error
-    return bytes(out)
+        return read_zstd(data, HEAD, window_log=31)  # long-distance matching asks for large windows
+    except ZstdError as error:
+        raise Malformed(f"{what}: a compressed offload bundle is damaged ({error})") from error

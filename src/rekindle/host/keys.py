@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, need_package
 from rekindle.host.files import write_atomically
 
 MAX_KEY_BYTES = 16 << 10
@@ -59,6 +59,7 @@ def key_folder() -> Path:
 
 def new_key(name: str, folder: Path | None = None) -> PublicKey:
     """Make a pair; an existing one is never written over."""
+    need_package("cryptography", "a signature")
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -101,6 +102,7 @@ def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
 
 
 def read_public(path: Path) -> PublicKey:
+    need_package("cryptography", "a signature")
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -116,6 +118,7 @@ def read_public(path: Path) -> PublicKey:
 
 def read_private(name: str, folder: Path | None = None) -> PrivateKey:
     """A key by its name, or by the path of its file."""
+    need_package("cryptography", "a signature")
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

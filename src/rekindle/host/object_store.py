@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rekindle.errors import BadInput, MissingTool
+from rekindle.errors import BadInput, need_package
 
 PART_BYTES = 32 << 20
 TRIES = 4
@@ -182,14 +182,10 @@ class ObjectStore:
 
 
 def _open_client(place: StorePlace, credentials: Credentials) -> Any:
-    try:
-        from botocore.config import Config
-        from botocore.session import Session
-    except ImportError as error:
-        raise MissingTool(
-            "sending to an S3-like store needs botocore, which is not installed",
-            remedy="pip install 'rekindle-torch[s3]' (in a clone: .venv/bin/python -m pip install botocore)",
-        ) from error
+    need_package("botocore", "sending to an S3-like store")
+    from botocore.config import Config
+    from botocore.session import Session
+
     config = Config(
         # The bucket in the path, and the body's digest signed: every store understands both.
         s3={"addressing_style": "path", "payload_signing_enabled": True},

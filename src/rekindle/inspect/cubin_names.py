@@ -55,11 +55,11 @@ def kernel_names(data: bytes, entry: Entry) -> list[str]:
 
 def _head(stored: bytes, flags: int) -> bytes:
     if flags & ZSTD:
-        import zstandard
+        from rekindle.formats.zstd import ZstdError, read_zstd
 
         try:
-            return zstandard.ZstdDecompressor().stream_reader(stored).read(HEAD)
-        except zstandard.ZstdError:
+            return read_zstd(stored, HEAD)
+        except ZstdError:
             return b""
     return decode_lz4(stored, HEAD) if flags & LZ4 else stored[:HEAD]
 

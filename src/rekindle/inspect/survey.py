@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, has_package
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
@@ -34,6 +34,10 @@ def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, pro
         natives = list(source.files)
     findings: list[WheelFinding] = []
     libraries: list[Library] = []
+    if cpu and not quick and not has_package("numpy"):
+        cpu = False
+        text = "the CPU code was not read: that needs NumPy, which is not installed (pip install numpy)"
+        findings.append(WheelFinding(code="cpu-not-read", text=text))
     if quick:
         _find_declared_list(source, declared, natives)
     else:
@@ -53,7 +57,7 @@ def _on_disk(source: Source) -> WheelSource | None:
 def _find_declared_list(source: Source, declared: Declared, natives: Sequence[str]) -> None:
     holder = next((name for name in natives if _ARCH_LIST_HOLDER.search(name)), None)
     if holder is not None and (declared.cuda or declared.rocm):
-        if isinstance(source, WheelSource) and (stored := source.deflated(holder)):
+        if isinstance(source, WheelSource) and has_package("numpy") and (stored := source.deflated(holder)):
             from rekindle.inspect.seek_list import find_list
 
             if found := find_list(*stored):

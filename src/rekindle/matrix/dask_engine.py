@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rekindle.errors import BadInput, Interrupted, MissingTool
+from rekindle.errors import BadInput, Interrupted, need_package
 from rekindle.matrix.command import carry_out
 from rekindle.matrix.engine import Ending, Task
 from rekindle.model.matrix import Worker
@@ -39,11 +39,9 @@ class DaskEngine:
     name = "dask"
 
     def __init__(self, address: str, *, describe: Callable[[], Worker], cancel_file: Callable[[str], str]) -> None:
-        try:
-            import distributed
-        except ImportError:
-            remedy = "pip install 'rekindle-torch[matrix]'"
-            raise MissingTool("the Dask engine needs the package 'distributed'", remedy=remedy) from None
+        need_package("distributed", "the Dask engine")
+        import distributed
+
         self._cancel_file = cancel_file
         self._describe = describe
         self._known: dict[str, Worker] = {}

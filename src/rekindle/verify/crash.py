@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.compat.operators import SILENT
+from rekindle.errors import has_package
 from rekindle.formats.elf import Elf, open_elf
-from rekindle.formats.functions import find_functions
 from rekindle.formats.view import Malformed
 from rekindle.host.protocol import Host
 from rekindle.model.verify import Crash
@@ -34,9 +34,10 @@ def remedy_for(crash: Crash) -> str | None:
 def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     """What the trap in the target wrote down, completed with names read from the library's file."""
     library, offset, code = raw.get("library"), raw.get("offset"), raw.get("code")
-    symbol = find_symbol(Path(library), offset) if library and isinstance(offset, int) else None
+    readable = has_package("numpy")
+    symbol = find_symbol(Path(library), offset) if readable and library and isinstance(offset, int) else None
     isa = None
-    if raw.get("name") == "SIGILL" and code:
+    if readable and raw.get("name") == "SIGILL" and code:
         isa = _refused_set(bytes.fromhex(code), machine)
     return Crash(
         signal=str(raw.get("name", "unknown signal")),
@@ -116,6 +117,8 @@ def _symbol_in(elf: Elf, offset: int) -> Symbol | None:
     address = elf.address_of(offset)
     if address is None:
         return None
+    from rekindle.formats.functions import find_functions
+
     functions = find_functions(elf)
     number = functions.at(address)
     if number is None or not functions.named(number):

@@ -1,0 +1,46 @@
+"""Zstandard, bounded: the beginning of a stream, and a stream of our own. Python has it from 3.14 on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_PIECE = 1 << 16
+ZstdError = zstd.ZstdError
+
+
+def read_zstd(stored: bytes, size: int, *, window_log: int = 27) -> bytes:
+    """At most ``size`` bytes of what was compressed; fewer where the stream ends or is damaged behind them.
+
+    A stream that gives nothing raises ``ZstdError``. Memory for a large window is touched only as far as is read.
+    """
+    out = bytearray()
+    try:
+        for piece in _pieces(stored, size, window_log):
+            out += piece
+    except ZstdError:
+        if not out:
+            raise
+    return bytes(out)
+
+
+def _pieces(stored: bytes, size: int, window_log: int) -> Iterator[bytes]:
+    reader = zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: window_log})
+    for start in range(0, len(stored), _PIECE):
+        piece = stored[start : start + _PIECE]
+        while not reader.eof and size > 0 and (read := reader.decompress(piece, max_length=size)):
+            size -= len(read)
+            piece = b""
+            yield read
+        if reader.eof or size <= 0:
+            return
+
+
+def write_zstd(data: bytes, *, level: int) -> bytes:
+    """One stream that says how long its content is."""
+    return zstd.compress(data, level=level)
