@@ -22,40 +22,27 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 
 
-def third_party(root: Path) -> list[dict[str, str]]:
-    """What lies in the tree's submodule folders, by name, with its origin where .gitmodules tells it."""
+def third_party(root: Path) -> dict[str, str]:
+    """What lies in the tree's submodule folders, by name: where it is from, where .gitmodules tells it."""
     try:
         named = read_gitmodules((root / ".gitmodules").read_text(encoding="utf-8", errors="replace"))
     except (OSError, configparser.Error):
         named = {}
-    found: dict[str, dict[str, str]] = {}
-    for path, url in named.items():
-        place = root / path
-        if ".." not in Path(path).parts and place.is_dir() and any(place.iterdir()):
-            name = path.rsplit("/", 1)[-1]
-            found[name] = {"name": name, "url": url or ""}
-    folder = root / "third_party"
-    if folder.is_dir():
-        for place in sorted(folder.iterdir()):
-            if place.is_dir() and not place.is_symlink() and place.name not in found and any(place.iterdir()):
-                found[place.name] = {"name": place.name, "url": ""}
-    return [found[name] for name in sorted(found)]
+    unnamed = {place: "" for place in (root / "third_party").glob("*") if not place.is_symlink()}
+    places = unnamed | {root / path: url or "" for path, url in named.items() if ".." not in Path(path).parts}
+    return {place.name: url for place, url in places.items() if place.is_dir() and any(place.iterdir())}
 
 
 def bill_of_materials(tree: SourceTree, version: str, packages: Mapping[str, str], tools: Mapping[str, str]) -> bytes:
     """CycloneDX 1.5: the product, what is compiled into it, and what only built it (scope "excluded")."""
     name = {"spark": "spark-miniature"}.get(tree.project, tree.project)
     inside: list[dict[str, Any]] = []
-    for part in third_party(Path(tree.root)):
-        component: dict[str, Any] = {"type": "library", "name": part["name"], "scope": "required"}
-        if part["url"]:
-            component["externalReferences"] = [{"type": "vcs", "url": part["url"]}]
-        inside.append(component)
+    for part, url in sorted(third_party(Path(tree.root)).items()):
+        origin = {"externalReferences": [{"type": "vcs", "url": url}]} if url else {}
+        inside.append({"type": "library", "name": part, "scope": "required", **origin})
     for package, release in sorted(packages.items()):
-        inside.append({
-            "type": "library", "name": package, "version": release, "scope": "excluded",
-            "purl": f"pkg:pypi/{package.lower()}@{release}",
-        })  # fmt: skip
+        purl = f"pkg:pypi/{package.lower()}@{release}"
+        inside.append({"type": "library", "name": package, "version": release, "scope": "excluded", "purl": purl})
     for tool, what in sorted(tools.items()):
         inside.append({"type": "application", "name": tool, "version": what, "scope": "excluded"})
     product: dict[str, Any] = {

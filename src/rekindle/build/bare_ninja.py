@@ -5,11 +5,10 @@ Every job is tried; what failed is told with the first lines its tool said.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from rekindle.build.failure import killed_for_memory
+from rekindle.build.failure import failed_commands, killed_for_memory
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.log import BuildLog
 from rekindle.build.supervise import Supervisor
@@ -22,28 +21,9 @@ from rekindle.model.build_options import BuildOptions
 from rekindle.model.progress import Progress
 from rekindle.toolkits.programs import find_ninja
 
-_FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(\S+)")
-_STATUS = re.compile(r"\[\d+/\d+\] ")
 _KEPT_LINES, _KEPT_LETTERS = 12, 2000
-
-
-class _Failures:
-    """Reads what Ninja prints of a failed job: its name, its command, and what the command said."""
-
-    def __init__(self) -> None:
-        self.said: dict[str, list[str]] = {}
-        self._current: list[str] | None = None
-        self._command = False
-
-    def line(self, line: str) -> None:
-        if match := _FAILED.match(line):
-            self._current, self._command = self.said.setdefault(match[1], []), True
-        elif _STATUS.match(line) or line.startswith("ninja: "):
-            self._current = None
-        elif self._command:
-            self._command = False
-        elif self._current is not None and len(self._current) < _KEPT_LINES and line.strip():
-            self._current.append(line.strip())
+# Of a run in which every job fails none may be forgotten.
+_REMEMBERED_LINES = 1_000_000
 
 
 def run_ninja(
@@ -52,10 +32,9 @@ def run_ninja(
     """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues."""
     ninja = find_ninja(host, options.ninja)
     history = workspace.cache / "history-graft.json"
-    failures = _Failures()
     with (
         stop_signals_as_interrupt(),
-        BuildLog(workspace.new_log("graft")) as log,
+        BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES) as log,
         elastic_jobs(options, ninja, history, str(folder)) as jobs,
     ):
         env = {**host.env, **jobs.env, "NINJA_STATUS": "[%f/%t] "}
@@ -69,20 +48,18 @@ def run_ninja(
             )
             if attempt:
                 supervisor.run_alone(failed)
-                failures = _Failures()
-
-            def seen(line: str, supervisor: Supervisor = supervisor, failures: _Failures = failures) -> None:
-                supervisor.line(line)
-                failures.line(line)
-
             log.command(argv, folder)
-            ended = run_long(argv, cwd=folder, env=env, on_line=seen, tick=supervisor.tick)
+            ended = run_long(argv, cwd=folder, env=env, on_line=supervisor.line, tick=supervisor.tick)
             if ended.ok:
                 return {}
             failed = killed_for_memory(log, jobs.governor.killed)
             if not failed:
                 break
-        if not failures.said:
+        failures = failed_commands(log)
+        if not failures:
             last = next((line for line in reversed(log.recent) if line.strip()), "")
             raise StageFailed(f"Ninja ended with exit code {ended.code}: {last[:200]}", remedy=f"its log: {log.path}")
-        return {name: " ".join(lines)[:_KEPT_LETTERS] or "its tool failed" for name, lines in failures.said.items()}
+        said = {each.outputs[0]: [line.strip() for line in each.said if line.strip()] for each in failures}
+        return {
+            name: " ".join(lines[:_KEPT_LINES])[:_KEPT_LETTERS] or "its tool failed" for name, lines in said.items()
+        }

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import msgspec
 
+from rekindle.build.environment import build_names
 from rekindle.build.extension import SWITCHES, own_settings
 from rekindle.build.target import TargetPython
 from rekindle.compat.supply import companion_downloads
 from rekindle.errors import BadInput
-from rekindle.facts import load_facts
+from rekindle.facts import PAIRED_PACKAGES, load_facts
 from rekindle.host.files import sha256_of
 from rekindle.host.protocol import Host
 from rekindle.model.build import Fact
@@ -29,32 +30,6 @@ from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.source import SourceTree, compiles_against_torch
 from rekindle.model.version import pin_requirement
 
-# What a plan for torch says that also counts for its companions; the rest are switches of torch's own CMake.
-_KEPT = (
-    "CC", "CXX", "CUDAHOSTCXX", "CUDA_HOME", "CUDA_PATH", "CUDACXX", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "PATH",
-    "CFLAGS", "CXXFLAGS", "LDFLAGS", "DISTUTILS_USE_SDK", "TORCH_CUDA_ARCH_LIST", "PYTORCH_ROCM_ARCH",
-)  # fmt: skip
-# In the words of setup.py in pytorch/vision and of tools/setup_helpers/extension.py in pytorch/audio, 2026-11-15.
-_SWITCHES = {
-    "torchvision": {"cpu": {"FORCE_CUDA": "0"}, "cuda": {"FORCE_CUDA": "1"}, "rocm": {"FORCE_CUDA": "1"}},
-    "torchaudio": {
-        "cpu": {"USE_CUDA": "0", "USE_ROCM": "0"},
-        "cuda": {"USE_CUDA": "1", "USE_ROCM": "0"},
-        "rocm": {"USE_CUDA": "0", "USE_ROCM": "1"},
-    },
-}
-# Switches of their own, in the words of the same files: what a plan says about these reaches them.
-_OWN = {
-    "torchvision": (
-        "TORCHVISION_USE_PNG", "TORCHVISION_USE_JPEG", "TORCHVISION_USE_WEBP", "TORCHVISION_USE_NVJPEG",
-        "TORCHVISION_USE_VIDEO_CODEC", "TORCHVISION_USE_FFMPEG", "TORCHVISION_INCLUDE", "TORCHVISION_LIBRARY",
-        "NVCC_FLAGS",
-    ),
-    "torchaudio": (
-        "BUILD_SOX", "BUILD_RIR", "BUILD_RNNT", "BUILD_ALIGN", "BUILD_CUDA_CTC_DECODER", "BUILD_CPP_TEST",
-        "USE_FFMPEG", "FFMPEG_ROOT", "USE_OPENMP",
-    ),
-}  # fmt: skip
 # The flavours in the names of pytorch.org's wheels.
 _PUBLISHED = re.compile(r"cpu|xpu|cu\d+|rocm[\d.]+")
 _PROBE = (
@@ -68,10 +43,10 @@ def plan_for(plan: Plan, tree: SourceTree) -> Plan:
     if not compiles_against_torch(tree.project) or plan.project != "torch" or plan.build is None:
         return plan
     _refuse_other_release(plan, tree)
-    kind = plan.backend
-    own = _OWN.get(tree.project, ())
-    env = {name: value for name, value in plan.build.env.items() if name in _KEPT or name in own}
-    switches = _SWITCHES.get(tree.project, SWITCHES)[kind]
+    row = next((row for row in load_facts().supply.switches if row.project == tree.project), None)
+    passed_on = (*build_names().shared, *(row.own if row else ()))
+    env = {name: value for name, value in plan.build.env.items() if name in passed_on}
+    switches: dict[str, str] = getattr(row, plan.backend) if row else SWITCHES[plan.backend]
     known = own_settings(tree.project, tree.version, plan, _platform())
     release = (plan.torch or load_facts().releases[0]).split("+")[0]
     unfetched = {row.switch: "0" for row in companion_downloads(tree.project, release)}
@@ -137,10 +112,11 @@ def torch_requirement(plan: Plan, wheels: Path, interpreter: Interpreter, given:
         key=lambda path: path.stat().st_mtime,
     )
     if not found:
+        named = f"--project {plan.project}" if plan.project in PAIRED_PACKAGES else plan.project
         raise BadInput(
             f"{plan.project} is compiled against torch {plan.torch or ''}, and {wheels} has no wheel of it for"
             f" Python {interpreter.version}",
-            remedy=f"rekindle build {_named(plan.project)} --against torch=={plan.torch or '2.6.0'}"
+            remedy=f"rekindle build {named} --against torch=={plan.torch or '2.6.0'}"
             "   # a published one; or build torch first",
         )
     return _this_very(found[-1])
@@ -160,10 +136,6 @@ def exact_pin(torch: Fact) -> str | None:
     version = torch.found.split(" ")[0] if torch.found else ""
     local = version.partition("+")[2]
     return version if local and not _PUBLISHED.fullmatch(local) else None
-
-
-def _named(project: str) -> str:
-    return f"--project {project}" if project in _SWITCHES else project
 
 
 def check_torch(host: Host, target: TargetPython, plan: Plan, say: Callable[[str], None] | None = None) -> Fact:

@@ -14,24 +14,13 @@ import msgspec
 
 from rekindle.build import finish, state, steps
 from rekindle.build.clean import clean
-from rekindle.build.companion import (
-    check_torch,
-    exact_pin,
-    plan_for,
-    torch_requirement,
-    with_settings,
-)
+from rekindle.build.companion import check_torch, exact_pin, plan_for, torch_requirement, with_settings
 from rekindle.build.jobs import elastic_jobs
 from rekindle.build.launchers import find_launcher
 from rekindle.build.log import BuildLog
 from rekindle.build.request import check_inputs
 from rekindle.build.resume import refuse_few_files, remove_empty_outputs
-from rekindle.build.target import (
-    TargetPython,
-    prepare_target,
-    requirements,
-    take_as_is,
-)
+from rekindle.build.target import TargetPython, prepare_target, requirements, take_as_is
 from rekindle.build.toolkits import chosen_cuda, headers_beside_torch, toolkit_for_cmake, toolkit_places
 from rekindle.build.work import Work
 from rekindle.errors import WorkspaceBusy
@@ -165,21 +154,19 @@ def _carry_out(work: Work, python: str) -> BuildResult:
     placeless = keep_place_out(work.host, compilers, build_tree)
     env = steps.environment(work, target, cmake, ninja, own_paths=placeless)
     if named:
-        env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = named
+        env.choose({"CUDA_HOME": named})
     if pin:
-        env.full["PYTORCH_VERSION"] = env.chosen["PYTORCH_VERSION"] = pin
+        env.choose({"PYTORCH_VERSION": pin})
     # What Python was linked with may not be here; its own words with our compilers are.
     linker = python_tools(work.host, interpreter.path).overrides(compilers[0].path, compilers[1].path)
     env.full.update({name: value for name, value in linker.items() if name not in env.chosen})
     env.full.update(toolkit_places(work.host, plan, settings))
-    chosen = chosen_cuda(work.host, plan, settings) | compilers_to_name(compilers, settings)
-    env.full.update(chosen)
-    env.chosen.update(chosen)
+    env.choose(chosen_cuda(work.host, plan, settings) | compilers_to_name(compilers, settings))
     if plan.cuda and compiles_against_torch(plan.project) and (home := cuda_home(work.host, settings, plan.cuda)):
-        env.full["CUDA_HOME"] = env.chosen["CUDA_HOME"] = home
-        if found := headers_beside_torch(work.host, target.python, home):
-            work.note(f"{home} lacks libraries' headers; they come from {', '.join(found)}")
-            env.full["CPATH"] = env.chosen["CPATH"] = os.pathsep.join(found)
+        env.choose({"CUDA_HOME": home})
+        if folders := headers_beside_torch(work.host, target.python, home):
+            work.note(f"{home} lacks libraries' headers; they come from {', '.join(folders)}")
+            env.choose({"CPATH": os.pathsep.join(folders)})
     configured = steps.configure(work, target, env, now, before)
     history = work.workspace.cache / f"history-{work.tree.project}.json"
     farm = work.launcher.jobs if work.launcher else None

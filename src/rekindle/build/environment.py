@@ -6,41 +6,19 @@ setup.py of PyTorch forwards every variable that begins with BUILD_, USE_ or CMA
 
 from __future__ import annotations
 
+import fnmatch
+import functools
 import os
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from rekindle.model.plan import Plan
 from rekindle.scripts.cmake import cache_line, is_forwarded
 
-_DROP_PREFIXES = ("USE_", "BUILD_", "CMAKE_", "TORCH_", "PYTORCH_", "NINJA", "CCACHE_", "CONDA_BUILD", "SKBUILD_")
-_DROP = frozenset(
-    [
-        "MAX_JOBS",
-        "MAKEFLAGS",
-        "MFLAGS",
-        "CFLAGS",
-        "CXXFLAGS",
-        "CPPFLAGS",
-        "LDFLAGS",
-        "CC",
-        "CXX",
-        "CUDAHOSTCXX",
-        "CUDACXX",
-        "PYTHONPATH",
-        "PYTHONHOME",
-        "PYTHONSTARTUP",
-        "VIRTUAL_ENV",
-        "BLAS",
-        "WERROR",
-        "DEBUG",
-        "REL_WITH_DEB_INFO",
-        "VERBOSE",
-        "LD_PRELOAD",
-        "SOURCE_DATE_EPOCH",
-    ]
-)
 # Debian's and Ubuntu's clock for files that should not carry one: the zip format starts in 1980.
 ZIP_EPOCH = 315532800
 VERSION_VARIABLES = {
@@ -49,6 +27,28 @@ VERSION_VARIABLES = {
     "torchaudio": "BUILD_VERSION",
     "spark": "SPARK_BUILD_VERSION",
 }
+
+
+class BuildNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``build_names.toml``: patterns of variables, by what they are to a build."""
+
+    environment: tuple[str, ...]
+    programs: tuple[str, ...]
+    flags: tuple[str, ...]
+    dropped: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
+@functools.cache
+def build_names() -> BuildNames:
+    """The table beside this file."""
+    text = Path(__file__).with_name("build_names.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), BuildNames)
+
+
+def is_among(name: str, patterns: Iterable[str]) -> bool:
+    """Does one of the patterns fit the name?"""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,9 +66,10 @@ class BuildEnvironment:
         """All settings for CMake, for front ends that take them by name instead of from the environment."""
         return {**{name: value for name, value in self.chosen.items() if is_forwarded(name)}, **self.cache_settings}
 
-
-def dropped_from(shell: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(k for k in shell if k in _DROP or k.startswith(_DROP_PREFIXES)))
+    def choose(self, values: Mapping[str, str]) -> None:
+        """Decide more, for processes and for the record."""
+        self.full.update(values)
+        self.chosen.update(values)
 
 
 def make_environment(
@@ -83,7 +84,7 @@ def make_environment(
 ) -> BuildEnvironment:
     """``extra`` (launcher, jobserver) yields to the plan; CMake settings setup.py would not forward are kept apart."""
     assert plan.build is not None
-    dropped = dropped_from(shell)
+    dropped = tuple(sorted(name for name in shell if is_among(name, build_names().dropped)))
     settings = {**plan.build.cmake}
     chosen: dict[str, str] = {
         "SOURCE_DATE_EPOCH": str(epoch),

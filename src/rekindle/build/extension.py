@@ -94,7 +94,8 @@ def torch_in(against: str | None) -> Torch:
         if against.endswith(".whl"):
             _, version, _, tags = parse_wheel_filename(Path(against).name)
             text = str(version)
-            python = _python(next(iter(tags)).interpreter)
+            match = re.fullmatch(r"cp(\d)(\d+)", next(iter(tags)).interpreter)
+            python = f"{match[1]}.{match[2]}" if match else None
         else:
             text = against.partition("==")[2]
     except ValueError:
@@ -119,11 +120,6 @@ def _torch(text: str, python: str | None) -> Torch:
     return Torch(release or None, flavour if known else None, python)
 
 
-def _python(tag: str) -> str | None:
-    match = re.fullmatch(r"cp(\d)(\d+)", tag)
-    return f"{match[1]}.{match[2]}" if match else None
-
-
 class Own(NamedTuple):
     """What a known package is told, and the architectures its wheel will hold for this plan's cards."""
 
@@ -138,7 +134,8 @@ def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
     for row in facts.beside.source:
         if row.package != project or kind not in row.backends or platform not in row.platforms:
             continue
-        if version != "0" and not _spans(row, version):
+        known = version == "0" or compare(row.since or row.version, version) <= 0 <= compare(row.version, version)
+        if not known:
             continue
         env = {name: value for name, value in row.env.items() if name != "FORCE_CUDA"}
         archs = plan.arch_list
@@ -148,10 +145,6 @@ def own_settings(project: str, version: str, plan: Plan, platform: str) -> Own:
             env[row.arch_env] = ";".join(str(parse_sm(arch).number) for arch in archs)
         return Own(env, archs)
     return Own({}, plan.arch_list)
-
-
-def _spans(row: CompanionSource, version: str) -> bool:
-    return compare(version, row.since or row.version) >= 0 and compare(version, row.version) <= 0
 
 
 def _accepted(arch: str, row: CompanionSource, facts: Facts) -> str:

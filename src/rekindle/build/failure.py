@@ -10,13 +10,14 @@ import platform
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rekindle import __version__
 from rekindle.build.log import BuildLog, without_times
 from rekindle.errors import BuildFailed
 from rekindle.host.files import write_atomically
 from rekindle.host.redact import redactor_here
-from rekindle.model.build import BuildFailure, Fact
+from rekindle.model.build import BuildFailure
 
 TAIL_LINES = 60
 
@@ -45,32 +46,50 @@ _KILLED = re.compile(
 MAX_LINES = 400
 
 
-def failed_blocks(lines: Sequence[str]) -> list[tuple[int, str, list[str]]]:
-    """(line number, exit code as told, lines) for each command Ninja reports as failed."""
-    blocks: list[tuple[int, str, list[str]]] = []
+class FailedCommand(NamedTuple):
+    """What Ninja reports of a command that failed: the number of its first line, the exit code as told (Ninja 1.13
+    on), what it was to make, and the lines: Ninja's own, the command, then what the command said."""
+
+    number: int
+    code: str
+    outputs: list[str]
+    lines: list[str]
+
+    @property
+    def said(self) -> list[str]:
+        """What the command itself printed."""
+        return self.lines[2:]
+
+
+def failed_blocks(lines: Sequence[str]) -> list[FailedCommand]:
+    """Each command Ninja reports as failed."""
+    blocks: list[FailedCommand] = []
     inside = False
     for number, line in enumerate(lines):
-        match = _FAILED.match(line)
-        if match:
-            blocks.append((number, match[1] or "", [line]))
+        if (match := _FAILED.match(line)) and match[2]:
+            blocks.append(FailedCommand(number, match[1] or "", match[2].split(), [line]))
             inside = True
         elif _STATUS.match(line) or line.startswith("ninja: "):
             inside = False
-        elif inside and len(blocks[-1][2]) < MAX_LINES:
-            blocks[-1][2].append(line)
+        elif inside and len(blocks[-1].lines) < MAX_LINES:
+            blocks[-1].lines.append(line)
     return blocks
+
+
+def failed_commands(log: BuildLog) -> list[FailedCommand]:
+    """The same for the command that was started last."""
+    return failed_blocks(_this_run(log))
 
 
 def killed_for_memory(log: BuildLog, by_us: Sequence[str]) -> list[str]:
     """Outputs whose command was killed for lack of memory; empty if anything failed for another reason."""
-    found: list[str] = []
-    for _, code, block in failed_blocks(_this_run(log)):
-        outputs = _FAILED.match(block[0])[2].split()  # type: ignore[index]
-        if code in ("137", "-9", "9") or any(_KILLED.search(line) for line in block) or set(outputs) & set(by_us):
-            found.extend(outputs[:1])
+    killed: list[str] = []
+    for _, code, outputs, lines in failed_commands(log):
+        if code in ("137", "-9", "9") or any(map(_KILLED.search, lines)) or set(outputs) & set(by_us):
+            killed.extend(outputs[:1])
         else:
             return []
-    return found
+    return killed
 
 
 def _this_run(log: BuildLog) -> list[str]:
@@ -93,24 +112,23 @@ def first_error(lines: Sequence[str]) -> int | None:
     return maybe
 
 
-def account_for(
-    project: str, phase: str, argv: Sequence[str], code: int, log: BuildLog, *, facts: tuple[Fact, ...] = ()
-) -> BuildFailed:
+def account_for(project: str, phase: str, argv: Sequence[str], code: int, log: BuildLog) -> BuildFailed:
+    """Why a command failed, as an error to raise: the first error among all that was said, and where it stands."""
     lines = _this_run(log)
     offset = log.lines - len(lines)
     blocks = failed_blocks(lines)
     command: str | None = " ".join(argv) or None
     failed_log = None
     if blocks:
-        start, _, block = blocks[0]
+        block = blocks[0].lines
         command = block[1] if len(block) > 1 else command
-        told = block[2:] or block
+        told = blocks[0].said or block
         at = first_error(told)
         error = told[max(0, (at or 0) - 2) : (at or 0) + 40]
         message = _said(told, at) if at is not None else block[0]
-        number = offset + start + 1 + (2 + at if at is not None else 0)
+        number = offset + blocks[0].number + 1 + (2 + at if at is not None else 0)
         place = log.path.with_suffix(".failed.log")
-        write_atomically(place, "\n".join(line for _, _, each in blocks for line in [*each, ""]))
+        write_atomically(place, "\n".join(line for each in blocks for line in [*each.lines, ""]))
         failed_log = str(place)
     else:
         at = first_error(lines)
@@ -126,7 +144,6 @@ def account_for(
         first_line=max(1, number),
         log=str(log.path),
         failed_log=failed_log,
-        facts=facts,
     )
     return BuildFailed(
         f"{phase} failed (exit code {code}): {_short(message)}", failure, remedy=f"the whole log: {log.path}"

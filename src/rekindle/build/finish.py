@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from rekindle.build import attestations, launchers
 from rekindle.build.environment import BuildEnvironment
 from rekindle.build.report import write_report
@@ -88,7 +86,7 @@ def finish(work: Work, wheel: Path | None, env: BuildEnvironment, target: Target
     if place:
         _beside(Path(place), ".build.json", encode(result))
     write_atomically(work.workspace.wheels / "build.json", encode(result))
-    return msgspec.structs.replace(result)
+    return result
 
 
 def _beside(wheel: Path, suffix: str, content: bytes) -> str:
@@ -99,13 +97,9 @@ def _beside(wheel: Path, suffix: str, content: bytes) -> str:
 
 def _identity(work: Work, digest: str) -> bytes:
     """What a wheel says about its own making; the same for the same plan and source."""
-    return encode({
-        "schema": 1,
-        "plan_digest": digest,
-        "source_commit": work.tree.commit,
-        "source_digest": work.tree.digest,
-        "patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched],
-    })  # fmt: skip
+    said = {"schema": 1, "plan_digest": digest}
+    said |= {"source_commit": work.tree.commit, "source_digest": work.tree.digest}
+    return encode(said | {"patches": [{"id": patch.id, "sha256": patch.sha256} for patch in work.tree.patched]})
 
 
 def installed_packages(work: Work, target: TargetPython) -> dict[str, str]:

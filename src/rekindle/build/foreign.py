@@ -9,16 +9,13 @@ lists the known).
 
 from __future__ import annotations
 
-import fnmatch
-import functools
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Set
-from importlib import resources
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import msgspec
 
+from rekindle.build.environment import build_names, is_among
 from rekindle.errors import BadInput, Untrusted
 from rekindle.host.made import was_made_here
 from rekindle.model.build import ForeignPlan
@@ -37,25 +34,13 @@ _PLAIN_FLAG = re.compile(
 _PLAIN_COMPILER = re.compile(r"(gcc|g\+\+|clang|clang\+\+)(-\d+(\.\d+)?)?")
 
 
-class _Names(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    environment: tuple[str, ...]
-    programs: tuple[str, ...]
-    flags: tuple[str, ...]
-
-
-@functools.cache
-def _names() -> _Names:
-    text = resources.files("rekindle.build").joinpath("build_names.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Names)
-
-
 def check_names(plan: Plan) -> None:
     """Refuse variables that no build knows, and pins that are more than a package and its versions."""
     recipe = plan.build
     if recipe is None:
         return
     for name in recipe.env:
-        if not _among(name, _names().environment):
+        if not is_among(name, build_names().environment):
             raise BadInput(
                 f"the plan sets {name}, which is no setting of a build",
                 remedy="take it out of the plan; what a build knows stands in docs/security.md",
@@ -115,10 +100,10 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
     settings = {**recipe.env, **recipe.cmake} if recipe else {}
     installed = [each.path for each in machine.toolkits] + [each.path for each in machine.compilers]
     known = [Path(path) for path in (*installed, *(each.path for each in machine.pythons)) if path]
-    programs = [f"{name}={value}" for name, value in settings.items() if _among(name, _names().programs)]
-    flags = [f"{name}={value}" for name, value in settings.items() if _among(name, _names().flags)]
+    programs = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().programs)]
+    flags = [f"{name}={value}" for name, value in settings.items() if is_among(name, build_names().flags)]
     pins = [pin_requirement(name, pin) for name, pin in (recipe.pins.items() if recipe else ())]
-    places = ((name, place) for name, value in settings.items() for place in _places(value))
+    places = ((name, match[1]) for name, value in settings.items() for match in _PATH.finditer(value))
     strange = [f"{name}={place}" for name, place in places if not _lies_in(place, known)]
     names = {path.name for path in known} | {name for each in machine.compilers for name in _versioned(each)}
     strange += [line for line in programs if not _is_program(line.partition("=")[2], known, names)]
@@ -134,15 +119,6 @@ def account_of(plan: Plan, machine: Machine, *, python: str | None = None, signe
         sets=tuple(f"{name}={value}" for name, value in sorted(settings.items())),
         unknown=tuple(dict.fromkeys(strange)),
     )
-
-
-def _among(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _places(value: str) -> Iterator[str]:
-    for match in _PATH.finditer(value):
-        yield match[1]
 
 
 def _lies_in(place: str, known: Iterable[Path]) -> bool:

@@ -84,13 +84,11 @@ class Governor:
         begun = time.thread_time()
         decision = self._tick(root)
         cost = time.thread_time() - begun
-        tight = decision is not None and (decision.pause or decision.resume or self._any_paused())
+        paused = any(seen.paused_at is not None for seen in self._seen.values())
+        tight = decision is not None and (decision.pause or decision.resume or paused)
         # Often where it is tight, but never for more than a fiftieth of one core.
         self.interval = min(2.0, max(TIGHT_SECONDS if tight else CALM_SECONDS, 50 * cost))
         return decision
-
-    def _any_paused(self) -> bool:
-        return any(seen.paused_at is not None for seen in self._seen.values())
 
     def _tick(self, root: int) -> JobDecision | None:
         tree = processes.tree_of(root)

@@ -70,7 +70,8 @@ def _giants(edges: Sequence[Edge]) -> list[tuple[float, str]]:
     saved = min(idle, took - packed(steps, jobs))
     if saved < took * WORTH:
         return []
-    names = ", ".join(f"{_name(edge)} ({edge.seconds:.0f} s)" for edge in late[:3])
+    files = [(edge.outputs[0].rsplit("/", 1)[-1].removesuffix(".o").removesuffix(".obj"), edge) for edge in late[:3]]
+    names = ", ".join(f"{file} ({edge.seconds:.0f} s)" for file, edge in files)
     text = (
         f"{saved:.0f} s at the end at least half of the {jobs} jobs had nothing to do while {names} ran: longest first"
         " would have saved up to that. The next build in this workspace knows these files and starts them first."
@@ -107,7 +108,3 @@ def _cache(edges: Sequence[Edge], result: BuildResult) -> list[tuple[float, str]
         " another place, takes them from the cache."
     )
     return [(0.0, text)]
-
-
-def _name(edge: Edge) -> str:
-    return edge.outputs[0].rsplit("/", 1)[-1].removesuffix(".o").removesuffix(".obj")

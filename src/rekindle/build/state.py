@@ -64,19 +64,11 @@ def save_state(build_tree: Path, state: TreeState) -> None:
 
 def differences(old: TreeState, new: TreeState) -> list[str]:
     """What makes ``new`` another tree than ``old``, in words; empty where it may be continued."""
-    found = [
-        f"{name} was {was!r} and is now {now!r}"
-        for name, was, now in (
-            ("project", old.project, new.project),
-            ("version", old.version, new.version),
-        )
-        if was != now
-    ]
-    for name in sorted(old.settings.keys() | new.settings.keys()):
-        was, now = old.settings.get(name), new.settings.get(name)
-        if was != now and not _only_how(name) and not name.startswith("patch "):  # so earlier states name them
-            found.append(f"{name} was {was!r} and is now {now!r}")
-    return found
+    # Earlier states name patches among the settings.
+    names = {name for name in old.settings.keys() | new.settings.keys() if not name.startswith("patch ")}
+    pairs = {"project": (old.project, new.project), "version": (old.version, new.version)}
+    pairs |= {name: (old.settings.get(name), new.settings.get(name)) for name in sorted(names) if not _only_how(name)}
+    return [f"{name} was {was!r} and is now {now!r}" for name, (was, now) in pairs.items() if was != now]
 
 
 def sources_changed(old: TreeState, new: TreeState) -> bool:

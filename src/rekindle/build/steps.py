@@ -48,13 +48,12 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
     shell["PATH"], disguised = without_masquerades(shell.get("PATH", ""))
     for folder in disguised:
         work.note(f"left {folder} out of PATH: its compilers are a cache in disguise (--launcher does that openly)")
+    extra, tools = work.launcher.env if work.launcher else {}, work.workspace.root / "tools"
     env = make_environment(
         work.plan,
         shell,
-        path_first=[*link_tools(work.workspace.root / "tools", cmake, ninja), target.bin],
-        extra=behind_one_name(work.launcher.env if work.launcher else {}, work.workspace.root / "tools")
-        if work.front.takes_cmake_settings
-        else (work.launcher.env if work.launcher else {}),
+        path_first=[*link_tools(tools, cmake, ninja), target.bin],
+        extra=behind_one_name(extra, tools) if work.front.takes_cmake_settings else extra,
         version=work.version,
         epoch=ZIP_EPOCH,
         project=work.tree.project,
@@ -75,10 +74,10 @@ def environment(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, *, o
         for place, text in texts.items():
             if not place.is_file() or place.read_text(encoding="utf-8") != text:
                 write_atomically(place, text)
-        env.full["CMAKE_PROJECT_INCLUDE_BEFORE"] = env.chosen["CMAKE_PROJECT_INCLUDE_BEFORE"] = str(script)
+        env.choose({"CMAKE_PROJECT_INCLUDE_BEFORE": str(script)})
         if flag and work.launcher and work.launcher.name == "ccache" and "CCACHE_HASHDIR" not in env.chosen:
             # It counts the folder as part of what nvcc compiles. With the flags above it is none.
-            env.full["CCACHE_NOHASHDIR"] = env.chosen["CCACHE_NOHASHDIR"] = "1"
+            env.choose({"CCACHE_NOHASHDIR": "1"})
     elif env.cache_settings:
         work.note(f"this tree takes no CMake settings: {', '.join(sorted(env.cache_settings))} left out")
     if flag and work.front.kind != "scikit":
@@ -167,7 +166,7 @@ def compile_tree(work: Work, target: TargetPython, cmake: Tool, ninja: Tool, env
         work.run("compile", argv, env.full)
         return None
     out = _empty_out(work)
-    watch = None if work.front.takes_cmake_settings else ConfigureWatch(work)
+    watch = None if work.front.takes_cmake_settings else ConfigureWatch(work).line
     argv = work.front.wheel(target.python, out, env.defines)
     work.run("compile", argv, {**env.full, **env.after_configure}, watch=watch)
     wheels = sorted(out.glob("*.whl"))
@@ -222,6 +221,7 @@ class ConfigureWatch:
         self._done = False
 
     def line(self, line: str) -> None:
+        """Take notice of one line."""
         if self._done:
             return
         self._lines.append(line)

@@ -6,6 +6,7 @@ and what compiles just now.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -102,20 +103,29 @@ class Supervisor:
         elapsed = time.monotonic() - self._begun
         last = self._governor.samples[-1] if self._governor is not None and self._governor.samples else None
         jobs = tuple(
-            JobView(name=_short(output), seconds=seconds, bytes=size, paused=paused, expected=self._expected(output))
+            JobView(
+                name=output.replace("\\", "/").rsplit("/", 1)[-1],
+                seconds=seconds,
+                bytes=size,
+                paused=paused,
+                expected=self._estimate.seconds(output) if self._estimate is not None else None,
+            )
             for output, seconds, size, paused in (self._governor.jobs() if self._governor is not None else ())
         )
         hits, misses = self._cache_now()
-        return BuildView(
-            done=self.done, total=self.total,
+        view = BuildView(
+            done=self.done,
+            total=self.total,
             per_minute=60 * self.done / elapsed if self.done and elapsed > 20 else None,
-            left=self._time_left(jobs), used=last.used if last else None, free=last.available if last else None,
-            running=last.running if last else 0, allowed=last.allowed if last else 0, paused=last.paused if last else 0,
-            jobs=jobs, hits=hits, misses=misses,
-        )  # fmt: skip
-
-    def _expected(self, output: str) -> float | None:
-        return self._estimate.seconds(output) if self._estimate is not None else None
+            left=self._time_left(jobs),
+            jobs=jobs,
+            hits=hits,
+            misses=misses,
+        )
+        if last is None:
+            return view
+        view = dataclasses.replace(view, used=last.used, free=last.available)
+        return dataclasses.replace(view, running=last.running, allowed=last.allowed, paused=last.paused)
 
     def _cache_now(self) -> tuple[int | None, int | None]:
         """Asked now and then: it starts the cache's own program."""
@@ -144,7 +154,3 @@ class Supervisor:
             # Only what runs already is left, so no more than the longest of it still takes.
             left = min(left, max(max(0.0, (job.expected or 0.0) - job.seconds) for job in jobs))
         return left
-
-
-def _short(name: str) -> str:
-    return name.replace("\\", "/").rsplit("/", 1)[-1]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rekindle.build.estimate import make_estimate
 from rekindle.build.failure import account_for, killed_for_memory
@@ -27,12 +27,10 @@ from rekindle.model.source import SourceTree
 MAX_RETRIES = 3
 
 
-class Watch(Protocol):
-    def line(self, line: str) -> None: ...
-
-
 @dataclass(kw_only=True)
 class Work:
+    """What is to be built, with what, and what has become of it so far."""
+
     plan: Plan
     tree: SourceTree
     workspace: Workspace
@@ -61,6 +59,7 @@ class Work:
 
     @contextlib.contextmanager
     def phase(self, name: str, detail: str = "") -> Iterator[None]:
+        """A part of the build: told, and timed however it ends."""
         begun = time.monotonic()
         self.progress.stage(name, detail)
         self.log.write(f"== {name} {detail}".rstrip())
@@ -69,7 +68,9 @@ class Work:
         finally:
             self.phases.append(Phase(name=name, seconds=round(time.monotonic() - begun, 3)))
 
-    def run(self, phase: str, argv: list[str], env: dict[str, str], *, watch: Watch | None = None) -> None:
+    def run(
+        self, phase: str, argv: list[str], env: dict[str, str], *, watch: Callable[[str], None] | None = None
+    ) -> None:
         """Run one command; a compiler that was killed for memory is retried alone. ``watch`` sees each line."""
         failed: list[str] = []
         for attempt in range(MAX_RETRIES + 1):
@@ -81,7 +82,7 @@ class Work:
             def seen(line: str, supervisor: Supervisor = supervisor) -> None:
                 supervisor.line(line)
                 if watch is not None:
-                    watch.line(line)
+                    watch(line)
 
             ended = run_long(argv, cwd=self.front.root, env=env, on_line=seen, tick=supervisor.tick)
             self.steps = max(self.steps, supervisor.total)
@@ -96,6 +97,7 @@ class Work:
     def _supervisor(self, phase: str) -> Supervisor:
         if self.jobs is None:
             return Supervisor(self.log, self.progress, phase)
+        cache = self.launcher
         return Supervisor(
             self.log,
             self.progress,
@@ -104,8 +106,5 @@ class Work:
             estimate=make_estimate(self.front.ninja_tree, self.jobs.learnt),
             max_jobs=self.jobs.max_jobs,
             disk=self.front.build_tree,
-            cache=self._cache_counts if self.launcher is not None and self.launcher.name in CACHES else None,
+            cache=functools.partial(statistics, self.host, cache) if cache and cache.name in CACHES else None,
         )
-
-    def _cache_counts(self) -> dict[str, str]:
-        return statistics(self.host, self.launcher) if self.launcher is not None else {}

@@ -125,6 +125,7 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
     rocm: tuple[supply.RocmPackages, ...]
     need: tuple[supply.SupplyNeed, ...]
     companion: tuple[supply.CompanionNeed, ...] = ()
+    switches: tuple[supply.CompanionSwitches, ...] = ()
     download: tuple[supply.CompanionDownload, ...] = ()
     part: tuple[supply.ThirdParty, ...]
 

@@ -117,6 +117,17 @@ class CompanionNeed(SupplyNeed, frozen=True, kw_only=True):
     asked: bool = False
 
 
+class CompanionSwitches(Row, frozen=True, kw_only=True):
+    """What a companion's own build is told for each kind of torch, and the variables of its own (``own``) that a plan
+    may set for it."""
+
+    project: str
+    cpu: dict[str, str]
+    cuda: dict[str, str]
+    rocm: dict[str, str]
+    own: tuple[str, ...] = ()
+
+
 class CompanionDownload(Row, frozen=True, kw_only=True):
     """What a companion's build fetches in the middle of compiling unless ``switch`` is off, which it is here by
     default; a setting ``instead`` names a copy that is there."""

@@ -95,7 +95,7 @@ def test_noise_is_no_error() -> None:
 
 
 def test_blocks_end_at_the_next_status() -> None:
-    assert [len(block) for _, _, block in failed_blocks(NINJA)] == [6, 3]
+    assert [len(command.lines) for command in failed_blocks(NINJA)] == [6, 3]
 
 
 CONFIGURE = """\

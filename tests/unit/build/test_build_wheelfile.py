@@ -81,7 +81,7 @@ def test_attestations(tmp_path: Path) -> None:
     (tmp_path / ".gitmodules").write_text(
         '[submodule "third_party/fmt"]\n path = third_party/fmt\n url = https://x/fmt\n'
     )
-    assert third_party(tmp_path) == [{"name": "fmt", "url": "https://x/fmt"}]
+    assert third_party(tmp_path) == {"fmt": "https://x/fmt"}
     states: tuple[PatchState, ...] = ("applied", "already", "clean", "conflict", "not-needed", "unknown")
     patches = tuple(AppliedPatch(id=f"p-{state}", state=state, sha256="ab") for state in states)
     tree = SourceTree(project="torch", version="2.0", root=str(tmp_path), digest="cd", patches=patches)
