@@ -6,8 +6,10 @@ offer, then the Python that runs us. ``doctor`` shows it; whoever asks for a ver
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,8 +20,8 @@ from rekindle.host.protocol import Host
 from rekindle.model.interpreter import Interpreter, is_version, read_interpreter
 
 ASK_SECONDS = 30.0
-_CONDA_FOLDERS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba")
 _NAME = re.compile(r"python(\d(?:\.\d+)?t?)?(?:\.exe)?")
+_VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 def find_interpreter(host: Host, wanted: str, *, with_headers: bool = False) -> Interpreter:
@@ -128,51 +130,24 @@ def _may_be_of(path: str, version: str) -> bool:
 
 
 def _unix_paths(host: Host) -> list[str]:
-    home = host.env.get("HOME", "")
-    found: dict[str, None] = {}
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
-        if prefix := host.env.get(variable):
-            found[f"{prefix}/bin/python"] = None
-    found.update(dict.fromkeys((*host.which_all("python3"), *host.which_all("python"))))
+    active = [f"{prefix}/bin/python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if (prefix := host.env.get(name))]
+    found = dict.fromkeys((*active, *host.which_all("python3"), *host.which_all("python")))
     # Windows' folders on WSL's PATH are large, slow, and hold no Python of Linux.
     on_path = [folder for folder in host.env.get("PATH", "").split(":") if folder[:1] == "/" and folder[:5] != "/mnt/"]
-    patterns = [
-        *(f"{folder.rstrip('/')}/python3*" for folder in on_path if not _is_pattern(folder)),
-        "/usr/bin/python3*",
-        "/usr/local/bin/python3*",
-        "/opt/python/*/bin/python3",
-        "/opt/python3*/bin/python3",
-    ]
-    if home:
-        patterns += [
-            f"{home}/.pyenv/versions/*/bin/python",
-            f"{home}/.local/share/uv/python/*/bin/python3",
-            f"{home}/.local/bin/python3*",
-            *(f"{home}/{name}/bin/python" for name in _CONDA_FOLDERS),
-            *(f"{home}/{name}/envs/*/bin/python" for name in _CONDA_FOLDERS),
-        ]
-    patterns += [
-        *_below(host, host.env.get("PYENV_ROOT", ""), "versions/*/bin/python"),
-        *_below(host, host.env.get("UV_PYTHON_INSTALL_DIR", ""), "*/bin/python3"),
-        *_below(host, host.env.get("XDG_DATA_HOME", ""), "uv/python/*/bin/python3"),
-        *_below(host, host.env.get("MAMBA_ROOT_PREFIX", ""), "bin/python", "envs/*/bin/python"),
-        *_below(host, host.env.get("CONDA_ENVS_PATH", ""), "*/bin/python"),
-        *_below(host, _conda_root(host, "/bin/conda"), "bin/python", "envs/*/bin/python"),
-    ]
-    for name in ("conda", "miniconda3", "miniforge3"):
-        patterns += [f"/opt/{name}/bin/python", f"/opt/{name}/envs/*/bin/python"]
-    patterns += [f"{prefix}/bin/python" for prefix in _conda_environments(host, f"{home}/.conda/environments.txt")]
-    for pattern in patterns:
-        found.update(dict.fromkeys(path for path in host.glob(pattern) if _is_python(path)))
+    patterns = [f"{folder.rstrip('/')}/python3*" for folder in on_path if not _is_pattern(folder)]
+    patterns += _known_patterns(host, "unix")
+    environments = _conda_environments(host, f"{host.env.get('HOME', '')}/.conda/environments.txt")
+    for pattern in (*patterns, *(f"{prefix}/bin/python" for prefix in environments)):
+        found.update(dict.fromkeys(path for path in host.glob(pattern) if _NAME.fullmatch(path.rsplit("/", 1)[-1])))
     # pyenv's shims are shell scripts of 150 ms each; the Pythons they start are found in its folder.
     return [path for path in found if "/shims/" not in path]
 
 
 def _windows_paths(host: Host) -> list[str]:
     found: dict[str, None] = {}
-    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+    for variable, program in (("VIRTUAL_ENV", r"\Scripts\python.exe"), ("CONDA_PREFIX", r"\python.exe")):
         if prefix := host.env.get(variable):
-            found[prefix + (r"\Scripts\python.exe" if variable == "VIRTUAL_ENV" else r"\python.exe")] = None
+            found[prefix + program] = None
     # PEP 514: every installer registers Company\Tag\InstallPath under one of these; the py launcher reads them too.
     for root in (r"HKLM\SOFTWARE\Python", r"HKCU\SOFTWARE\Python"):
         for company in _registry_keys(host, root):
@@ -182,52 +157,42 @@ def _windows_paths(host: Host) -> list[str]:
                     continue
                 exe = key.values.get("ExecutablePath") or str(key.values.get("", "")).rstrip("\\") + r"\python.exe"
                 found[str(exe)] = None
-    for path in (*host.which_all("python"), *host.which_all("python3")):
-        found[path] = None
-    home = host.env.get("USERPROFILE", "")
-    local = host.env.get("LOCALAPPDATA", "")
-    patterns = [
-        rf"{local}\Programs\Python\Python*\python.exe",
-        rf"{host.env.get('APPDATA', '')}\uv\python\*\python.exe",
-        rf"{home}\.pyenv\pyenv-win\versions\*\python.exe",
-        *(rf"{home}\{name}\python.exe" for name in _CONDA_FOLDERS),
-        *(rf"{home}\{name}\envs\*\python.exe" for name in _CONDA_FOLDERS),
-        *(rf"{prefix}\python.exe" for prefix in _conda_environments(host, rf"{home}\.conda\environments.txt")),
-        r"C:\ProgramData\miniconda3\python.exe",
-        r"C:\Program Files\Python3*\python.exe",
-        r"C:\Python3*\python.exe",
-    ]
-    patterns += [
-        *_below(host, host.env.get("PYENV_ROOT", ""), r"versions\*\python.exe"),
-        *_below(host, host.env.get("PYENV", ""), r"versions\*\python.exe"),
-        *_below(host, host.env.get("UV_PYTHON_INSTALL_DIR", ""), r"*\python.exe"),
-        *_below(host, host.env.get("MAMBA_ROOT_PREFIX", ""), "python.exe", r"envs\*\python.exe"),
-        *_below(host, _conda_root(host, r"\Scripts\conda.exe"), "python.exe", r"envs\*\python.exe"),
-    ]
-    for pattern in patterns:
+    found.update(dict.fromkeys((*host.which_all("python"), *host.which_all("python3"))))
+    environments = _conda_environments(host, rf"{host.env.get('USERPROFILE', '')}\.conda\environments.txt")
+    for pattern in (*_known_patterns(host, "windows"), *(rf"{prefix}\python.exe" for prefix in environments)):
         found.update(dict.fromkeys(host.glob(pattern)))
-    return [path for path in found if not _is_store_stub(host, path)]
+    # Windows puts a python.exe on PATH that only opens the Store; it is an empty file.
+    return [
+        path for path in found if "\\WindowsApps\\" not in path or "PythonSoftwareFoundation" in host.realpath(path)
+    ]
 
 
-def _is_python(path: str) -> bool:
-    return _NAME.fullmatch(re.split(r"[/\\]", path)[-1]) is not None
+@functools.cache
+def _places() -> dict[str, list[str]]:
+    return tomllib.loads(Path(__file__).with_name("places.toml").read_text(encoding="utf-8"))
+
+
+def _known_patterns(host: Host, system: str) -> Iterator[str]:
+    """The patterns of ``places.toml`` with this machine's folders in them."""
+    for pattern in _places()[system]:
+        for conda in _places()["conda"] if "{conda}" in pattern else ("",):
+            spelled = pattern.replace("{conda}", conda)
+            folders = {name: _folder_of(host, name) for name in _VARIABLE.findall(spelled)}
+            if all(folder and not _is_pattern(folder) for folder in folders.values()):
+                yield spelled.format_map(folders)
+
+
+def _folder_of(host: Host, variable: str) -> str:
+    """The folder that a variable names; for CONDA_ROOT the one whose conda the shell uses (``…/bin/conda``)."""
+    if variable == "CONDA_ROOT":
+        match = re.fullmatch(r"(.*)(?:/bin/conda|\\Scripts\\conda\.exe)", host.env.get("CONDA_EXE", ""))
+        return match[1] if match else ""
+    return host.env.get(variable, "").rstrip("/\\")
 
 
 def _is_pattern(path: str) -> bool:
     """Would a search take this folder's name for a pattern?"""
     return any(mark in path for mark in "*?[")
-
-
-def _below(host: Host, root: str, *patterns: str) -> list[str]:
-    """Patterns below a folder that a variable names."""
-    slash = "\\" if host.system == "windows" else "/"
-    return [f"{root.rstrip(slash)}{slash}{pattern}" for pattern in patterns] if root and not _is_pattern(root) else []
-
-
-def _conda_root(host: Host, ending: str) -> str:
-    """The folder whose conda the shell uses (``CONDA_EXE``: …/bin/conda)."""
-    program = host.env.get("CONDA_EXE", "")
-    return program.removesuffix(ending) if program.endswith(ending) else ""
 
 
 def _conda_environments(host: Host, path: str) -> list[str]:
@@ -240,11 +205,6 @@ def _conda_environments(host: Host, path: str) -> list[str]:
 def _registry_keys(host: Host, key: str) -> tuple[str, ...]:
     found = host.registry(key)
     return found.keys if found else ()
-
-
-def _is_store_stub(host: Host, path: str) -> bool:
-    """Windows puts a python.exe on PATH that only opens the Store; it is an empty file."""
-    return "\\WindowsApps\\" in path and "PythonSoftwareFoundation" not in host.realpath(path)
 
 
 def _is_environment(host: Host, path: str) -> bool:
