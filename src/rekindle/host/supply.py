@@ -8,15 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from rekindle.host.protocol import Host
-from rekindle.model.supply import Lack, Manager, SupplyNeed, ThirdParty
+from rekindle.model.supply import Lack, SupplyNeed, ThirdParty
 
 _INCLUDES = ("/usr/local/include", "/usr/include", "/usr/include/*-linux-gnu*")
 _LIBRARIES = ("/usr/local/lib", "/usr/local/lib64", "/usr/lib", "/usr/lib64", "/usr/lib/*-linux-gnu*")
-
-
-def manager_here(host: Host, managers: Iterable[Manager]) -> Manager | None:
-    """The package manager of this machine, by what is on it."""
-    return next((row for row in managers if host.which(row.install.split()[0])), None)
 
 
 def is_root(host: Host) -> bool:

@@ -24,10 +24,11 @@ Way = Literal["submodule", "system", "copy", "index", "stand-in", "off"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
-    """A package manager: the distributions that have it, the command that installs without questions, and the name
-    of the package with the headers of Python ``{version}``."""
+    """A package manager: the distributions whose packages are known by its names, the command that installs without
+    questions, and the name of the package with the headers of Python ``{version}``."""
 
     name: str
+    system: Literal["linux", "windows"] = "linux"
     distros: tuple[str, ...]
     install: str
     python_headers: str | None = None

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from rekindle.compat.supply import managers
 from rekindle.host.protocol import Host
 from rekindle.host.supply import is_root
 from rekindle.model.machine import Check, CheckStatus, Drivers, Gap, Gpu, Machine, Purpose
@@ -23,11 +24,6 @@ from rekindle.model.supply import DiskPhase
 TO_BUILD: tuple[Purpose, ...] = ("build",)
 TO_USE: tuple[Purpose, ...] = ("use",)
 TO_BOTH: tuple[Purpose, ...] = ("build", "use")
-_MANAGERS = {
-    "linux": (("apt-get", "apt"), ("dnf", "dnf"), ("pacman", "pacman"), ("zypper", "zypper")),
-    "windows": (("winget", "winget"),),
-    "macos": (),
-}
 
 
 @functools.cache
@@ -38,7 +34,7 @@ def load_fixes() -> Mapping[str, Any]:
 
 def find_managers(host: Host) -> tuple[str, ...]:
     """The package managers this system has, the system's own first."""
-    found = [name for program, name in _MANAGERS.get(host.system, ()) if host.which(program)]
+    found = [row.name for row in managers() if row.system == host.system and host.which(row.install.split()[0])]
     if host.env.get("CONDA_PREFIX") or host.which("conda"):
         # An activated environment is where the user wants things.
         found.insert(0 if host.env.get("CONDA_PREFIX") else len(found), "conda")

@@ -13,12 +13,11 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from rekindle.compat.driver import driver_runs, driver_side, is_board
-from rekindle.compat.supply import how_to_install, managers
 from rekindle.compat.toolkit import compiler_span, compiles_for, cudnn_covers, newest_compiler, takes_compiler
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.host.supply import lacking
 from rekindle.host.text import text_of, version_key
 from rekindle.model.arch import Sm
 from rekindle.model.facts import CudaToolkit
@@ -29,6 +28,7 @@ from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build
 from rekindle.toolkits.compilers import bring_compiler, build_compilers, read_banner
 from rekindle.toolkits.cuda import every_nvcc, find_nvcc, is_release, nvcc_release
 from rekindle.toolkits.libraries import header_version
+from rekindle.toolkits.programs import bring_lacking
 from rekindle.toolkits.rocm import find_hipcc
 
 LIBRARY_FOLDERS = ("lib64", "lib", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "targets/*/lib")
@@ -291,8 +291,7 @@ def _nccl(host: Host, settings: Mapping[str, str]) -> Checks:
         env["CMAKE_PREFIX_PATH"] = ";".join(filter(None, (env.get("CMAKE_PREFIX_PATH", ""), root)))
     lacks = lacking(host, [need], env)
     if lacks:
-        fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
-        raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=fix)
+        raise BadInput(f"NCCL is planned, and {lacks[0].what[0]} is not here", remedy=bring_lacking(host, lacks))
     yield build_check("nccl", "ok", "nccl.h and libnccl")
 
 

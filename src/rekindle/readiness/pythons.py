@@ -6,19 +6,18 @@ import json
 import shlex
 from dataclasses import dataclass
 
-from rekindle.compat.supply import install_line, managers
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, manager_here
 from rekindle.host.text import version_key
 from rekindle.interpreters.search import find_interpreter
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.machine import Check, Python
+from rekindle.model.machine import Check
 from rekindle.model.plan import Plan
 from rekindle.model.version import key, matches, minor
 from rekindle.readiness.case import TO_BOTH, Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.readiness.naming import wheel_name
+from rekindle.toolkits.programs import bring_packages, manager_here
 
 _ASK_TOOLS = (
     "import json,sysconfig;v=sysconfig.get_config_var;"
@@ -30,7 +29,8 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     """A Python for which some torch is published; best one that the newest torch takes."""
     platform = {"linux": f"linux_{case.machine.os.arch}"}.get(case.machine.os.system, case.machine.os.system)
     newest_first = [(version, _pythons_of(version, platform)) for version in load_facts().releases]
-    usable = [python for python in case.machine.pythons if _is_usable(python)]
+    own = [python for python in case.machine.pythons if (python.abi or "cp").startswith("cp")]
+    usable = [python for python in own if "32 bit" not in (python.note or "")]
     newest = next((pythons for _, pythons in newest_first if pythons), ())
     want = f"{newest[0]} to {newest[-1]}" if newest else None
     for python in usable:
@@ -46,10 +46,6 @@ def python_of_machine(case: ExaminedMachine) -> Checks:
     here = case.machine.pythons[0].version if case.machine.pythons else None
     fix = case.fix("python-newer" if here else "python")
     yield Check(id="python", status="fail", needed_for=TO_BOTH, found=here, want=want, fix=fix)
-
-
-def _is_usable(python: Python) -> bool:
-    return (python.abi or "cp").startswith("cp") and "32 bit" not in (python.note or "")
 
 
 def _pythons_of(version: str, platform: str) -> tuple[str, ...]:
@@ -83,10 +79,10 @@ def _bring_headers(host: Host, version: str) -> str:
     """The line that installs them here."""
     if host.system == "windows":
         return "name a Python of python.org, winget or conda with --python; an embeddable one has no headers"
-    manager = manager_here(host, managers())
+    manager = manager_here(host)
     if manager is None or manager.python_headers is None:
         return "install its development package (python3-dev or alike)"
-    return install_line([manager.python_headers.format(version=minor(version))], manager, root=is_root(host))
+    return bring_packages(host, [manager.python_headers.format(version=minor(version))], manager)
 
 
 def python_for_build(host: Host, build: PlannedBuild) -> Checks:

@@ -10,11 +10,11 @@ import re
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from rekindle.compat.supply import install_line, managers, needs_for, rocm_packages
+from rekindle.compat.supply import needs_for, rocm_packages
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.host.supply import lacking
 from rekindle.host.text import version_key
 from rekindle.model.arch import Gfx
 from rekindle.model.machine import Machine, Toolkit
@@ -22,6 +22,7 @@ from rekindle.model.plan import Plan
 from rekindle.model.source import SourceTree
 from rekindle.readiness.case import Checks, ExaminedMachine, PlannedBuild, build_check
 from rekindle.readiness.cuda import Misfit, name_misfits
+from rekindle.toolkits.programs import bring_packages, manager_here
 from rekindle.toolkits.rocm import rocm_home
 
 _LOAD = "cmake/public/LoadHIP.cmake"
@@ -68,7 +69,12 @@ def rocm_for_build(host: Host, build: PlannedBuild) -> Checks:
     if tree is None or home is None:
         return  # the compiler check says that there is no hipcc
     wanted = demanded(host, tree.root)
-    lacks = {name: name for name in wanted if not _config(host, home, name)}
+    configs = {name: (f"{name}/{name}-config.cmake", f"{name}/{name}Config.cmake") for name in wanted}
+    lacks = {
+        name: name
+        for name, files in configs.items()
+        if not any(host.glob(str(PurePosixPath(home, folder, file))) for folder in _FOLDERS for file in files)
+    }
     linked = needs_for(tree.version.split("+")[0], backend="rocm") if wanted else ()
     told = {**host.env, **build.recipe.env}
     # Before 5.2 every part had a folder of its own.
@@ -99,14 +105,9 @@ def demanded(host: Host, root: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in _DEMANDED.findall(text) if name != "HIP"))
 
 
-def _config(host: Host, home: str, name: str) -> bool:
-    files = (f"{name}-config.cmake", f"{name}Config.cmake")
-    return any(host.glob(str(PurePosixPath(home, folder, name, file))) for folder in _FOLDERS for file in files)
-
-
 def _install(host: Host, names: Sequence[str], home: str) -> str:
-    manager = manager_here(host, managers())
+    manager = manager_here(host)
     packages = rocm_packages(names, manager, home) if manager else ()
     if manager is None or not packages:
         return f"install the development packages of {', '.join(names)}"
-    return install_line(packages, manager, root=is_root(host))
+    return bring_packages(host, packages, manager)

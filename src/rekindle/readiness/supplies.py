@@ -9,26 +9,19 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
-from rekindle.compat.supply import (
-    companion_downloads,
-    companion_needs,
-    from_index,
-    how_to_install,
-    managers,
-    needs_for,
-    parts_for,
-)
+from rekindle.compat.supply import companion_downloads, companion_needs, from_index, needs_for, parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.host.supply import lacking
 from rekindle.interpreters.installer import telling_lines
 from rekindle.model.plan import Plan
 from rekindle.model.source import compiles_against_torch
-from rekindle.model.supply import Lack, SupplyNeed
+from rekindle.model.supply import SupplyNeed
 from rekindle.readiness.case import Checks, PlannedBuild, build_check
 from rekindle.readiness.pythons import find_build_python
 from rekindle.scripts.quoting import paste_line, pasted
 from rekindle.toolkits.cuda import cuda_home
+from rekindle.toolkits.programs import bring_lacking
 
 _NVJPEG = "TORCHVISION_USE_NVJPEG"
 _OFF = ("0", "off", "no", "false")
@@ -64,8 +57,7 @@ def libraries_for_build(host: Host, build: PlannedBuild) -> Checks:
         yield build_check("third-parties", "ok", f"{len(demanding)} libraries taken from this system, all there")
         return
     words = ", ".join(f"{lack.need.name} ({lack.what[0]})" for lack in lacks)
-    fix = how_to_install(lacks, manager_here(host, managers()), root=is_root(host))
-    fix = fix or f"install the development packages of {words}"
+    fix = bring_lacking(host, lacks) or f"install the development packages of {words}"
     yield build_check("third-parties", "fail", f"missing on this system: {words}", fix=fix)
 
 
@@ -163,7 +155,6 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
     if not wanted:
         return
     lacks = lacking(host, wanted.values(), _places(env))
-    manager, root = manager_here(host, managers()), is_root(host)
     for asked in (True, False):
         short = [lack for lack in lacks if wanted[lack.need.name].asked is asked]
         if not short:
@@ -171,7 +162,9 @@ def _companion_libraries(host: Host, plan: Plan) -> Checks:
         words = "; ".join(f"{lack.need.name} ({lack.what[0]}): {lack.need.why}" for lack in short)
         switches = " ".join(f"--set {wanted[lack.need.name].switch}=0" for lack in short)
         told = f"missing on this system: {words}" + ("" if asked else "; built without")
-        fix = _without(short, how_to_install(short, manager, root=root), switches if asked else None)
+        names = ", ".join(lack.need.name for lack in short)
+        fix = bring_lacking(host, short) or f"install the development packages of {names}"
+        fix += f"   # or build without: the same command with {switches}" if asked else ""
         yield build_check("libraries" if asked else "libraries-left-out", "fail" if asked else "warn", told, fix=fix)
     there = [name for name in wanted if name not in {lack.need.name for lack in lacks}]
     if there:
@@ -193,11 +186,6 @@ def _companion_nvjpeg(host: Host, plan: Plan) -> Checks:
         )
         fix = f"rekindle bundle WHEEL puts it inside; or build without: the same command with --set {_NVJPEG}=0"
         yield build_check("nvjpeg", "warn", told, fix=fix)
-
-
-def _without(lacks: list[Lack], install: str | None, switches: str | None) -> str:
-    install = install or f"install the development packages of {', '.join(lack.need.name for lack in lacks)}"
-    return f"{install}   # or build without: the same command with {switches}" if switches else install
 
 
 def _places(env: Mapping[str, str]) -> dict[str, str]:

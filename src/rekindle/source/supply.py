@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.compat.supply import how_to_install, managers, parts_for, takes_from_index
+from rekindle.compat.supply import parts_for, takes_from_index
 from rekindle.errors import BadInput, RekindleError
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, lacking, manager_here
+from rekindle.host.supply import lacking
 from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.supply import ThirdParty, TreePart
@@ -26,6 +26,7 @@ from rekindle.source.debian import Packaging
 from rekindle.source.headers import Headers
 from rekindle.source.paths import inside
 from rekindle.source.submodules import find_submodules, is_empty, is_ours, listed_by_setup, missing_submodules
+from rekindle.toolkits.programs import bring_lacking
 
 _STANDINS = Path(__file__).parent / "standins"
 _BY_GIT = "git submodule update --init --recursive"
@@ -124,9 +125,8 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
     if row.generate is not None:
         problem = _generate(root, row, host)
         if problem:
-            manager = manager_here(host, managers())
-            fix = how_to_install(lacking(host, [row]), manager, root=is_root(host))
-            return _not_ready(done, problem, fix or f"install {row.generate.program}")
+            fix = bring_lacking(host, lacking(host, [row])) or f"install {row.generate.program}"
+            return _not_ready(done, problem, fix)
     reason = "the system's library is used instead" if row.way == "system" else _switched(row.settings | row.gpu)
     for name, ours in row.files.items():
         _write(root, row.folder, name, (_STANDINS / ours).read_text(encoding="utf-8"))

@@ -8,15 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rekindle.compat.supply import install_line, managers
 from rekindle.errors import MissingTool
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Host
-from rekindle.host.supply import is_root, manager_here
 from rekindle.host.text import version_key
 from rekindle.model.machine import Compiler
 from rekindle.toolkits.msvc import find_msvc
-from rekindle.toolkits.programs import Tool, probe_program
+from rekindle.toolkits.programs import Tool, bring_packages, manager_here, probe_program
 
 # -ffile-prefix-map: gcc 8, clang 10; MSVC has no such flag, and a compiler of unknown version counts as too old.
 PREFIX_MAP_COMPILER = (10,)
@@ -79,20 +77,17 @@ def build_compilers(compilers: Sequence[Compiler], system: str) -> tuple[Compile
 def _candidates(host: Asking) -> list[str]:
     paths: dict[str, None] = {}
     for variable in ("CC", "CXX"):
-        if (named := host.env.get(variable)) and (path := host.which(named.split()[0])):
+        if (given := host.env.get(variable)) and (path := host.which(given.split()[0])):
             paths[path] = None
     for name in ("gcc", "clang", "cc", "g++", "clang++", "c++"):
         paths.update(dict.fromkeys(host.which_all(name)))
     if host.system != "windows":
         for place in _PLACES:
             for name in ("gcc-*", "clang-*", "gcc", "clang"):
-                paths.update(dict.fromkeys(path for path in host.glob(f"{place}/{name}") if _is_wanted(path)))
+                named = (path for path in host.glob(f"{place}/{name}") if _NAMED.match(_file_name(path)))
+                paths.update(dict.fromkeys(named))
     # The C driver names the C++ one beside it; asking both would only cost time.
     return [path for path in paths if "++" not in _file_name(path) or c_compiler_of(path) not in paths]
-
-
-def _is_wanted(path: str) -> bool:
-    return _NAMED.match(_file_name(path)) is not None
 
 
 def _file_name(path: str) -> str:
@@ -226,9 +221,9 @@ def bring_compiler(host: Host, wanted: str) -> str:
     """The line that installs it here."""
     name = Path(wanted).name
     plain, _, number = name.rpartition("-")
-    manager = manager_here(host, managers())
-    if manager is None or not plain or not number.isdigit():
-        return f"install {name}"
+    manager = manager_here(host)
     family = "g++" if plain in ("gcc", "g++") else "clang"
     packages = {"apt": f"{family}-{number}", "dnf": f"gcc-toolset-{number}-gcc-c++" if family == "g++" else "clang"}
-    return install_line([packages.get(manager.name, name)], manager, root=is_root(host))
+    if manager is None or manager.name not in packages or not plain or not number.isdigit():
+        return f"install {name}"
+    return bring_packages(host, [packages[manager.name]], manager)

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.compat.supply import how_to_install, install_line, managers
 from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed, Host
+from rekindle.host.supply import is_root
 from rekindle.host.text import joined, version_in
+from rekindle.model.supply import Lack, Manager
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 # Whatever is asked for its version; the first dotted number in the answer is it.
@@ -130,6 +133,21 @@ def _why_no_version(done: Completed | None) -> str:
     return f"exit code {done.code}" + (
         f": {done.err.strip()[:200]}" if done.err.strip() else ", no version in what it said"
     )
+
+
+def manager_here(host: Host) -> Manager | None:
+    """The package manager of this machine, by what is on it."""
+    return next((row for row in managers() if host.which(row.install.split()[0])), None)
+
+
+def bring_packages(host: Host, packages: Sequence[str], manager: Manager) -> str:
+    """The line that installs them here."""
+    return install_line(packages, manager, root=is_root(host))
+
+
+def bring_lacking(host: Host, lacks: Sequence[Lack]) -> str | None:
+    """One line for everything that is missing here; None where this machine's packages are not known."""
+    return how_to_install(lacks, manager_here(host), root=is_root(host))
 
 
 def program_in(host: Host, root: str, name: str) -> str | None:

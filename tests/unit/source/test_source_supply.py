@@ -11,17 +11,18 @@ import pytest
 import needs
 import rekindle.source.supply
 import source_mini as mini
-from rekindle.compat.supply import how_to_install, managers, parts_for
+from rekindle.compat.supply import parts_for
 from rekindle.facts import load_facts
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
-from rekindle.host.supply import is_root, lacking, manager_here, system_kind, system_version
+from rekindle.host.supply import lacking, system_kind, system_version
 from rekindle.model.progress import Silent
 from rekindle.model.source import SourceTree
 from rekindle.source.debian import Packaging
 from rekindle.source.fetch import Wanted, fetch
 from rekindle.source.patches import status
 from rekindle.source.supply import fill, survey, with_parts, without_submodules
+from rekindle.toolkits.programs import bring_lacking
 
 RELEASE = "1.13.1"
 GITMODULES = "".join(
@@ -163,7 +164,7 @@ def test_what_is_missing_is_one_line() -> None:
     bare = Machine(programs=["apt-get"])
     lacks = lacking(bare, rows)
     assert {lack.need.name for lack in lacks} == {"sleef", "protobuf"}
-    line = how_to_install(lacks, manager_here(bare, managers()), root=is_root(bare)) or ""
+    line = bring_lacking(bare, lacks) or ""
     assert line.endswith("libprotobuf-dev libprotoc-dev protobuf-compiler libsleef-dev")
     there = ["/usr/include/sleef.h", "/usr/lib/x86_64-linux-gnu/libsleef.so"]
     assert [lack.need.name for lack in lacking(Machine(files=there), rows)] == ["protobuf"]
