@@ -17,6 +17,7 @@ _NODES = "/sys/class/kfd/kfd/topology/nodes"
 
 
 def find_amd(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    """The cards of these that are AMD's, with driver and trouble."""
     ours = [card for card in cards if card.vendor == "amd"]
     by_kfd = _from_kfd(host, ours) if host.system == "linux" else ()
     if not by_kfd and (host.which("rocminfo") or host.glob("/opt/rocm/bin/rocminfo")):
@@ -68,8 +69,7 @@ def gfx_of(target: int) -> Gfx | None:
 def _from_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
     found = []
     for path in host.glob(f"{_NODES}/*/properties"):
-        raw = host.read(path)
-        values = key_values(text_of(raw), " ")
+        values = key_values(text_of(host.read(path)), " ")
         if not values.get("vendor_id", "").isdigit() or int(values["vendor_id"]) != 0x1002:
             continue
         slot = _slot(values)
@@ -80,8 +80,8 @@ def _from_kfd(host: Asking, cards: Sequence[PciCard]) -> tuple[Gpu, ...]:
         found.append(
             Gpu(
                 vendor="amd",
-                name=chip.name if chip else None,
-                arch=gfx or (chip.arch if chip else None),
+                name=chip.name,
+                arch=gfx or chip.arch,
                 memory_gib=gib(card.memory if card else None) or _bank(host, path),
                 how="kfd",
                 pci_id=pci_id,

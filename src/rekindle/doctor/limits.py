@@ -14,7 +14,7 @@ import msgspec
 
 from rekindle.host.asking import Asking
 from rekindle.host.cgroups import groups_of, memory_limit
-from rekindle.host.text import lines_of, text_of
+from rekindle.host.text import memory_sizes, text_of
 from rekindle.model.machine import Volume
 from rekindle.model.spoken import gib
 
@@ -32,14 +32,8 @@ def probe_memory(host: Asking) -> MemoryLimits:
     """What the machine has and what this process may use of it."""
     if host.system != "linux":
         return _by_call(host)
-    meminfo: dict[str, int] = {}
-    for line in lines_of(host.read("/proc/meminfo")):
-        name, _, rest = line.partition(":")
-        parts = rest.split()
-        if parts and parts[0].isdigit():
-            meminfo[name] = int(parts[0]) * (1024 if parts[1:] == ["kB"] else 1)
-    physical = meminfo.get("MemTotal")
-    swap = meminfo.get("SwapTotal")
+    meminfo = memory_sizes(host.read("/proc/meminfo"))
+    physical, swap = meminfo.get("MemTotal"), meminfo.get("SwapTotal")
     if physical is None:
         fallback = _by_call(host)
         physical, swap = fallback.physical, fallback.swap

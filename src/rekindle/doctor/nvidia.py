@@ -47,6 +47,7 @@ class Nvml(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_nvidia(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    """The cards of these that are NVIDIA's, with driver and trouble."""
     ours = [card for card in cards if card.vendor == "nvidia"]
     loaded = _kernel_driver(host)
     answer = Nvml()
@@ -99,8 +100,8 @@ def _from_nvml(answer: Nvml) -> Cards:
         gpus.append(
             Gpu(
                 vendor="nvidia",
-                name=device.name or (chip.name if chip else None),
-                arch=capability(device.compute_capability) or (chip.arch if chip else None),
+                name=device.name or chip.name,
+                arch=capability(device.compute_capability) or chip.arch,
                 memory_gib=gib(device.memory),
                 how="nvml",
                 pci_id=device.pci_id,
@@ -129,14 +130,14 @@ def _from_smi(host: Asking) -> Cards:
     capabilities = _capabilities(host, tool, len(rows))
     gpus = []
     for number, (name, slot, device, _, memory) in enumerate(rows):
-        pci_id = _pci_id(device)
-        chip = chip_of(pci_id, name)
-        arch = capabilities[number] if capabilities else (chip.arch if chip else None)
+        # "0x233510DE" is 10de:2335.
+        match = re.fullmatch(r"0x([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", device)
+        pci_id = f"{match[2]}:{match[1]}".lower() if match else None
         gpus.append(
             Gpu(
                 vendor="nvidia",
                 name=name,
-                arch=arch,
+                arch=capabilities[number] if capabilities else chip_of(pci_id, name).arch,
                 memory_gib=round(float(memory) / 1024, 1) if re.fullmatch(r"\d+", memory) else None,
                 how="nvidia-smi",
                 pci_id=pci_id,
@@ -160,12 +161,6 @@ def _capabilities(host: Asking, tool: str, count: int) -> list[Any]:
     if done.ok and len(said) == count and all(re.fullmatch(r"\d+\.\d", line) for line in said):
         return [parse_sm(line) for line in said]
     return []
-
-
-def _pci_id(device: str) -> str | None:
-    """``0x233510DE`` → ``10de:2335``."""
-    match = re.fullmatch(r"0x([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", device)
-    return f"{match[2]}:{match[1]}".lower() if match else None
 
 
 def _trouble(answer: Nvml, loaded: str | None) -> str | None:

@@ -3,7 +3,9 @@ which chip a number or a product name stands for."""
 
 from __future__ import annotations
 
+import contextlib
 import re
+from typing import NamedTuple
 
 import msgspec
 
@@ -105,30 +107,26 @@ def _enumerated(host: Asking) -> tuple[PciCard, ...]:
     return tuple(found)
 
 
-class Chip(msgspec.Struct, frozen=True, kw_only=True):
+class Chip(NamedTuple):
     """A product and its architecture, as far as the tables tell."""
 
-    name: str | None
-    arch: GpuArch | None
+    name: str | None = None
+    arch: GpuArch | None = None
 
 
-def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None = None) -> Chip | None:
-    """None where the tables know neither the number nor, failing that, the product name."""
-    try:
-        if pci_id is not None:
-            vendor, _, device = pci_id.partition(":")
+def chip_of(pci_id: str | None, name: str | None = None, *, revision: str | None = None) -> Chip:
+    """By the number, or failing that by the product's name; nothing where the tables know neither."""
+    if pci_id is not None:
+        vendor, _, device = pci_id.partition(":")
+        with contextlib.suppress(BadInput):
             row = by_pci_id(vendor, device, load_facts(), revision=revision)
-            return Chip(name=row.name, arch=row.archs[0])
-    except BadInput:
-        pass
-    try:
-        if name:
+            return Chip(row.name, row.archs[0])
+    if name:
+        with contextlib.suppress(BadInput):
             row = find_gpu(name, load_facts())
             # One name, several chips: only the number could tell, so the architecture stays unknown.
-            return Chip(name=row.name, arch=row.archs[0] if len(row.archs) == 1 else None)
-    except BadInput:
-        pass
-    return None
+            return Chip(row.name, row.archs[0] if len(row.archs) == 1 else None)
+    return Chip()
 
 
 def gpu_by_number(card: PciCard) -> Gpu:
@@ -136,8 +134,8 @@ def gpu_by_number(card: PciCard) -> Gpu:
     chip = chip_of(card.pci_id, revision=card.revision)
     return Gpu(
         vendor=card.vendor,
-        name=(chip.name if chip else None) or card.name,
-        arch=chip.arch if chip else None,
+        name=chip.name or card.name,
+        arch=chip.arch,
         memory_gib=gib(card.memory),
         how="pci",
         pci_id=card.pci_id,

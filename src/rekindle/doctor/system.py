@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import csv
-import re
-from typing import Literal
+import functools
+import tomllib
+from pathlib import Path
 
 from rekindle.host.asking import Asking
 from rekindle.host.text import key_values, lines_of, text_of
 from rekindle.model.machine import Os
+from rekindle.toolkits.libraries import find_libc
 
 _WINDOWS_VERSION = r"HKLM\SOFTWARE\Microsoft\Windows NT\CurrentVersion"
 # The first build that calls itself Windows 11; the registry's ProductName still says 10 there.
 _WINDOWS_11_BUILD = 22000
 _MAX_HOLDERS = 5
 
-# What a virtual machine's firmware calls itself (DMI), as systemd-detect-virt knows them.
-_VENDORS = {
-    "qemu": "qemu", "kvm": "kvm", "vmware": "vmware", "innotek": "virtualbox", "virtualbox": "virtualbox",
-    "xen": "xen", "bochs": "bochs", "parallels": "parallels", "amazon ec2": "amazon", "google": "google",
-    "microsoft corporation virtual machine": "hyper-v", "openstack": "openstack", "apple virtualization": "apple",
-}  # fmt: skip
-# The signature a hypervisor puts into cpuid leaf 0x40000000.
-_SIGNATURES = {
-    "KVMKVMKVM": "kvm", "Microsoft Hv": "hyper-v", "VMwareVMware": "vmware", "XenVMMXenVMM": "xen",
-    "VBoxVBoxVBox": "virtualbox", "TCGTCGTCGTCG": "qemu", "bhyve bhyve ": "bhyve", "ACRNACRNACRN": "acrn",
-}  # fmt: skip
+
+@functools.cache
+def _hypervisors() -> dict[str, dict[str, str]]:
+    return tomllib.loads(Path(__file__).with_name("hypervisors.toml").read_text(encoding="utf-8"))
 
 
 def probe_os(host: Asking) -> Os:
+    """The operating system and what it runs inside."""
     if host.system == "windows":
         return _windows(host)
     if host.system == "macos":
@@ -43,9 +39,8 @@ def _linux(host: Asking) -> Os:
     if name is None:
         host.gap("distribution", "there is no /etc/os-release")
     kernel = text_of(host.read("/proc/sys/kernel/osrelease")).strip() or None
-    lowered = (kernel or "").lower()
-    wsl = "microsoft" in lowered
-    libc, glibc = _libc(host)
+    wsl = "microsoft" in (kernel or "").lower()
+    libc, glibc = find_libc(host, host.left(1))
     return Os(
         system="linux",
         distro=name,
@@ -54,34 +49,21 @@ def _linux(host: Asking) -> Os:
         arch=host.machine,
         kernel=kernel,
         wsl=wsl,
-        container=_container(host, wsl),
+        container=_container(host),
         virtual_machine=_virtual_machine(host, wsl),
-        model=_board(host),
+        # The board's own name, where the firmware gives one by device tree (Jetson and other ARM boards).
+        model=text_of(host.read("/proc/device-tree/model")).strip("\0 \n") or None,
     )
 
 
-def _libc(host: Asking) -> tuple[Literal["glibc", "musl"] | None, str | None]:
-    """The kind of C library, and the version where it is glibc."""
-    done = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=host.left(1))
-    if match := re.search(r"glibc (\d+\.\d+)", done.out):
-        return "glibc", match[1]
-    done = host.run(["ldd", "--version"], timeout=host.left(1))
-    said = done.out + done.err
-    if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", said, re.MULTILINE | re.IGNORECASE):
-        return "glibc", match[1]
-    if "musl" in said:
-        return "musl", None
-    return None, None
-
-
-def _container(host: Asking, wsl: bool) -> str | None:
+def _container(host: Asking) -> str | None:
     if named := text_of(host.read("/run/systemd/container")).strip():
         return named
     if host.read("/run/.containerenv") is not None:
         return "podman"
     if host.read("/.dockerenv") is not None:
         return "docker"
-    if "KUBERNETES_SERVICE_HOST" in host.env and host.env.get("KUBERNETES_SERVICE_HOST"):
+    if host.env.get("KUBERNETES_SERVICE_HOST"):
         return "kubernetes"
     if host.env.get("APPTAINER_CONTAINER") or host.env.get("SINGULARITY_CONTAINER"):
         return "apptainer"
@@ -99,25 +81,19 @@ def _virtual_machine(host: Asking, wsl: bool) -> str | None:
     if cpuid and (leaf := cpuid.leaves.get((0x40000000, 0))):
         raw = b"".join(register.to_bytes(4, "little") for register in leaf[1:])
         signature = raw.decode("ascii", "replace").rstrip("\0")
-        return _SIGNATURES.get(signature, signature.strip() or "unknown hypervisor")
+        return _hypervisors()["cpuid"].get(signature, signature.strip() or "unknown hypervisor")
     if text_of(host.read("/sys/hypervisor/type")).strip() == "xen":
         return "xen"
     vendor = text_of(host.read("/sys/class/dmi/id/sys_vendor")).strip()
     product = text_of(host.read("/sys/class/dmi/id/product_name")).strip()
     said = f"{vendor} {product}".lower().strip()
-    for mark, name in _VENDORS.items():
-        if mark in said:
-            return name
+    if known := next((name for mark, name in _hypervisors()["firmware"].items() if mark in said), None):
+        return known
     if " hypervisor" in text_of(host.read("/proc/cpuinfo", limit=8192)):
         return "unknown hypervisor"
     # The board that QEMU, Firecracker and others give an ARM guest.
     dummy = "linux,dummy-virt" in text_of(host.read("/proc/device-tree/compatible")).split("\0")
     return "unknown hypervisor" if dummy else None
-
-
-def _board(host: Asking) -> str | None:
-    """The board's own name, where the firmware gives one by device tree (Jetson and other ARM boards)."""
-    return text_of(host.read("/proc/device-tree/model")).strip("\0 \n") or None
 
 
 def _windows(host: Asking) -> Os:
@@ -136,6 +112,7 @@ def _windows(host: Asking) -> Os:
             distro = f"windows {number} {display}".strip()
         revision = key.values.get("UBR")
         kernel = f"10.0.{build}" + (f".{revision}" if revision is not None else "")
+    paths = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
     return Os(
         system="windows",
         distro=distro,
@@ -143,7 +120,7 @@ def _windows(host: Asking) -> Os:
         kernel=kernel,
         wsl=False,
         virtual_machine=_windows_vm(host),
-        long_paths=_long_paths(host),
+        long_paths=bool(paths.values.get("LongPathsEnabled", 0)) if paths else None,
     )
 
 
@@ -153,12 +130,7 @@ def _windows_vm(host: Asking) -> str | None:
         " ".join(str(bios.values.get(name, "")) for name in ("SystemManufacturer", "SystemProductName")) if bios else ""
     )
     # Windows with Hyper-V or WSL2 switched on itself runs above the hypervisor, so cpuid alone misleads here.
-    return next((name for mark, name in _VENDORS.items() if mark in said.lower()), None)
-
-
-def _long_paths(host: Asking) -> bool | None:
-    key = host.registry(r"HKLM\SYSTEM\CurrentControlSet\Control\FileSystem")
-    return bool(key.values.get("LongPathsEnabled", 0)) if key else None
+    return next((name for mark, name in _hypervisors()["firmware"].items() if mark in said.lower()), None)
 
 
 def probe_holders(host: Asking) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from rekindle.host.text import read_answer, text_of
 from rekindle.model.arch import parse_sm
 from rekindle.model.facts import Flavour
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.machine import Gpu, InstalledTorch, Machine
+from rekindle.model.machine import InstalledTorch, Machine
 from rekindle.readiness.cuda import driver_misfit
 
 _MAX_TRIED = 3
@@ -154,12 +154,8 @@ def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | Non
         wrong := driver_misfit(machine, torch.cuda, ptx=any(answer.kind == "jit" for _, answer in answers))
     ):
         return wrong
-    return next((lacking for gpu in ours if (lacking := _without_cudnn(code, gpu))), None)
-
-
-def _without_cudnn(code: GpuCode, gpu: Gpu) -> str | None:
-    answer = cudnn_covers(code.cudnn, code.cuda, gpu.arch, load_facts())
-    return f"its {answer.text}" if answer.kind == "partly" else None
+    cudnn = (cudnn_covers(code.cudnn, code.cuda, gpu.arch, facts) for gpu in ours)
+    return next((f"its {answer.text}" for answer in cudnn if answer.kind == "partly"), None)
 
 
 def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.host.cgroups import groups_of, memory_limit
-from rekindle.host.text import key_values
+from rekindle.host.text import memory_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,7 @@ def read_memory(fs: Path = Path("/")) -> MemoryNow | None:
 
 
 def _meminfo(fs: Path) -> MemoryNow | None:
-    rows = key_values(_text(fs / "proc/meminfo"), ":")
-    values = {name: int(rest.split()[0]) * 1024 for name, rest in rows.items() if rest}
+    values = memory_sizes(_reader(fs)("/proc/meminfo"))
     if "MemTotal" not in values:
         return None
     free = values.get("MemAvailable", values.get("MemFree", 0) + values.get("Cached", 0))

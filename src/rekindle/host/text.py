@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import msgspec
 
 T = TypeVar("T", bound=msgspec.Struct)
-_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 def joined(system: str, *parts: str) -> str:
@@ -18,10 +17,12 @@ def joined(system: str, *parts: str) -> str:
 
 
 def text_of(raw: bytes | None) -> str:
+    """Whatever can be read of it; nothing of nothing."""
     return raw.decode("utf-8", "replace") if raw else ""
 
 
 def lines_of(raw: bytes | None) -> list[str]:
+    """The same, line by line."""
     return text_of(raw).splitlines()
 
 
@@ -35,12 +36,20 @@ def key_values(text: str, separator: str = "=") -> dict[str, str]:
     return found
 
 
-def version_in(text: str, *, after: str = "") -> str | None:
-    """The first dotted number, after ``after`` (a regular expression) where given."""
-    match = re.search(rf"{after}\D{{0,40}}?({_VERSION.pattern})", text) if after else _VERSION.search(text)
-    if match is None:
-        return None
-    return match[match.lastindex or 0]
+def memory_sizes(meminfo: bytes | None) -> dict[str, int]:
+    """Bytes by name, as ``/proc/meminfo`` lists them."""
+    parts = {name: value.split() for name, value in key_values(text_of(meminfo), ":").items()}
+    return {
+        name: int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+        for name, words in parts.items()
+        if words and words[0].isdigit()
+    }
+
+
+def version_in(text: str) -> str | None:
+    """The first dotted number."""
+    match = re.search(r"\d+(?:\.\d+)+", text)
+    return match[0] if match else None
 
 
 def version_key(version: str | None) -> tuple[int, ...]:

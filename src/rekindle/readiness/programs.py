@@ -27,6 +27,7 @@ from rekindle.readiness.case import (
 from rekindle.readiness.cuda import find_toolkit
 from rekindle.toolkits.compilers import build_compilers, find_compilers
 from rekindle.toolkits.cuda import cuda_home, every_nvcc
+from rekindle.toolkits.libraries import find_libc
 from rekindle.toolkits.programs import Tool, find_cmake, find_ninja
 
 
@@ -72,7 +73,7 @@ def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
     if plan.project != "torch" or not plan.torch:
         return
     # Nobody asks for the CPU's features and the cards here: what is known of those was the planner's to judge.
-    machine = Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=glibc_of(host))
+    machine = Surroundings(system=host.system, arch=cpu_arch(host.machine), glibc=find_libc(host)[1])
     made = _combination(host, plan, f"{kind}-{version}")
     for hazard in load_facts().hazards.hazard:
         if hazard.concerns not in ("build", "both") or not (hazard.compiler or hazard.glibc):
@@ -83,13 +84,6 @@ def judge_compiler(host: Host, plan: Plan, compiler: Tool) -> Checks:
         if machine_meets(hazard, machine) and torch_meets(hazard, made):
             fix = f"rekindle plan --build --torch {made.torch} --json > plan.json   # {hazard.remedy}"
             yield build_check(hazard.id, "fail" if hazard.effect == "breaks" else "warn", hazard.text, fix=fix)
-
-
-def glibc_of(host: Host) -> str | None:
-    """As ``getconf`` says it: "glibc 2.36"."""
-    said = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=5.0)
-    name, _, version = said.out.strip().partition(" ") if said.ok else ("", "", "")
-    return version if name == "glibc" and version else None
 
 
 def _combination(host: Host, plan: Plan, compiler: str) -> Combination:

@@ -14,31 +14,16 @@ from rekindle.compat.supply import parts_for
 from rekindle.errors import BadInput
 from rekindle.host.protocol import Host
 from rekindle.host.supply import system_kind, system_version
-from rekindle.interpreters.search import usual_python
-from rekindle.model.machine import cpu_arch
+from rekindle.host.text import version_in
+from rekindle.interpreters.packages import ask_contents
+from rekindle.interpreters.search import ask_interpreter, usual_python
 from rekindle.model.plan import BuildOutline, Plan
 from rekindle.source.patches import Choice, Patch, choose, load_patches
 from rekindle.source.patches.conditions import ABSENT, Context
 from rekindle.toolkits.compilers import newest_compiler, read_banner
 from rekindle.toolkits.cuda import nvcc_release
+from rekindle.toolkits.libraries import find_libc
 from rekindle.toolkits.rocm import hip_release
-
-_NUMBER = re.compile(r"(\d+\.\d+(?:\.\d+)*)")
-# Asked in the interpreter that will build, which is not the one that runs us. Old syntax on purpose.
-_PYTHON_FACTS = """
-import sys
-print("python %d.%d.%d" % sys.version_info[:3])
-try:
-    from importlib.metadata import version
-except ImportError:
-    def version(name):
-        return __import__(name).__version__
-for name in ("setuptools", "numpy"):
-    try:
-        print(name + " " + version(name))
-    except Exception:
-        print(name + " none")
-"""
 
 
 def gather(
@@ -57,15 +42,15 @@ def gather(
     # Each question starts a program; together they take as long as the slowest.
     with ThreadPoolExecutor(max_workers=6) as asking:
         answers = {
-            "cmake": asking.submit(_asked, host, ["cmake", "--version"]),
+            "cmake": asking.submit(lambda: version_in(host.run(["cmake", "--version"]).out)),
             "compiler": asking.submit(find_compiler, host),
-            "glibc": asking.submit(_glibc, host),
-            "arch": asking.submit(_arch, host),
+            "glibc": asking.submit(lambda: find_libc(host)[1] if host.system == "linux" else ABSENT),
         }
         groups = [asking.submit(_accelerators, host), asking.submit(_python, host, interpreter)]
     facts: dict[str, str | None] = {
         "version": version,
         "os": host.system,
+        "arch": host.machine,
         "policy-minimum": host.env.get("CMAKE_POLICY_VERSION_MINIMUM"),
         **_from_the_system(host, root, version),
         **{key: answer.result() for key, answer in answers.items()},
@@ -162,30 +147,13 @@ def _accelerators(host: Host) -> dict[str, str | None]:
 
 
 def _python(host: Host, python: str | None) -> dict[str, str | None]:
-    if python is None:
+    try:
+        interpreter = ask_interpreter(host, python or "")
+        held = ask_contents(host, interpreter.path, isolated=False).versions
+    except BadInput:
         return {}
-    done = host.run([python, "-c", _PYTHON_FACTS], timeout=20.0)
-    pairs = (line.split(" ", 1) for line in done.out.splitlines() if " " in line)
     # A package that is not installed now will be whatever pip brings: unknown, not absent.
-    return {name: value if value != "none" else None for name, value in pairs} if done.ok else {}
-
-
-def _asked(host: Host, argv: list[str]) -> str | None:
-    done = host.run(argv)
-    found = _NUMBER.search(done.out) if done.ok else None
-    return found[1] if found else None
-
-
-def _arch(host: Host) -> str | None:
-    """x86_64 or aarch64, whatever the system calls it."""
-    said = host.env.get("PROCESSOR_ARCHITECTURE", "") if host.system == "windows" else host.run(["uname", "-m"]).out
-    return cpu_arch(said.strip()) or None
-
-
-def _glibc(host: Host) -> str | None:
-    if host.system != "linux":
-        return ABSENT
-    return _asked(host, ["getconf", "GNU_LIBC_VERSION"])
+    return {"python": interpreter.version, "setuptools": held.get("setuptools"), "numpy": held.get("numpy")}
 
 
 def _just_below(version: str) -> str:

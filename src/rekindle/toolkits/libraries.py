@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
 from rekindle.host.asking import Asking
+from rekindle.host.protocol import Host
 from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.interpreter import Interpreter
 from rekindle.model.machine import Toolkit
@@ -46,6 +48,18 @@ def _with_cuda(toolkit: Toolkit, packaged: Mapping[str, str]) -> Toolkit:
     if cuda is None or "for CUDA" in (toolkit.note or ""):
         return toolkit
     return replace(toolkit, note=", ".join(filter(None, (f"for CUDA {cuda}", toolkit.note))))
+
+
+def find_libc(host: Host, timeout: float = 5.0) -> tuple[Literal["glibc", "musl"] | None, str | None]:
+    """The kind of C library, and the version where it is glibc."""
+    said = host.run(["getconf", "GNU_LIBC_VERSION"], timeout=timeout).out
+    if match := re.search(r"glibc (\d+\.\d+)", said):
+        return "glibc", match[1]
+    done = host.run(["ldd", "--version"], timeout=timeout)
+    said = done.out + done.err
+    if match := re.search(r"(?:GLIBC|GNU libc|GNU C Library)[^\n]*?(\d+\.\d+)\s*$", said, re.MULTILINE | re.IGNORECASE):
+        return "glibc", match[1]
+    return ("musl" if "musl" in said else None), None
 
 
 def pip_pieces(answers: Mapping[str, Interpreter]) -> tuple[Toolkit, ...]:

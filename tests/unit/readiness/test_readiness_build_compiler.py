@@ -14,9 +14,10 @@ from rekindle.host.protocol import Completed
 from rekindle.model.machine import Check
 from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.readiness.case import PlannedBuild
-from rekindle.readiness.programs import glibc_of, judge_compiler
+from rekindle.readiness.programs import judge_compiler
 from rekindle.readiness.register import check_build
 from rekindle.toolkits.compilers import find_compilers
+from rekindle.toolkits.libraries import find_libc
 
 
 class Machine(BareHost):
@@ -117,9 +118,9 @@ def test_what_settings_take_away_is_not_told_twice() -> None:
 
 
 def test_a_system_without_glibc_says_nothing() -> None:
-    assert glibc_of(Machine("", "")) is None
-    assert glibc_of(Machine("", "musl 1.2")) is None
-    assert glibc_of(Machine("", "glibc 2.36\n")) == "2.36"
+    assert find_libc(Machine("", ""))[1] is None
+    assert find_libc(Machine("", "musl 1.2"))[1] is None
+    assert find_libc(Machine("", "glibc 2.36\n")) == ("glibc", "2.36")
 
 
 def test_it_is_asked_of_every_build(tmp_path: Path) -> None:

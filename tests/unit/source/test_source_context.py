@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ ANSWERS = {
     ("clang-cl", "--version"): "clang version 18.1.8\nTarget: x86_64-pc-windows-msvc\n",
     ("cl",): "Microsoft (R) C/C++ Optimizing Compiler Version 19.29.30154 for x64\n",
     ("getconf", "GNU_LIBC_VERSION"): "glibc 2.41\n",
-    ("uname", "-m"): "x86_64\n",
     ("nvcc", "--version"): "Cuda compilation tools, release 12.4, V12.4.131\n",
 }
 
@@ -37,12 +37,16 @@ class Machine(BareHost):
 
     def run(self, argv: Sequence[str], *, timeout: float = 5.0, env: Mapping[str, str] | None = None) -> Completed:
         if argv[1:2] == ["-c"]:
-            return Completed(argv=tuple(argv), code=0, out="python 3.12.3\nsetuptools 75.1\nnumpy none\n")
+            held = {"packages": [{"name": "setuptools", "version": "75.1"}], "torch": None}
+            return Completed(argv=tuple(argv), code=0, out=json.dumps(held))
         out = ANSWERS.get(tuple(argv))
         return Completed(argv=tuple(argv), code=0 if out else None, out=out or "")
 
     def which(self, name: str) -> str | None:
         return name if name in self.tools else None
+
+    def python(self, path: str, *, timeout: float = 4.0) -> Mapping[str, Any] | None:
+        return {"version": "3.12.3"}
 
     def read(self, path: str, *, limit: int = 0) -> bytes | None:
         return None
