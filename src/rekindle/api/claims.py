@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rekindle.api.inspect import inspect
+from rekindle.errors import BadInput
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, read_provenance, signed_by
+from rekindle.host.files import read_head, sha256_of
+from rekindle.model.claims import ClaimCheck, ClaimsReport
+from rekindle.verify.claims import Material, compare, judge_claims
+
 if TYPE_CHECKING:
-    from rekindle.model.claims import ClaimCheck, ClaimsReport
     from rekindle.model.progress import Progress
+
 
 MAX_SMALL_FILE = 8 << 20
 MAX_BILLS = 64
@@ -27,12 +36,6 @@ def verify_claims(
     ``keys`` are public keys to believe (default: those of ``key list``); ``statement`` is the envelope or the
     statement (default: the one beside the wheel); ``cpu`` False leaves the long look at its machine code out.
     """
-    from rekindle.api.inspect import inspect
-    from rekindle.errors import BadInput
-    from rekindle.host.files import sha256_of
-    from rekindle.model.claims import ClaimsReport
-    from rekindle.verify.claims import Material, compare, judge_claims
-
     if not wheel.is_file():
         raise BadInput(f"there is no file {wheel}", remedy="give the path of a .whl file")
     sha256 = sha256_of(wheel)
@@ -66,13 +69,7 @@ def _signature(
     wheel: Path, given: Path | None, keys: Sequence[Path]
 ) -> tuple[ClaimCheck, str | None, dict[str, Any] | None]:
     """The signature's check, who signed, and the statement (only what a known key signed counts as one)."""
-    import json
-
-    from rekindle.errors import BadInput
-    from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, read_envelope, read_provenance, signed_by
-    from rekindle.host.files import read_head
     from rekindle.host.keys import checker, read_public, trusted_keys
-    from rekindle.model.claims import ClaimCheck
 
     path = given or wheel.with_name(f"{wheel.name}.intoto.dsse.json")
     served = wheel.with_name(f"{wheel.name}.provenance")
@@ -109,8 +106,6 @@ def _signature(
 
 
 def _statement(raw: bytes) -> dict[str, Any] | None:
-    import json
-
     try:
         read = json.loads(raw)
     except (ValueError, RecursionError):
@@ -120,10 +115,6 @@ def _statement(raw: bytes) -> dict[str, Any] | None:
 
 def _small_files(wheel: Path) -> dict[str, Any]:
     """version.py of the package and the bills of materials, read with bounds."""
-    import zipfile
-
-    from rekindle.errors import BadInput
-
     found: dict[str, Any] = {"version": b"", "bills": {}}
     try:
         with zipfile.ZipFile(wheel) as archive:

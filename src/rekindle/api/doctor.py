@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from rekindle.api.causes import examination_with_causes
+from rekindle.doctor.examine import examine
+from rekindle.host.files import write_for_user
+from rekindle.host.live import LiveHost
+from rekindle.model.document import encode, load
+from rekindle.model.machine import Examination, Ready
+from rekindle.model.plan import Plan
 
 if TYPE_CHECKING:
     from rekindle.host.protocol import Host
-    from rekindle.model.machine import Examination
     from rekindle.model.progress import Progress
 
 
@@ -32,11 +40,6 @@ def doctor(
     >>> all(check.fix for check in examined.checks if check.status == "fail")
     True
     """
-    from rekindle.doctor.examine import examine
-    from rekindle.host.files import write_for_user
-    from rekindle.host.live import LiveHost
-    from rekindle.model.document import encode
-
     if host is None and replay is not None:
         from rekindle.host.recorded import load_recorded
 
@@ -56,15 +59,8 @@ def doctor(
 
 def _with_build(examination: Examination, plan: Path, host: Host) -> Examination:
     """The doctor's table with what this very build asks of the machine; what the build says replaces the general."""
-    import sys
-
-    import msgspec
-
     from rekindle.api.build import build_checks
     from rekindle.build.foreign import admit_to_be_checked
-    from rekindle.model.document import load
-    from rekindle.model.machine import Ready
-    from rekindle.model.plan import Plan
 
     wanted = load(plan, Plan)
     admit_to_be_checked(wanted, examination)

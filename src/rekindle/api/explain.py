@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from msgspec.structs import replace
+
+from rekindle.errors import BadInput
+from rekindle.explain.engine import diagnose
+from rekindle.explain.reading import open_log, read_chunks
+from rekindle.host.files import write_for_user
+from rekindle.host.redact import redactor_here
+from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
+
 if TYPE_CHECKING:
-    from rekindle.model.diagnosis import Catalogue, Diagnosis, Trials
     from rekindle.model.machine import Machine
     from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.wheel import WheelReport
+
 
 Source = Path | str | bytes | BinaryIO | Iterable[bytes]
 
@@ -28,8 +39,6 @@ def explain(
     >>> explain("all is well").matches
     ()
     """
-    from rekindle.explain.engine import diagnose
-
     with _opened(source) as chunks:
         return _postable(diagnose(chunks, machine=machine, plan=plan, wheel=wheel))
 
@@ -38,10 +47,6 @@ def _postable(diagnosis: Diagnosis) -> Diagnosis:
     """The text to post goes out of the house: without names and secrets."""
     if diagnosis.unexplained is None:
         return diagnosis
-    from msgspec.structs import replace
-
-    from rekindle.host.redact import redactor_here
-
     said = diagnosis.unexplained
     return replace(diagnosis, unexplained=replace(said, post=redactor_here().text(said.post)))
 
@@ -61,12 +66,7 @@ def explain_command(
     """
     import tempfile
 
-    from msgspec.structs import replace
-
-    from rekindle.explain.engine import diagnose
-    from rekindle.explain.reading import read_chunks
     from rekindle.host.tee import run_and_copy
-    from rekindle.model.diagnosis import Diagnosis
 
     with tempfile.TemporaryFile() as copy:
         code = run_and_copy(command, copy, out=out, err=err)
@@ -90,8 +90,6 @@ def explain_watch(
 
     A log that rests without one is waited for; ``until`` ends the waiting with what is known then.
     """
-    import time
-
     seen, judged, rested = -1, -1, 0.0
     while True:
         size = path.stat().st_size if path.exists() else 0
@@ -111,8 +109,6 @@ def explain_watch(
 @contextmanager
 def _opened(source: Source) -> Iterator[Iterable[bytes]]:
     """What was given, as bytes to read: a path is opened and closed again."""
-    from rekindle.explain.reading import open_log, read_chunks
-
     if isinstance(source, Path):
         with open_log(source) as file:
             yield read_chunks(file)
@@ -128,7 +124,6 @@ def installed_torch(where: str | None = None, *, progress: Progress | None = Non
     """The torch that is installed here (or the folder or wheel that is named), read from its bytes."""
     from rekindle.api.inspect import inspect
     from rekindle.api.plan import this_machine
-    from rekindle.errors import BadInput
 
     if where:
         if not Path(where).exists():
@@ -176,11 +171,7 @@ def explain_try(rule: str, source: Source) -> Trials:
 
 def explain_report(source: Path | str | bytes, diagnosis: Diagnosis, target: Path) -> None:
     """Save a redacted copy of the log for a bug report."""
-    import platform
-
     from rekindle.explain.report import make_report
-    from rekindle.host.files import write_for_user
-    from rekindle.host.redact import redactor_here
 
     redactor = redactor_here()
     about = f"{platform.system()} {platform.release()} {platform.machine()}, Python {platform.python_version()}"

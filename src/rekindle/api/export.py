@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.errors import BadInput
+from rekindle.host.files import write_for_user
+from rekindle.model.machine import cpu_arch
+from rekindle.model.words import Exported
+from rekindle.scripts.formats import beside, check_overwriting, choose_path, encode, render, run_line
+from rekindle.scripts.recipe import make_recipe
+from rekindle.source.patches import load_patches
+
 if TYPE_CHECKING:
     from rekindle.model.plan import Plan
-    from rekindle.model.words import Exported
 
 
 def export(
@@ -33,12 +40,6 @@ def export(
     >>> script.text.splitlines()[0], (folder / script.path).exists()
     ('#!/bin/sh', True)
     """
-    from rekindle.host.files import write_for_user
-    from rekindle.model.words import Exported
-    from rekindle.scripts.formats import beside, check_overwriting, choose_path, encode, render, run_line
-    from rekindle.scripts.recipe import make_recipe
-    from rekindle.source.patches import load_patches
-
     wanted = set(plan.build.patches) if plan.build else set()
     patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
     recipe = make_recipe(plan, patches)
@@ -71,9 +72,6 @@ _BY_ARCH = ("github", "pixi", "dockerfile", "devcontainer")
 
 def _machine_of(plan: Plan, format: str, system: str | None, arch: str | None) -> tuple[str | None, str]:
     """System and CPU the plan was made for. It says so itself; what is given beside it must not contradict."""
-    from rekindle.errors import BadInput
-    from rekindle.model.machine import cpu_arch
-
     arch = cpu_arch(arch) if arch else None
     if plan.os is not None:
         for flag, given, made in (("--os", system, plan.os.system), ("--arch", arch, plan.os.arch)):

@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 
+from rekindle.api.plan import plan, this_machine
+from rekindle.build.extension import Torch, find_extension, torch_in, torch_of
+from rekindle.build.request import project_of, read_plan
+from rekindle.compat.published import platform_of
+from rekindle.errors import BadInput
+from rekindle.facts import PAIRED_PACKAGES, load_facts
+from rekindle.host.download import download
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace, workspace_at
+from rekindle.inspect.published import Places, find_sdist, pip_places
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.source import compiles_against_torch
+from rekindle.model.version import same_prefix
+from rekindle.plan.describe import machine_from_flags
+from rekindle.readiness.pythons import find_build_python
+from rekindle.scripts.quoting import pasted
+from rekindle.source.archive import unpack
+
 if TYPE_CHECKING:
-    from rekindle.build.extension import Torch
-    from rekindle.host.workspace import Workspace
-    from rekindle.inspect.published import Places
     from rekindle.model.build_options import BuildOptions
     from rekindle.model.machine import Machine
-    from rekindle.model.plan import Plan
-    from rekindle.model.progress import Progress
 
 
 def with_sources(options: BuildOptions, progress: Progress | None = None) -> BuildOptions:
     """A package that was named, fetched and unpacked; options that name none as they are."""
-    from rekindle.errors import BadInput
-    from rekindle.host.workspace import workspace_at
-
     package = options.package
     if not package:
         return _with_tree(options)
@@ -32,11 +45,6 @@ def with_sources(options: BuildOptions, progress: Progress | None = None) -> Bui
 
 def _with_tree(options: BuildOptions) -> BuildOptions:
     """A companion named by --project alone: its tree in the workspace, of several the one for the torch."""
-    from rekindle.errors import BadInput
-    from rekindle.facts import PAIRED_PACKAGES
-    from rekindle.host.workspace import workspace_at
-    from rekindle.scripts.quoting import pasted
-
     project = options.project
     if options.source is not None or options.plan is not None or project not in PAIRED_PACKAGES:
         return options
@@ -58,10 +66,6 @@ def _with_tree(options: BuildOptions) -> BuildOptions:
 
 def _release_for(project: str, options: BuildOptions, workspace: Workspace) -> str | None:
     """The companion's release for the torch that was named, or that the workspace's plan is for."""
-    from rekindle.build.extension import torch_in
-    from rekindle.build.request import read_plan
-    from rekindle.facts import load_facts
-
     torch = torch_in(options.against).release
     if torch is None and workspace.plan.is_file():
         torch = (read_plan(workspace.plan).torch or "").split("+")[0]
@@ -76,16 +80,6 @@ def fetch_sources(
 
     One that is there already is kept with what was compiled in it: the same command continues.
     """
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
-    from rekindle.build.extension import find_extension
-    from rekindle.errors import BadInput
-    from rekindle.host.download import download
-    from rekindle.inspect.published import find_sdist, pip_places
-    from rekindle.model.progress import Silent
-    from rekindle.source.archive import unpack
-
     listener = progress or Silent()
     listener.stage("sources", package)
     found = find_sdist(package, places or pip_places())
@@ -111,9 +105,6 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
 
     The workspace's own plan counts where it is one to build and nothing says otherwise.
     """
-    from rekindle.errors import BadInput
-    from rekindle.host.workspace import workspace_at
-
     source = options.source
     if options.plan is not None:
         if options.gpus:
@@ -132,10 +123,6 @@ def with_own_plan(options: BuildOptions) -> BuildOptions:
 
 
 def _against_torch(tree: Path) -> bool:
-    from rekindle.build.request import project_of
-    from rekindle.errors import BadInput
-    from rekindle.model.source import compiles_against_torch
-
     try:
         return compiles_against_torch(project_of(tree))
     except BadInput:
@@ -144,15 +131,6 @@ def _against_torch(tree: Path) -> bool:
 
 def own_plan(options: BuildOptions) -> Plan:
     """A plan to build with the torch that was named, or that the given Python has."""
-    from rekindle.api.plan import plan, this_machine
-    from rekindle.build.extension import torch_in, torch_of
-    from rekindle.errors import BadInput
-    from rekindle.host.live import LiveHost
-    from rekindle.model.plan import Wish
-    from rekindle.model.version import same_prefix
-    from rekindle.plan.describe import machine_from_flags
-    from rekindle.readiness.pythons import find_build_python
-
     host = LiveHost()
     given = next(iter(options.pythons or ()), None)
     told = torch_in(options.against)
@@ -189,9 +167,6 @@ def own_plan(options: BuildOptions) -> Plan:
 def _cuda_of(told: Torch, options: BuildOptions, machine: Machine) -> str | None:
     """The CUDA of the torch that was named, where cards are wanted: a plan for another would be refused when it is
     installed, minutes later. A plain ``torch==2.6.0`` is the package index's own, which is of one flavour each."""
-    from rekindle.compat.published import platform_of
-    from rekindle.facts import load_facts
-
     row = load_facts().release(told.release or "")
     platform = platform_of(machine.os)
     if row is None or platform is None or not any(gpu.vendor == "nvidia" for gpu in machine.gpus):
@@ -202,6 +177,4 @@ def _cuda_of(told: Torch, options: BuildOptions, machine: Machine) -> str | None
 
 
 def _plans_a_build(path: Path) -> bool:
-    from rekindle.build.request import read_plan
-
     return path.is_file() and read_plan(path).build is not None

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import tomllib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView
-    from rekindle.model.progress import Progress
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.browse import reformat, show, sources
+from rekindle.facts.tables import HERE, MAX_FILE_BYTES
+from rekindle.host.files import write_for_user
+from rekindle.model.document import read_bounded
+from rekindle.model.facts import FactsCheck, FactsFormat, SourcesView, TableView
+from rekindle.model.progress import Progress, Silent
 
 
 def facts_show(table: str | None = None, row: str | None = None) -> TableView:
@@ -20,9 +25,6 @@ def facts_show(table: str | None = None, row: str | None = None) -> TableView:
     >>> "sm_120" in facts_show("cuda", "12.8").rows["12.8"]["sass"]
     True
     """
-    from rekindle.facts import load_facts
-    from rekindle.facts.browse import show
-
     return show(load_facts(), table, row)
 
 
@@ -32,9 +34,6 @@ def facts_sources() -> SourcesView:
     >>> all(each.rows > 0 for each in facts_sources().sources)
     True
     """
-    from rekindle.facts import load_facts
-    from rekindle.facts.browse import sources
-
     return sources(load_facts())
 
 
@@ -44,15 +43,6 @@ def facts_format(files: Sequence[Path] = (), *, write: bool = True) -> FactsForm
     >>> facts_format(write=False).changed
     ()
     """
-    import tomllib
-
-    from rekindle.errors import BadInput
-    from rekindle.facts.browse import reformat
-    from rekindle.facts.tables import HERE, MAX_FILE_BYTES
-    from rekindle.host.files import write_for_user
-    from rekindle.model.document import read_bounded
-    from rekindle.model.facts import FactsFormat
-
     chosen = tuple(files) or tuple(sorted(HERE.glob("*.toml")))
     changed = []
     for path in chosen:
@@ -85,11 +75,6 @@ def facts_check(
     container images (``all``: those that exports pin) whose registry is asked for their digest, and nothing else.
     """
     import importlib
-    import sys
-    from pathlib import Path
-
-    from rekindle.errors import BadInput
-    from rekindle.model.progress import Silent
 
     tools = Path(__file__).parents[3] / "tools"
     if not (tools / "measure_facts.py").is_file():

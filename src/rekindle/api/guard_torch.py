@@ -7,9 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from rekindle.compat.replaced import find_replaced
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.host.files import read_head, write_for_user
+from rekindle.host.live import LiveHost
+from rekindle.interpreters.packages import ask_contents
+from rekindle.interpreters.search import ask_interpreter
+from rekindle.model.guard import CONTENTS, GuardReport, constraints_text
+from rekindle.scripts.quoting import paste_line
+
 if TYPE_CHECKING:
     from rekindle.host.protocol import Host
-    from rekindle.model.guard import GuardReport
+
 
 KEPT = "constraints.txt"
 FAMILY = ("torch", "torchvision", "torchaudio", "triton")
@@ -26,15 +38,6 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
     >>> guard(python=sys.executable).replaced
     ()
     """
-    import msgspec
-
-    from rekindle.compat.replaced import find_replaced
-    from rekindle.errors import BadInput
-    from rekindle.host.files import write_for_user
-    from rekindle.host.live import LiveHost
-    from rekindle.interpreters.packages import ask_contents
-    from rekindle.model.guard import GuardReport, constraints_text
-
     exe = python or sys.executable
     host = LiveHost()
     records = ask_contents(host, exe, digests=FAMILY).packages
@@ -60,17 +63,11 @@ def guard(*, python: str | None = None, keep: Path | None = None, record: bool =
 
 def kept_in(host: Host, python: str) -> Path:
     """Where ``up`` leaves the constraints of an environment."""
-    from rekindle.interpreters.search import ask_interpreter
-
     return Path(ask_interpreter(host, python).prefix or ".") / "rekindle" / KEPT
 
 
 def read_kept(place: Path) -> tuple[dict[str, str], dict[str, str]]:
     """``name==version`` lines, and the digests of their files where they are remarked; all else is no pin."""
-    from rekindle.errors import BadInput
-    from rekindle.host.files import read_head
-    from rekindle.model.guard import CONTENTS
-
     try:
         text = read_head(place, MAX_KEPT_BYTES).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -89,16 +86,12 @@ def read_kept(place: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 def restore_lines(python: str, name: str, expected: Mapping[str, str]) -> tuple[str, ...]:
     """The pip line that brings the meant version back, with the index its build comes from."""
-    from rekindle.scripts.quoting import paste_line
-
     words = [python, "-m", "pip", "install", "--force-reinstall", "--no-deps", f"{name}=={expected[name]}"]
     words += _index_of(expected.get("torch", ""))
     return (paste_line(words),)
 
 
 def _index_of(torch: str) -> list[str]:
-    from rekindle.facts import load_facts
-
     release, _, flavour = torch.partition("+")
     row = next((one for one in load_facts().flavours(release) if one.name == flavour), None) if flavour else None
     return ["--index-url", row.index] if row is not None and row.index else []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rekindle.model.words import Text
+import rekindle
+from rekindle.errors import BadInput
+from rekindle.model.words import Text
 
 # What people call their machine, besides the page's own name.
 _CALLED = {
@@ -29,11 +30,6 @@ def guide(name: str | None = None) -> Text:
     >>> "rekindle guide kepler" in guide().text
     True
     """
-    import difflib
-
-    from rekindle.errors import BadInput
-    from rekindle.model.words import Text
-
     if name is None:
         rows = [f"  rekindle guide {page:<13} {_title(page)}" for page in _CALLED]
         return Text(text="# Guides\n\n" + "\n".join(rows) + "\n")
@@ -51,8 +47,6 @@ def _title(page: str) -> str:
 
 
 def _read(page: str) -> str:
-    import rekindle
-
     package = Path(rekindle.__file__).parent
     # Beside the package where it was installed; in docs/ where it runs from a clone.
     for folder in (package / "guides", package.parents[1] / "docs" / "guides"):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.facts.gpus import find_gpu
+from rekindle.index.wheelhouse.catalogue import load_wheels, location
+from rekindle.index.wheelhouse.search import search, wanted_from
+from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
 from rekindle.model.progress import Progress, Silent
+from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Synced, WheelMatch, Yanked
+from rekindle.scripts.quoting import paste_line, pasted
 
 if TYPE_CHECKING:
     from rekindle.model.arch import GpuArch
     from rekindle.model.claims import IndexCheck
     from rekindle.model.wheel import WheelReport
-    from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Synced, Yanked
 
 
 def index_add(
@@ -29,7 +40,6 @@ def index_add(
     >>> [each.state for each in index_add(str(folder / "house"), [str(wheel)]).wheels]
     ['added']
     """
-    from rekindle.errors import BadInput
     from rekindle.host.keys import checker, trusted_keys
     from rekindle.index.wheelhouse.evidence import (
         broken_claims,
@@ -40,9 +50,6 @@ def index_add(
         load_proofs,
         load_report,
     )
-    from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive
-    from rekindle.model.wheelhouse import Added
-    from rekindle.scripts.quoting import pasted
 
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
@@ -70,8 +77,6 @@ def index_add(
 
 
 def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:
-    import msgspec
-
     from rekindle.api.inspect import inspect
 
     listener = progress or Silent()
@@ -100,10 +105,7 @@ def index_build(
     >>> (folder / "site" / "simple" / "torch" / "index.html").is_file()
     True
     """
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
     from rekindle.index.pages.site import build_site
-    from rekindle.index.wheelhouse.store import Wheelhouse
 
     house = Wheelhouse(Path(root))
     if not house.exists():
@@ -111,8 +113,6 @@ def index_build(
     facts = load_facts() if variants else None
     if sign is None:
         return build_site(house, variants=facts, progress=progress or Silent())
-    from datetime import UTC, datetime
-
     from rekindle.host.keys import checker, read_private, trusted_keys
     from rekindle.index.wheelhouse.listing import write_list
 
@@ -149,8 +149,6 @@ def index_check(
     ``keys`` are public keys to believe (default: those of ``key list``); ``seen`` is where the newest edition that
     was met is remembered, so that an older one, or another house in its place, is noticed; ``new_house`` takes that.
     """
-    from datetime import UTC, datetime
-
     from rekindle.host.keys import checker, read_public, trusted_keys
     from rekindle.index.wheelhouse.checking import check_house
 
@@ -177,9 +175,7 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     >>> index_sync(str(folder / "ours"), str(folder / "mirror")).sent > 0
     True
     """
-    from rekindle.errors import BadInput
     from rekindle.index.publishing import sync_house
-    from rekindle.index.wheelhouse.store import Wheelhouse
 
     house = Wheelhouse(Path(root))
     if not house.exists():
@@ -203,20 +199,13 @@ def index_yank(root: str, file: str, reason: str | None) -> Yanked:
     >>> index_yank(str(folder / "yanked"), wheel.name, "made by mistake").yanked
     'made by mistake'
     """
-    from rekindle.index.wheelhouse.store import Wheelhouse, yank
-    from rekindle.model.wheelhouse import Yanked
-
     entry = yank(Wheelhouse(Path(root)), file, reason)
     return Yanked(root=root, file=entry.file, yanked=entry.yanked)
 
 
 def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) -> Served:
     """Serve the wheelhouse until interrupted."""
-    import contextlib
-
     from rekindle.index.server import open_server
-    from rekindle.index.wheelhouse.store import Wheelhouse
-    from rekindle.model.wheelhouse import Served
 
     with open_server(Wheelhouse(Path(root)), host, port) as server:
         url = server.url
@@ -244,11 +233,6 @@ def index_search(
     >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
     ()
     """
-    from rekindle.index.wheelhouse.catalogue import load_wheels, location
-    from rekindle.index.wheelhouse.search import search, wanted_from
-    from rekindle.model.wheelhouse import Found, WheelMatch
-    from rekindle.scripts.quoting import paste_line
-
     wanted = wanted_from(
         gpus=[_gpu_arch(gpu) for gpu in gpus],
         system=system,
@@ -274,10 +258,6 @@ def index_search(
 
 def _gpu_arch(text: str) -> GpuArch:
     """A product name, ``sm_35`` or ``gfx1031``; a name that was sold with several chips must be told apart."""
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
-    from rekindle.facts.gpus import find_gpu
-
     found = find_gpu(text, load_facts())
     if len(found.archs) != 1:
         names = ", ".join(str(arch) for arch in found.archs)

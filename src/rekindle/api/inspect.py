@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.host.files import write_for_user
+from rekindle.inspect.reader import Source, WheelSource
+from rekindle.inspect.survey import inspect_source
+from rekindle.inspect.targets import open_target
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.wheel import KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from rekindle.inspect.reader import Source
     from rekindle.model.machine import Machine
-    from rekindle.model.progress import Progress
-    from rekindle.model.wheel import KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
 
 
 def inspect(
@@ -34,12 +42,6 @@ def inspect(
     >>> report.name, report.gpu.torch_kernels.sass, report.verdict.runs
     ('torch', ('sm_50', 'sm_90'), False)
     """
-    import msgspec
-
-    from rekindle.inspect.survey import inspect_source
-    from rekindle.inspect.targets import open_target
-    from rekindle.model.progress import Silent
-
     listener = progress or Silent()
     notes: list[WheelFinding] = []
     with open_target(
@@ -65,9 +67,6 @@ _MUCH_BYTES = 200 << 20
 
 
 def _ask_before_much(source: Source, confirm: Callable[[str, int], bool]) -> None:
-    from rekindle.errors import BadInput
-    from rekindle.inspect.reader import WheelSource
-
     if not isinstance(source, WheelSource) or source.fetched is None or source.size < _MUCH_BYTES:
         return
     if not confirm(source.label, source.size):
@@ -101,16 +100,8 @@ def inspect_shelf(
     >>> [report.name for report in shelf.wheels]
     ['torch']
     """
-    from pathlib import Path
-
-    import msgspec
-
-    from rekindle.errors import BadInput
     from rekindle.inspect.shelf import wheels_in
-    from rekindle.inspect.survey import inspect_source
     from rekindle.inspect.verdict import verdict_for
-    from rekindle.model.progress import Silent
-    from rekindle.model.wheel import WheelFinding, WheelShelf
 
     listener = progress or Silent()
     wheels: list[WheelReport] = []
@@ -161,7 +152,6 @@ def inspect_page(report: WheelReport, path: Path) -> None:
     >>> (folder / "wheel.html").read_text(encoding="utf-8")[:15].lower()
     '<!doctype html>'
     """
-    from rekindle.host.files import write_for_user
     from rekindle.render.wheel_html import wheel_page
 
     write_for_user(path, wheel_page(report))
@@ -175,12 +165,7 @@ def inspect_machine(where: str) -> Machine:
     >>> inspect_machine("nehalem").cpu.microarchitecture
     'nehalem'
     """
-    import contextlib
-    from pathlib import Path
-    from typing import Any
-
     from rekindle.api.plan import find_machine, this_machine
-    from rekindle.errors import BadInput
     from rekindle.plan.describe import machine_from_flags
 
     if where == "this":

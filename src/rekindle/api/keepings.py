@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rekindle.model.holdings import Cleaning, Holding, Holdings
+from rekindle.errors import BadInput
+from rekindle.host import places
+from rekindle.host.holdings import find_holdings, remove
+from rekindle.model.holdings import Cleaning, Holding, Holdings, Kept
 
 # What goes without being named: it costs time to make again, and nothing else.
 AGAIN = ("build", "cache", "logs")
@@ -20,10 +21,6 @@ def holdings() -> Holdings:
     >>> all(item.bytes >= 0 for item in holdings().items)
     True
     """
-    from rekindle.host import places
-    from rekindle.host.holdings import find_holdings
-    from rekindle.model.holdings import Holdings
-
     found = sorted(find_holdings(), key=lambda item: (item.workspace or item.path, item.workspace is not None))
     return Holdings(items=tuple(found), places=tuple(str(one) for one in places.own_directories()))
 
@@ -44,10 +41,6 @@ def clean(
     >>> clean(["logs"], dry_run=True).dry_run
     True
     """
-    from rekindle.errors import BadInput
-    from rekindle.host.holdings import remove
-    from rekindle.model.holdings import Cleaning, Kept
-
     chosen = _chosen(what, everything)
     wanted = [one for one in chosen if one.age_seconds >= older_than_days * 86400]
     if dry_run or not wanted:
@@ -67,8 +60,6 @@ def clean(
 
 
 def _chosen(what: Sequence[str], everything: bool) -> list[Holding]:
-    from rekindle.errors import BadInput
-
     items = holdings().items
     if everything and what:
         raise BadInput("--all leaves nothing to name", remedy="name kinds or paths, or give --all alone")

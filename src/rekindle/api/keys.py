@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.errors import BadInput
+from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, seal
+from rekindle.host.files import write_for_user
+from rekindle.model.claims import SigningKey, SigningKeys
+
 if TYPE_CHECKING:
     from rekindle.model.build import BuildResults
-    from rekindle.model.claims import SigningKeys
 
 
 def key_new(name: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
@@ -35,8 +40,6 @@ def key_list(*, folder: Path | None = None) -> SigningKeys:
 
 def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -> SigningKeys:
     """Put an in-toto statement into a signed envelope beside it; of a wheel, the statement that lies beside it."""
-    from rekindle.errors import BadInput
-
     statement = path
     if path.suffix == ".whl":
         statement = path.with_name(f"{path.name}.intoto.json")
@@ -50,11 +53,6 @@ def key_sign(path: Path, key: str = "rekindle", *, folder: Path | None = None) -
 
 def sign_statement(path: Path, key: str, *, folder: Path | None = None) -> Path:
     """``NAME.intoto.json`` becomes ``NAME.intoto.dsse.json``, as DSSE wants it."""
-    import json
-
-    from rekindle.errors import BadInput
-    from rekindle.formats.dsse import IN_TOTO, MAX_ENVELOPE_BYTES, seal
-    from rekindle.host.files import write_for_user
     from rekindle.host.keys import read_private
 
     try:
@@ -82,7 +80,6 @@ def sign_results(results: BuildResults, key: str) -> BuildResults:
 
 def _answer(folder: Path | None, *, note: str = "", signed: str | None = None) -> SigningKeys:
     from rekindle.host.keys import key_folder, trusted_keys
-    from rekindle.model.claims import SigningKey, SigningKeys
 
     place = folder or key_folder()
     keys = tuple(

@@ -5,28 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rekindle.index.pages.grid import Ask, Grid
-    from rekindle.model.plan import Plan
-    from rekindle.model.progress import Progress
-    from rekindle.model.wheelhouse import PageWritten
+import msgspec
+
+from rekindle.api.plan import plan
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.host.files import write_for_user
+from rekindle.index.pages.grid import NAME, PLACES, Ask, Grid, architectures, fill, questions
+from rekindle.index.pages.page import render_page
+from rekindle.index.wheelhouse.catalogue import is_url, load_wheels
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.wheelhouse import PageWritten
+from rekindle.plan.companions import with_all_companions
+from rekindle.plan.describe import machine_from_flags
 
 _CHUNK = 64
 
 
 def index_page(*, root: str | None, out: str | None, progress: Progress | None = None) -> PageWritten:
     """Write the page that finds the torch for a card: one file that works offline, with or without a wheelhouse."""
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
-    from rekindle.host.files import write_for_user
-    from rekindle.index.pages.grid import architectures
-    from rekindle.index.pages.page import render_page
-    from rekindle.index.wheelhouse.catalogue import load_wheels
-    from rekindle.model.progress import Silent
-    from rekindle.model.wheelhouse import PageWritten
-
     if root is None and out is None:
         raise BadInput("where should the page go?", remedy="give --out FILE, or a wheelhouse with --root DIR")
     rows = load_wheels(root) if root else ()
@@ -44,8 +43,6 @@ def index_page(*, root: str | None, out: str | None, progress: Progress | None =
 
 def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
     """The planner's answers; each is a few milliseconds, and all cores help."""
-    from rekindle.index.pages.grid import fill, questions
-
     asks = questions(gpus)
     progress.stage("plan", f"{len(asks)} combinations of card, system, CPU and Python")
     return fill(gpus, _answered(asks), lambda done: progress.step(done, len(asks), asks[done].gpu))
@@ -53,15 +50,6 @@ def plan_grid(gpus: tuple[str, ...], progress: Progress) -> Grid:
 
 def ask_planner(ask: Ask) -> Plan:
     """What ``plan`` says, for one question of the page; the card's name is left open."""
-    import msgspec
-
-    from rekindle.api.plan import plan
-    from rekindle.facts import load_facts
-    from rekindle.index.pages.grid import NAME, PLACES
-    from rekindle.model.plan import Wish
-    from rekindle.plan.companions import with_all_companions
-    from rekindle.plan.describe import machine_from_flags
-
     place = next(place for place in PLACES if place.id == ask.place)
     facts = load_facts()
     # As the command line does it: a Python that is named is both there and wished for.
@@ -91,8 +79,6 @@ def _answered(asks: Sequence[Ask]) -> Iterator[tuple[Ask, Plan]]:
 
 def _base(root: str | None) -> str:
     """Where a page outside the wheelhouse finds its wheels."""
-    from rekindle.index.wheelhouse.catalogue import is_url
-
     if root is None:
         return ""
     return root.rstrip("/") + "/" if is_url(root) else Path(root).resolve().as_uri() + "/"

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from rekindle.api.build import admit_here, build_one
+from rekindle.api.source import source_status
+from rekindle.build.wheelfile import compare_wheels
+from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.dsse import IN_TOTO, Envelope, read_envelope, signed_by
+from rekindle.formats.statement import fill_places
+from rekindle.host.workspace import Workspace
+from rekindle.model.build import BuildFailure
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.claims import Rebuilt
+from rekindle.model.document import decode
+from rekindle.model.plan import Plan
+
 if TYPE_CHECKING:
-    from rekindle.formats.dsse import Envelope
-    from rekindle.model.claims import Rebuilt
-    from rekindle.model.plan import Plan
     from rekindle.model.progress import Progress
     from rekindle.model.source import SourceTree
+
 
 MAX_STATEMENT = 64 << 20
 
@@ -32,17 +47,6 @@ def rebuild(
     without it only the digest can be compared). A statement holds a plan: one that was not built here before is
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
-    import sys
-
-    import msgspec
-
-    from rekindle.api.build import admit_here, build_one
-    from rekindle.errors import BadInput, StageFailed
-    from rekindle.host.workspace import Workspace
-    from rekindle.model.build import BuildFailure
-    from rekindle.model.build_options import BuildOptions
-    from rekindle.model.claims import Rebuilt
-
     said, signed = _read(statement)
     name, sha256 = _subject(said, statement)
     original = wheel or statement.with_name(name)
@@ -70,8 +74,6 @@ def rebuild(
     if not original.is_file():
         words = f"sha256 {built.wheel_sha256[:12]}…, not {sha256[:12]}…; the original is not here to look into"
         return msgspec.structs.replace(answer, verdict="different", difference=words)
-    from rekindle.build.wheelfile import compare_wheels
-
     found = compare_wheels(Path(built.wheel), original)
     first = found.difference
     if first and (letter := next((one for one in '="\\$;<>' if one in tree.root), None)):
@@ -81,11 +83,6 @@ def rebuild(
 
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:
     """A statement, plain or in its envelope, and who signed it, in words."""
-    import json
-
-    from rekindle.errors import BadInput
-    from rekindle.formats.dsse import read_envelope
-
     signed = "nobody signed it"
     try:
         with path.open("rb") as file:
@@ -107,7 +104,6 @@ def _read(path: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _signer(envelope: Envelope) -> str:
-    from rekindle.formats.dsse import IN_TOTO, signed_by
     from rekindle.host.keys import checker, trusted_keys
 
     name = signed_by(envelope, checker(trusted_keys())) if envelope.payload_type == IN_TOTO else None
@@ -125,13 +121,6 @@ def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> Plan:
-    import json
-
-    from rekindle.errors import BadInput
-    from rekindle.formats.statement import fill_places
-    from rekindle.model.document import decode
-    from rekindle.model.plan import Plan
-
     definition = _inside(said)
     if definition.get("buildType") != "rekindle/build/v1":
         raise BadInput(
@@ -146,8 +135,6 @@ def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> P
 
 
 def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:
-    from rekindle.errors import BadInput
-
     try:
         first = said["subject"][0]
         name, sha256 = str(first["name"]), str(first["digest"]["sha256"])
@@ -160,9 +147,6 @@ def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:
 
 def _tree(said: Mapping[str, Any], plan: Plan, source: Path | None, place: Any) -> SourceTree:
     """The same source: the miniature's own, or the tree that is given, if it is the one the statement names."""
-    from rekindle.api.source import source_status
-    from rekindle.errors import BadInput
-
     if source is None and plan.project == "spark":
         import shutil
 

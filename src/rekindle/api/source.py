@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace, default_workspace
+from rekindle.model.document import load
+from rekindle.model.plan import Plan
+from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
+from rekindle.source.tree import check_wanted, tree_version
+
 if TYPE_CHECKING:
     from rekindle.model.progress import Progress
     from rekindle.model.source import SourceTree
-    from rekindle.source.patches import Choice
 
 
 def source_fetch(
@@ -34,10 +45,6 @@ def source_fetch(
 
     Headers that come from the package index are looked for in ``find_links`` first; ``offline`` asks no index.
     """
-    from rekindle.host.live import LiveHost
-    from rekindle.host.workspace import Workspace, default_workspace
-    from rekindle.model.document import load
-    from rekindle.model.plan import Plan
     from rekindle.source import checkout, fetch
 
     wish = load(plan, Plan) if plan else None
@@ -77,9 +84,6 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
     >>> find_tree(spark_tree) == spark_tree
     True
     """
-    from rekindle.errors import BadInput
-    from rekindle.host.workspace import Workspace
-
     if given is not None or workspace is None:
         return given or Path()
     found = sorted(mark.parent for mark in Workspace(workspace).source.glob("*/version.txt"))
@@ -93,9 +97,6 @@ def find_tree(given: Path | None, workspace: Path | None = None) -> Path:
 
 def _companion(project: str, torch: str) -> str:
     """The torchvision or torchaudio release that belongs to a torch release, from the facts."""
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
-
     row = load_facts().release(torch)
     found = getattr(row, project, None)
     if found is None:
@@ -127,7 +128,6 @@ def source_status(
     >>> source_status(spark_tree).project
     'spark'
     """
-    from rekindle.source.patches import status
     from rekindle.source.supply import with_parts
 
     choices = _patch_choices(root, plan, python, patches, given, ())
@@ -144,9 +144,6 @@ def source_fill(
     progress: Progress | None = None,
 ) -> SourceTree:
     """Put something in the place of every third party a tree lacks; a tree with its submodules stays as it is."""
-    from rekindle.host.workspace import Workspace, default_workspace
-    from rekindle.model.document import load
-    from rekindle.model.plan import Plan
     from rekindle.source.fetch import Filling, fill_tree
 
     home = Workspace(workspace) if workspace else default_workspace()
@@ -157,10 +154,7 @@ def source_fill(
 
 def _with_requires(tree: SourceTree) -> SourceTree:
     """With what the tree itself wants installed to be built."""
-    import msgspec
-
     from rekindle.build.frontend import find_front_end
-    from rekindle.errors import BadInput
 
     try:
         return msgspec.structs.replace(tree, requires=find_front_end(Path(tree.root)).requires)
@@ -184,7 +178,6 @@ def source_patch(
     >>> {patch.id: patch.state for patch in planned.patches}["cmake-4-policies"]
     'clean'
     """
-    from rekindle.source.patches import apply
     from rekindle.source.supply import with_parts
 
     choices = _patch_choices(root, plan, python, patches, given, only)
@@ -199,8 +192,6 @@ def source_unpatch(root: Path) -> SourceTree:
     >>> [patch.state for patch in source_unpatch(spark_tree).patches if patch.state == "applied"]
     []
     """
-    from rekindle.source.patches import unapply
-
     return unapply(root)
 
 
@@ -212,11 +203,7 @@ def _patch_choices(
     given: Mapping[str, str | None] | None,
     only: Sequence[str],
 ) -> tuple[Choice, ...]:
-    from rekindle.host.live import LiveHost
-    from rekindle.model.document import load
-    from rekindle.model.plan import Plan
     from rekindle.source import context
-    from rekindle.source.tree import check_wanted, tree_version
 
     root = root.resolve()
     project, version = tree_version(root)
@@ -229,10 +216,7 @@ def _patch_choices(
 def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
     """The miniature with the patches that this CMake, setuptools and Python need, and without those they do not."""
     import importlib.metadata
-    import platform
 
-    from rekindle.host.live import LiveHost
-    from rekindle.source.patches import Context, apply, choose, load_patches, status, unapply
     from rekindle.spark import unpack as spark
     from rekindle.toolkits.programs import find_cmake
 

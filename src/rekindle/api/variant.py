@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rekindle.api.plan import this_machine
+from rekindle.compat.driver import driver_side, newest_cuda
+from rekindle.facts import load_facts
+from rekindle.facts.gpus import find_gpu
+from rekindle.index.variant_rules import first_seen
+from rekindle.model.arch import Sm
+from rekindle.model.words import VariantEnvironment
+
 if TYPE_CHECKING:
-    from rekindle.model.arch import Sm
     from rekindle.model.machine import Machine
-    from rekindle.model.words import VariantEnvironment
+
 
 SM_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_SM_ARCH"
 DRIVER_VARIABLE = "NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"
@@ -25,14 +32,6 @@ def variant_environment(machine: Machine | None = None, *, gpu: str | None = Non
     >>> variant_environment(machine).variables["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"]
     '6.1'
     """
-    from rekindle.api.plan import this_machine
-    from rekindle.compat.driver import driver_side, newest_cuda
-    from rekindle.facts import load_facts
-    from rekindle.facts.gpus import find_gpu
-    from rekindle.index.variant_rules import first_seen
-    from rekindle.model.arch import Sm
-    from rekindle.model.words import VariantEnvironment
-
     where = machine or this_machine()
     facts = load_facts()
     cards = [card.arch for card in where.gpus if isinstance(card.arch, Sm)]

@@ -7,13 +7,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from rekindle.api.causes import proof_with_causes
+from rekindle.compat.cpu_names import find_cpu
+from rekindle.compat.operators import Suspicion, suspicions, usual_suspects
+from rekindle.compat.processor import features_of
+from rekindle.doctor.cpu import probe_cpu
+from rekindle.emulate.qemu import machine_of_cpu
+from rekindle.emulate.root import user_cache
+from rekindle.errors import BadInput, RekindleError
+from rekindle.facts import load_facts
+from rekindle.host.asking import Asking
+from rekindle.host.files import write_for_user
+from rekindle.host.live import LiveHost
+from rekindle.interpreters.search import usual_python
+from rekindle.model.document import encode, load
+from rekindle.model.machine import Cpu
+from rekindle.model.plan import Plan
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.verify import Level, VerifyComparison, VerifyReport
+from rekindle.verify import last_proof, output, prove
+from rekindle.verify.gather import read_events
+from rekindle.verify.output import compare
+from rekindle.verify.suspects import keep as keep_trials
+from rekindle.verify.suspects import place_of
+from rekindle.verify.target import Trial, promises, told_settings
 
 if TYPE_CHECKING:
-    from rekindle.compat.operators import Suspicion
     from rekindle.host.sandbox import Wish
-    from rekindle.model.progress import Progress
-    from rekindle.model.verify import Level, VerifyComparison, VerifyReport
 
 
 def verify(
@@ -42,20 +64,6 @@ def verify(
     ``beside`` are companions of an installed torch: each is imported, and one operation held against its reference.
     ``sandbox``: "auto" tries a wheel that was not built here without network and home, where bubblewrap can do that.
     """
-    import msgspec
-
-    from rekindle.emulate.root import user_cache
-    from rekindle.errors import BadInput
-    from rekindle.host.files import write_for_user
-    from rekindle.host.live import LiveHost
-    from rekindle.model.document import encode, load
-    from rekindle.model.plan import Plan
-    from rekindle.model.progress import Silent
-    from rekindle.verify import output, prove
-    from rekindle.verify.gather import read_events
-    from rekindle.verify.suspects import keep as keep_trials
-    from rekindle.verify.target import Trial, promises, told_settings
-
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
     host = LiveHost()
@@ -101,11 +109,6 @@ def verify(
 
 def _with_history(report: VerifyReport, *, only: bool, emulated: bool) -> VerifyReport:
     """Remember a proof; tell a failure since when. A run of chosen checks is neither."""
-    import msgspec
-
-    from rekindle.emulate.root import user_cache
-    from rekindle.verify import last_proof
-
     package = "spark" if "spark" in report.environment else "torch"
     if only:
         return report
@@ -117,10 +120,6 @@ def _with_history(report: VerifyReport, *, only: bool, emulated: bool) -> Verify
 
 def compare_verifications(before: Path, after: Path) -> VerifyComparison:
     """What changed from one saved report to another."""
-    from rekindle.model.document import load
-    from rekindle.model.verify import VerifyReport
-    from rekindle.verify.output import compare
-
     return compare(load(before, VerifyReport), load(after, VerifyReport))
 
 
@@ -132,7 +131,6 @@ def verify_page(report: VerifyReport, path: Path) -> None:
     >>> "not proven" in (folder / "verify.html").read_text(encoding="utf-8")
     True
     """
-    from rekindle.host.files import write_for_user
     from rekindle.render.pages import verify_page as render
 
     write_for_user(path, render(report))
@@ -150,14 +148,6 @@ def audit_for(
 ) -> Audit:
     """Emulated, or ``thorough``: the libraries are read, half a minute for torch. Otherwise the operators that are
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
-    from rekindle.compat.operators import suspicions, usual_suspects
-    from rekindle.emulate.qemu import machine_of_cpu
-    from rekindle.emulate.root import user_cache
-    from rekindle.errors import RekindleError
-    from rekindle.host.live import LiveHost
-    from rekindle.interpreters.search import usual_python
-    from rekindle.verify.suspects import place_of
-
     features = _features(cpu)
     arch = machine_of_cpu(cpu).machine if cpu is not None else LiveHost().machine
     if features is None:
@@ -182,15 +172,6 @@ def audit_for(
 
 def _features(cpu: str | None) -> frozenset[str] | None:
     """What the named CPU can do, or the one of this machine; None where nobody knows."""
-    from rekindle.compat.cpu_names import find_cpu
-    from rekindle.compat.processor import features_of
-    from rekindle.doctor.cpu import probe_cpu
-    from rekindle.errors import BadInput
-    from rekindle.facts import load_facts
-    from rekindle.host.asking import Asking
-    from rekindle.host.live import LiveHost
-    from rekindle.model.machine import Cpu
-
     if cpu is None:
         import time
 

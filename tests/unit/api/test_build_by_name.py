@@ -188,7 +188,7 @@ def test_a_plan_of_its_own_for_the_cards_asked_for(tmp_path: Path) -> None:
 def test_why_there_is_no_build_and_not_why_there_is_a_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     """It said "no build is possible here: sm_50: the wheel 2.6.0+cu124 holds sm_50"."""
     monkeypatch.setattr(
-        sys.modules["rekindle.api.plan"],
+        extensions,
         "this_machine",
         lambda: machine_from_flags(os="linux", arch="x86_64", glibc="2.41"),
     )
@@ -203,7 +203,7 @@ def test_the_cuda_of_the_torch_and_not_of_the_newest_toolkit(
     """PyPI's torch 2.6.0 for Linux is the one for CUDA 12.4: a plan for 12.6 was refused after pip had brought it."""
     flags: dict[str, Any] = {"os": "linux", "arch": "x86_64", "glibc": "2.36", "compiler": "gcc-12"}
     flags |= {"cuda": toolkit} if toolkit else {}
-    monkeypatch.setattr(sys.modules["rekindle.api.plan"], "this_machine", lambda: machine_from_flags(**flags))
+    monkeypatch.setattr(extensions, "this_machine", lambda: machine_from_flags(**flags))
     for named in ("torch==2.6.0", "torch==2.6.0+cu124"):
         assert own_plan(BuildOptions(against=named, gpus=("sm_50", "sm_90"))).cuda == "12.4"
     assert own_plan(BuildOptions(against="torch==2.6.0+cu118", gpus=("sm_50",))).cuda == "11.8"
