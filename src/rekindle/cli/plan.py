@@ -76,6 +76,12 @@ def read_beside(given: list[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
+def add_serve(group: argparse._ActionsContainer) -> None:
+    """Which of several cards a plan is for; the same for every verb that plans."""
+    which = "of different cards: one torch for all (default), or the newest torch of the newest"
+    group.add_argument("--serve", choices=("all", "newest"), help=which)
+
+
 def add_settings(group: argparse._ActionsContainer) -> None:
     switch = "a switch of the source build by hand, such as USE_PRECOMPILED_HEADERS=1; repeatable"
     add_repeatable(group, "--set", "NAME=VALUE", switch, dest="settings")
@@ -106,6 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--torch", metavar="SPEC", help="2.6.0, 2.6, '>=2.1,<2.4' or a very wheel: 2.8.0+cu128")
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
+    add_serve(group)
     add_beside(group)
     add_origin(group)
     add_settings(group)
@@ -169,4 +176,7 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
     settings = read_settings(getattr(args, "settings", []))
     build = bool(getattr(args, "build", False))
     beside = read_beside(getattr(args, "beside", []))
-    return machine, msgspec.structs.replace(wish, build=build, origin=origin, settings=settings, beside=beside)
+    serve = getattr(args, "serve", None)
+    return machine, msgspec.structs.replace(
+        wish, build=build, origin=origin, settings=settings, beside=beside, serve=serve
+    )

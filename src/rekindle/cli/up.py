@@ -11,7 +11,15 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from rekindle.cli.plan import add_beside, add_compiling, add_origin, add_settings, read_beside, read_settings
+from rekindle.cli.plan import (
+    add_beside,
+    add_compiling,
+    add_origin,
+    add_serve,
+    add_settings,
+    read_beside,
+    read_settings,
+)
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
 from rekindle.errors import Exit
 from rekindle.model.spoken import capital
@@ -40,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cpu", metavar="CPU", help="build for this CPU (ivybridge) instead of this machine's")
     parser.add_argument("--cuda", metavar="VERSION", help="the CUDA toolkit to build with")
     parser.add_argument("--rocm", metavar="VERSION", help="the ROCm to build with")
+    add_serve(parser)
     add_beside(parser)
     add_origin(parser)
     add_settings(parser)

@@ -6,6 +6,7 @@ looked up in :mod:`rekindle.host.supply`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
@@ -68,10 +69,12 @@ def _off_here(row: ThirdParty, gpu: bool, rocm: bool) -> bool:
     return bool(row.settings or (gpu and row.gpu) or (rocm and row.rocm))
 
 
-def manager_of(distro: str | None, facts: Facts | None = None) -> Manager | None:
-    """The package manager of "debian 12" or "fedora 41"; None where no row names the distribution."""
-    name = (distro or "").split()[0].lower() if distro else ""
-    return next((row for row in (facts or load_facts()).supply.manager if name in row.distros), None)
+def manager_of(distro: str | None, facts: Facts | None = None, *, any_names: bool = False) -> Manager | None:
+    """The package manager of "debian 12" or "wsl2-ubuntu-22.04"; None where no row names the distribution.
+    ``any_names``: also where what a build takes is not known by its names."""
+    words = set(re.findall(r"[a-z]+", (distro or "").lower()))
+    rows = (facts or load_facts()).supply.manager
+    return next((row for row in rows if words & {*row.distros, *(row.others if any_names else ())}), None)
 
 
 def packages_of(rows: Iterable[SupplyNeed], manager: Manager | None) -> tuple[str, ...]:

@@ -100,7 +100,8 @@ class Wish(Part, frozen=True, kw_only=True):
     toolchain values are what was asked for by hand; what a machine merely has is in its :class:`Machine`.
     ``origin`` is where sources come from: git, tarball, debian, or a directory. ``settings`` are the build's own
     switches by hand (``USE_PRECOMPILED_HEADERS=1``); they win over the plan's. ``beside`` are companions: names, or
-    names with versions (``xformers==0.0.30``).
+    names with versions (``xformers==0.0.30``). ``serve`` decides for a box of different cards: one torch for all of
+    them where there is one (so it is where nothing is said), or the newest torch of the newest card.
     """
 
     torch: str | None = None
@@ -114,6 +115,7 @@ class Wish(Part, frozen=True, kw_only=True):
     origin: str | None = None
     settings: tuple[tuple[EnvName, Line], ...] = ()
     beside: tuple[str, ...] = ()
+    serve: Literal["all", "newest"] | None = None
 
 
 class Change(Part, frozen=True, kw_only=True, rename={"from_": "from"}):

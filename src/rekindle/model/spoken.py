@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 
 from rekindle.errors import BadInput
 
@@ -52,6 +53,14 @@ def spoken_age(seconds: float) -> str:
     unit, size = _unit(seconds)
     count = int(seconds // size)
     return f"{count} {unit if count != 1 else unit[:-1]} ago"
+
+
+def spoken_months(first: str, last: str) -> str:
+    """How long from one date (``2025-06-04``) to another: ``17 months``, from two years on ``2.5 years``."""
+    months = round((date.fromisoformat(last) - date.fromisoformat(first)).days / 30.44)
+    if months < 24:
+        return f"{months} month{'' if months == 1 else 's'}"
+    return f"{round(months / 12, 1):g} years"
 
 
 def spoken_left(seconds: float) -> str:

@@ -24,14 +24,17 @@ Way = Literal["submodule", "system", "copy", "index", "stand-in", "off"]
 
 
 class Manager(Row, frozen=True, kw_only=True):
-    """A package manager: the distributions whose packages are known by its names, the command that installs without
-    questions, and the name of the package with the headers of Python ``{version}``."""
+    """A package manager: the distributions whose packages are known by its names (``others`` have it too), the command
+    that installs without questions, and the names of the packages with the headers of Python ``{version}`` and with the
+    C++ compiler of gcc ``{version}``."""
 
     name: str
     system: Literal["linux", "windows"] = "linux"
     distros: tuple[str, ...]
+    others: tuple[str, ...] = ()
     install: str
     python_headers: str | None = None
+    cxx: str | None = None
 
 
 class RocmPackages(Row, frozen=True, kw_only=True):

@@ -19,13 +19,14 @@ from rekindle.compat.driver import Side, driver_side, is_board
 from rekindle.compat.hazards import ever_supported
 from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
+from rekindle.compat.supply import manager_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Distro, JetPack, Platform
 from rekindle.model.machine import Gpu, Machine, cpu_arch
 from rekindle.model.plan import BuildOutline, Wish
-from rekindle.model.supply import ThirdParty
+from rekindle.model.supply import Manager, ThirdParty
 from rekindle.model.version import compare, is_version, key, matches, minor, same_prefix
 
 _FLAVOUR = re.compile(r"(?P<torch>[^+]+?)\+(?P<flavour>[a-z][a-z0-9.]*)")
@@ -263,6 +264,13 @@ class Question:
         if self.machine.os.distro or (pack := self.jetpack_of(cuda)) is None:
             return self.distro
         return find_distro(pack.distro, self.facts)
+
+    @functools.cached_property
+    def manager(self) -> Manager | None:
+        """What installs packages there: apt where nobody says which Linux it is; None where it is not known."""
+        row = self.distro
+        told = self.machine.os.distro or (row.name if row else "debian")
+        return manager_of(told, self.facts, any_names=True) if self.machine.os.system == "linux" else None
 
     @functools.cached_property
     def cpu_features(self) -> frozenset[str] | None:

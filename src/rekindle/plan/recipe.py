@@ -11,7 +11,6 @@ from rekindle.compat import BACKENDS
 from rekindle.compat.cpu_names import microarchitecture
 from rekindle.compat.hazards import lost_in_build
 from rekindle.compat.resources import build_cost, jobs_for
-from rekindle.compat.supply import manager_of
 from rekindle.compat.toolkit import cudnn_floor, emits_for, last_cudnn
 from rekindle.model.plan import BuildOutline, BuildRecipe, Reason
 from rekindle.model.supply import ThirdParty
@@ -221,9 +220,11 @@ def _losses(candidate: Candidate, question: Question, draft: RecipeDraft) -> Non
         if windows or question.tegra:
             draft.env["USE_NCCL"] = "0"
             draft.losses.append("NCCL: there is none for Windows or Tegra; torch.distributed uses gloo")
+        # What one card can use stays in; the others go without it at run time, as with official wheels.
+        kept = dict(lost_in_build(max(question.sms), candidate.torch, question.facts)) if question.sms else {}
         for loss, off in lost_in_build(oldest, candidate.torch, question.facts) if oldest is not None else ():
-            draft.env.update(off)
-            draft.losses.append(loss)
+            draft.env.update(off if loss in kept else {})
+            draft.losses.append(loss if loss in kept else f"{loss}, which {oldest} is not")
     if windows and candidate.backend == "rocm":
         draft.losses.append("Triton: there is none for ROCm on Windows")
     if question.cpu_lacks(("avx2", "fma")):
@@ -291,22 +292,23 @@ def _cudnn_origin(candidate: Candidate, cudnn: str, question: Question) -> str:
 
 def _is_plain_gcc(number: str, question: Question) -> bool:
     """Only Debian and its kin name a compiler with its number; elsewhere the distribution's own is just ``gcc``."""
-    row = question.distro
+    row, manager = question.distro, question.manager
     if row is None or number != str(row.gcc) or question.machine.compilers:
         return False
-    manager = manager_of(row.name, question.facts)
-    return manager is not None and manager.name != "apt"
+    return manager is not None and "{version}" not in (manager.cxx or "")
 
 
 def _compiler_package(kind: str, version: str, question: Question) -> str:
-    """How the distribution installs it. Where another package manager than apt is at home, only its own gcc is sure."""
-    number, row = version.split(".")[0], question.distro
-    manager = manager_of(row.name, question.facts) if row is not None else None
-    if row is None or manager is None or manager.name == "apt":
-        return f": apt install {'g++' if kind == 'gcc' else 'clang'}-{number}"
-    if kind == "gcc" and number == str(row.gcc):
-        return f": {manager.install} gcc-c++"
-    return f" ({row.name} itself has gcc {row.gcc})" if row.gcc else ""
+    """How the distribution installs it; one whose packages do not name their version has only its own gcc for sure."""
+    number, row, manager = version.split(".")[0], question.distro, question.manager
+    if manager is None:
+        return ""
+    if manager.name == "apt" and kind == "clang":
+        return f": apt install clang-{number}"
+    if kind == "gcc" and manager.cxx and ("{version}" in manager.cxx or (row and number == str(row.gcc))):
+        install = "apt install" if manager.name == "apt" else manager.install
+        return f": {install} {manager.cxx.format(version=number)}"
+    return f" ({row.name} itself has gcc {row.gcc})" if row and row.gcc else ""
 
 
 def _jobs(candidate: Candidate, question: Question) -> int:

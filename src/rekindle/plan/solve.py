@@ -7,7 +7,7 @@ and named, never silently dropped.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -16,7 +16,7 @@ from rekindle.facts import Facts, load_facts
 from rekindle.facts.gpus import sort_key
 from rekindle.model.machine import Drivers, Gpu, Machine
 from rekindle.model.plan import Plan, Reason, Wish
-from rekindle.model.version import compare, minor
+from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import (
     BUILD_AS_ASKED,
     Alone,
@@ -38,6 +38,7 @@ _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
 _HELD_BACK = 4  # minor releases: more than a year
 _NEAR = 2
+_SCREEN_GIB = 2  # with less, torch's own libraries leave next to no room for anything else
 
 
 def make_plan(
@@ -64,7 +65,8 @@ def make_plan(
 
 
 def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()) -> PlanOutcome:
-    """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have."""
+    """Judge for all cards; where nothing serves them all, for as many as possible, and say what each could have. Who
+    serves the newest card alone gets its torch, and is told what would serve all."""
     obstacle = find_obstacle(question)
     if obstacle is not None or question.cards_are_hopeless:
         return PlanOutcome(question, obstacle=obstacle)
@@ -74,28 +76,65 @@ def solve(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft] = ()
     outcome = PlanOutcome(question) if hopeless else _assess_all(question, wheelhouse)
     if len(question.gpus) < 2:
         return outcome
-    best = outcome.best
-    chosen = outcome
     groups: list[tuple[tuple[Gpu, ...], PlanOutcome]] = []
-    for kept in _subsets(question.gpus):
-        if best is not None and len(kept) < len(question.gpus) - 1:
-            break
+    for kept in _groups(question, outcome):
         smaller = _assess_all(_with_only(kept, question), wheelhouse)
-        if smaller.best is None:
-            continue
-        groups.append((kept, smaller))
-        if chosen is outcome and (best is None or _much_newer(smaller.best, best, question)):
-            smaller.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
-            chosen = smaller
-        if best is None and {gpu.arch for group, _ in groups for gpu in group} == {gpu.arch for gpu in question.gpus}:
+        groups += [(kept, smaller)] if smaller.best is not None else []
+        if outcome.best is None and {gpu.arch for group, _ in groups for gpu in group} == {
+            g.arch for g in question.gpus
+        }:
             break  # every card has a plan by now
-    if chosen is not outcome and best is not None:
-        chosen.whole = Alone(question.gpus, best, _driver_for(outcome))
+    chosen = outcome
+    if outcome.best is None or question.wish.serve == "newest" or _screen_holds_back(groups, outcome, question):
+        kept, chosen = _for_some(groups, outcome, question)
+        chosen.unserved = tuple(gpu for gpu in question.gpus if gpu not in kept)
+    if chosen is not outcome and outcome.best is not None:
+        chosen.whole = Alone(question.gpus, outcome.best, _driver_for(outcome))
     for kept, smaller in groups:
         if smaller is not chosen and smaller.best is not None and _is_worth_telling(kept, smaller.best, chosen):
             chosen.alone.append(Alone(kept, smaller.best, _driver_for(smaller)))
     chosen.apart = apart
     return chosen
+
+
+def _groups(question: Question, outcome: PlanOutcome) -> Iterator[tuple[Gpu, ...]]:
+    """The groups of cards that are worth a plan of their own: where one torch serves all, those that leave out one
+    card or the oldest ones; else large ones first, until every card has been in one."""
+    order = sorted(question.gpus, key=lambda gpu: sort_key(gpu.arch), reverse=True)
+    for size in range(len(order) - 1, 0, -1):
+        if outcome.best is None or size == len(order) - 1:
+            yield from itertools.combinations(order, size)
+        else:
+            yield tuple(order[:size])
+
+
+def _for_some(
+    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]], outcome: PlanOutcome, question: Question
+) -> tuple[tuple[Gpu, ...], PlanOutcome]:
+    """The group to serve where not all cards are: the largest with the newest cards; for who serves the newest card
+    alone, the one with the newest torch for it. Without any, all cards and what was found for them."""
+    everyone = (question.gpus, outcome)
+    if outcome.best is None and question.wish.serve != "newest":
+        return next(iter(groups), everyone)
+    newest = max(question.gpus, key=lambda gpu: sort_key(gpu.arch))
+    mine = [group for group in (everyone, *groups) if newest in group[0] and group[1].best is not None]
+    return max(mine, key=lambda group: _newness(group[1]), default=everyone)
+
+
+def _screen_holds_back(
+    groups: list[tuple[tuple[Gpu, ...], PlanOutcome]], outcome: PlanOutcome, question: Question
+) -> bool:
+    """Would the cards that compute have a newer torch without one that can only drive a screen?"""
+    large = tuple(gpu for gpu in question.gpus if gpu.memory_gib is None or gpu.memory_gib >= _SCREEN_GIB)
+    if question.wish.serve == "all" or question.torch is not None or len(large) == len(question.gpus):
+        return False
+    return any(set(kept) == set(large) and _newness(own) > _newness(outcome) for kept, own in groups)
+
+
+def _newness(outcome: PlanOutcome) -> tuple[bool, tuple[int, ...]]:
+    """A wheel before a build, then the newer torch."""
+    best = outcome.best
+    return best is not None and best.candidate.answer == "install", key(best.candidate.torch) if best else ()
 
 
 def find_nearest(question: Question) -> list[Near]:
@@ -159,21 +198,6 @@ def _apart(question: Question) -> Reason | None:
         None, None, question.sms, question.side, question.facts, names=[card(gpu) for gpu in question.gpus]
     )
     return answer.reasons[0] if answer.kind == "no" else None
-
-
-def _much_newer(smaller: Assessed, whole: Assessed, question: Question) -> bool:
-    """One old card (often the one that only drives the display) must not hold the others years back."""
-    if question.torch is not None:
-        return False
-    order = question.facts.minors
-    return order[minor(smaller.candidate.torch)] - order[minor(whole.candidate.torch)] >= _HELD_BACK
-
-
-def _subsets(gpus: tuple[Gpu, ...]) -> Iterable[tuple[Gpu, ...]]:
-    """Large ones first; among equals those that keep the newest cards."""
-    order = sorted(gpus, key=lambda gpu: sort_key(gpu.arch), reverse=True)
-    for size in range(len(gpus) - 1, 0, -1):
-        yield from itertools.combinations(order, size)
 
 
 def _assess_all(question: Question, wheelhouse: Sequence[HouseWheel | HouseGraft]) -> PlanOutcome:

@@ -153,5 +153,9 @@ def plan_blas(question: Question) -> Blas:
             "MKL: pip install mkl-static mkl-include",
             "Library" if windows else ".",
         )
-    where = "OpenBLAS, found on the machine" if "openblas" in had else "OpenBLAS: apt install libopenblas-dev"
+    where = "OpenBLAS, found on the machine" if "openblas" in had else "OpenBLAS"
+    if where == "OpenBLAS" and question.manager is not None:
+        blas = next(row for row in question.facts.supply.need if row.settings.get("BLAS") == "OpenBLAS")
+        install = "apt install" if question.manager.name == "apt" else question.manager.install
+        where += f": {install} {' '.join(packages_of((blas,), question.manager)) or 'openblas'}"
     return Blas("OpenBLAS", {"BLAS": "OpenBLAS"}, {}, where)

@@ -11,6 +11,7 @@ from rekindle.model.spoken import (
     spoken_bytes,
     spoken_left,
     spoken_minutes,
+    spoken_months,
     spoken_seconds,
 )
 
@@ -74,3 +75,17 @@ def test_ages(seconds: float, text: str) -> None:
 )
 def test_sentences(text: str, begun: str, whole: str) -> None:
     assert (capital(text), sentence(text)) == (begun, whole)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "text"),
+    [
+        ("2025-06-04", "2026-10-28", "17 months"),
+        ("2026-09-30", "2026-10-28", "1 month"),
+        ("2024-11-01", "2026-10-28", "2 years"),
+        ("2024-12-01", "2026-10-28", "23 months"),
+        ("2024-06-05", "2026-10-28", "2.4 years"),
+    ],
+)
+def test_months_from_one_day_to_another(first: str, last: str, text: str) -> None:
+    assert spoken_months(first, last) == text

@@ -24,19 +24,19 @@ def test_where_cards_share_no_driver_each_way_beside_speaks_of_the_rest() -> Non
 
 
 def test_one_wheel_for_all_cards_is_named_where_the_plan_leaves_one_out() -> None:
-    made = plan("Tesla T4", "Tesla K80")
+    made = plan("Tesla T4", "Tesla K80", serve="newest")
     first = made.alternatives[0]
     assert (first.torch, first.variant) == ("2.3.1", "cu118")
     assert first.why == "for all cards, with NVIDIA driver 450.80.02 to 470.x: an official wheel"
     told = next(warning.text for warning in made.warnings if warning.code == "gpu-not-served")
     assert told == (
         "Tesla K80 (sm_37) is not served by this plan:"
-        " the official wheel that serves all cards is years older (torch 2.3.1+cu118)."
+        " the official wheel that serves all cards is 2.4 years older (torch 2.3.1+cu118)."
     )
     assert made.alternatives[1].why == "for Tesla T4 (sm_75): an official wheel"
-    built = plan("Tesla K40c", "RTX 3060")
+    built = plan("Tesla K40c", "RTX 3060", serve="newest")
     assert built.alternatives[0].answer == "build" and "for all cards" in built.alternatives[0].why
-    assert any("the build that serves all cards is years older" in warning.text for warning in built.warnings)
+    assert any("the build that serves all cards is 3.5 years older" in warning.text for warning in built.warnings)
     whole = plan("GT 1030", "RTX 4090")
     assert all("for all cards" not in other.why for other in whole.alternatives), "the plan itself is that"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planning import FACTS, ask, plan, wheel
+from planning import FACTS, ask, plan
 
 from rekindle.model.machine import Drivers, Os
 from rekindle.model.plan import Wish
-from rekindle.plan.assess import assess
+from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.question import Question
-from rekindle.plan.solve import _easier, _much_newer, _subsets, find_nearest, make_plan, solve
+from rekindle.plan.solve import _easier, _groups, find_nearest, make_plan, solve
 
 
 def easier(question: Question) -> list[str]:
@@ -37,10 +37,12 @@ def test_an_asked_toolkit_ends_the_search_where_it_just_works() -> None:
 
 
 def test_groups_of_cards_are_tried_large_and_new_first() -> None:
-    cards = ask("sm_52", "sm_86", "sm_120").gpus
-    groups = [[str(gpu.arch) for gpu in group] for group in _subsets(cards)]
-    assert groups[:3] == [["sm_120", "sm_86"], ["sm_120", "sm_52"], ["sm_86", "sm_52"]]
-    assert groups[3:] == [["sm_120"], ["sm_86"], ["sm_52"]]
+    question = ask("sm_52", "sm_86", "sm_120")
+    nothing = [[str(gpu.arch) for gpu in group] for group in _groups(question, PlanOutcome(question))]
+    assert nothing[:3] == [["sm_120", "sm_86"], ["sm_120", "sm_52"], ["sm_86", "sm_52"]]
+    assert nothing[3:] == [["sm_120"], ["sm_86"], ["sm_52"]]
+    served = [[str(gpu.arch) for gpu in group] for group in _groups(question, solve(question))]
+    assert served == [*nothing[:3], ["sm_120"]], "where one torch serves all, only what the newest could have"
 
 
 def test_one_card_never_talks_of_others() -> None:
@@ -48,17 +50,15 @@ def test_one_card_never_talks_of_others() -> None:
     assert outcome.alone == [] and outcome.unserved == () and outcome.apart is None
 
 
-def test_a_card_that_holds_the_others_years_back_is_left_out() -> None:
-    question = ask("sm_37", "sm_86")
-    outcome = solve(question)
-    assert outcome.apart is None and [str(gpu.arch) for gpu in outcome.unserved] == ["sm_37"]
-    assert [str(gpu.arch) for alone in outcome.alone for gpu in alone.gpus] == ["sm_37"]
-    assert outcome.alone[0].driver == "450.80.02 to 470.x"
-    four, three = wheel("2.7.1", "cu126"), wheel("2.6.0", "cu126")
-    old = assess(wheel("2.3.1", "cu118"), question)
-    assert _much_newer(assess(four, question), old, question), "four minor releases"
-    assert not _much_newer(assess(three, question), old, question)
-    assert not _much_newer(assess(four, question), old, ask("sm_37", "sm_86", torch="2.3.1")), "as asked"
+def test_one_torch_for_all_cards_comes_before_a_newer_one_for_some() -> None:
+    outcome = solve(ask("sm_37", "sm_86"))
+    assert outcome.best is not None and outcome.best.candidate.torch == "2.3.1"
+    assert outcome.unserved == () and outcome.whole is None and outcome.apart is None
+    assert [str(gpu.arch) for gpu in outcome.alone[0].gpus] == ["sm_86"]
+    newest = solve(ask("sm_37", "sm_86", serve="newest"))
+    assert [str(gpu.arch) for gpu in newest.unserved] == ["sm_37"]
+    assert newest.whole is not None and newest.whole.best.candidate.torch == "2.3.1"
+    assert newest.whole.driver == "455.23 to 470.x"
 
 
 def test_what_would_make_it_easier() -> None:

@@ -178,7 +178,7 @@ def _none_has_code(outcome: PlanOutcome) -> str:
     """Which wheels that is said of: all of them, all that keep the wish, or all newer than the last that has code."""
     if outcome.question.torch is not None:
         return "No official wheel of the asked torch"
-    older = [one.candidate for one in outcome.wheels if one.feasible and not one.changes]
+    older = [one.candidate for one in outcome.wheels if one.feasible and not one.changes and not one.doubts]
     if not older:
         return "No official wheel that keeps the wish" if outcome.question.asked else "No official wheel"
     last = max(older, key=lambda one: key(one.torch))

@@ -85,7 +85,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = install_steps(requests, env, candidate.python, system)
     return Plan(
         answer=candidate.answer,
-        as_asked=not (changes or outcome.unserved or question.hopeless_gpus or is_guess(best)),
+        as_asked=not (changes or _leaves_out(outcome) or question.hopeless_gpus or is_guess(best)),
         torch=candidate.torch,
         variant=candidate.flavour.name if candidate.flavour else None,
         cuda=candidate.cuda,
@@ -109,6 +109,11 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
         powershell=spell(steps, "powershell") if system == "windows" else (),
         os=PlannedFor(system=system, arch=question.arch),
     )
+
+
+def _leaves_out(outcome: PlanOutcome) -> bool:
+    """Is a card left out that nobody said may be?"""
+    return bool(outcome.unserved) and (outcome.whole is None or outcome.question.wish.serve != "newest")
 
 
 def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason]) -> Plan:
@@ -155,6 +160,8 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
         if assessed is best or len(chosen) >= 5:
             continue
         kind = _kind(assessed)
+        if is_guess(assessed) and not is_guess(best):
+            continue
         if best.candidate.answer == "install" and _is_poor(assessed, best, outcome.question):
             continue
         if _signature(assessed) in seen or kind in kinds:
@@ -165,6 +172,9 @@ def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...
     if outcome.whole is not None:
         chosen.insert(0, _for_cards(outcome.whole, "all cards"))
     chosen += [_for_cards(alone, f"{', '.join(map(card, alone.gpus))} alone") for alone in outcome.alone]
+    stable = _stable_wheel(outcome, best)
+    if stable is not None and _signature(stable) not in seen:
+        chosen.append(alternative(stable, "the newest whose flavour PyTorch calls stable: "))
     keeps = _keeps_the_driver(outcome, best)
     if keeps is not None and _signature(keeps) not in seen:
         chosen.append(alternative(keeps, "with the driver as it is: "))
@@ -189,6 +199,14 @@ def _for_cards(alone: Alone, names: str) -> Alternative:
     driver = f", with NVIDIA driver {alone.driver}" if alone.driver else ""
     only = alternative(alone.best, f"for {names}{driver}: ")
     return msgspec.structs.replace(only, driver=only.driver or alone.driver)
+
+
+def _stable_wheel(outcome: PlanOutcome, best: Assessed) -> Assessed | None:
+    """Beside a flavour that PyTorch built but never called stable: the best wheel that is."""
+    if best.candidate.flavour is None or best.candidate.flavour.status == "stable":
+        return None
+    wheels = (one for one in outcome.feasible if one.candidate.flavour and one.candidate.flavour.status == "stable")
+    return next((one for one in wheels if not is_guess(one)), None)
 
 
 def _keeps_the_driver(outcome: PlanOutcome, best: Assessed) -> Assessed | None:

@@ -11,7 +11,8 @@ from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
-from rekindle.model.spoken import sentence
+from rekindle.model.spoken import sentence, spoken_months
+from rekindle.model.version import compare, key, minor
 from rekindle.plan.assess import PlanOutcome
 from rekindle.plan.candidates import Assessed, Candidate
 from rekindle.plan.question import Question
@@ -27,6 +28,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     ``cudnn`` is the one it is planned with."""
     question, candidate = outcome.question, assessed.candidate
     yield from _cards_not_served(outcome)
+    yield from _price_of_sharing(outcome)
     yield from hopeless_cards(question)
     yield from _driver_needed(candidate, question)
     yield from _cards_in_doubt(question)
@@ -54,9 +56,41 @@ def _cards_not_served(outcome: PlanOutcome) -> Iterator[Reason]:
         if outcome.whole is not None:
             old = outcome.whole.best.candidate
             way = "official wheel" if old.answer == "install" else old.answer
-            why = f"the {way} that serves all cards is years older ({old.name})"
+            why = f"the {way} that serves all cards is {_how_much_older(old, outcome.best, outcome)} ({old.name})"
         text = f"{card(gpu)} is not served by this plan: {why}."
         yield Reason(code="gpu-not-served", text=text, source=outcome.apart.source if outcome.apart else None)
+
+
+def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
+    """One torch for all cards, and a newer one for some of them: how much older it is, and what they go without."""
+    best, question = outcome.best, outcome.question
+    newer = [
+        alone
+        for alone in outcome.alone
+        if best and compare(alone.best.candidate.torch, best.candidate.torch) > 0 and not outcome.unserved
+    ]
+    if best is None or not newer:
+        return
+    alone = max(newer, key=lambda one: key(one.best.candidate.torch))
+    theirs, ours = alone.best.candidate, best.candidate
+    names = ", ".join(map(card, alone.gpus))
+    text = (
+        f"This torch serves all cards and is {_how_much_older(ours, alone.best, outcome)} than what {names} alone could"
+        f" have ({theirs.name}), which here goes without all that torch learnt since {minor(ours.torch)}"
+    )
+    if ours.cuda and theirs.cuda and minor(ours.cuda) != minor(theirs.cuda):
+        text += f" and without CUDA {theirs.cuda}"
+    row = question.facts.release(ours.torch)
+    yield Reason(
+        code="older-for-all", text=f"{text}: --serve newest plans for that.", source=row.source[0] if row else None
+    )
+
+
+def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) -> str:
+    """``17 months older``, by the days of the two releases."""
+    release = outcome.question.facts.release
+    first, last = release(old.torch), release(new.candidate.torch) if new else None
+    return f"{spoken_months(first.released, last.released)} older" if first and last else "older"
 
 
 def _cards_in_doubt(question: Question) -> Iterator[Reason]:
