@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rekindle.model.plan import Plan
@@ -22,15 +24,16 @@ def warned(made: Plan, code: str) -> str:
         # R470 is the last driver of Kepler and drives Turing; CUDA 11 compiles for both
         (("Tesla K40c", "RTX 2080 Ti"), {"driver": "470"}, "build", "2.0.1", "11.8"),
         # No Linux wheel has both; official builds compile 12.0 with CUDA 12.9 up to 2.13 and 6.x with CUDA 12.6
-        (("RTX 5090", "Tesla P40"), {}, "build", "2.13.0", "12.9"),
+        (("RTX 5090", "Tesla P40"), {"build": True}, "build", "2.13.0", "12.9"),
+        (("RTX 5090", "Tesla P40"), {}, "graft", "2.12.1", "cu129"),
     ],
 )
 def test_one_torch_serves_all_cards(
-    cards: tuple[str, ...], flags: dict[str, str], answer: str, torch: str, kit: str
+    cards: tuple[str, ...], flags: dict[str, Any], answer: str, torch: str, kit: str
 ) -> None:
     made = plan(*cards, **flags)
     assert (made.answer, made.torch) == (answer, torch)
-    assert (made.variant if answer == "install" else made.cuda) == kit
+    assert (made.cuda if answer == "build" else made.variant) == kit
     assert not warned(made, "gpu-not-served") and made.as_asked
 
 
