@@ -58,7 +58,7 @@ def test_a_card_that_no_toolkit_of_the_wheels_cuda_knows_cannot_be_grafted() -> 
     volta = machine_from_flags(gpu=["V100"], os="linux", arch="aarch64")
     plan = make_plan(volta, Wish(torch="2.12.1+cu130"))
     assert plan.answer != "graft" or plan.variant != "cu130"
-    asked = why_not(volta, Wish(torch="2.12.1"), "variant=cu130")
+    asked = why_not(volta, Wish(variant="cu130"), "torch=2.12.1")
     refusals = [no for each in asked.considered if each.answer == "graft" for no in each.refusals]
     assert any(no.rule == "R104" and "no toolkit of CUDA 13" in no.reason for no in refusals)
     assert any("torch 2.12.1+cu126 can be grafted" in (no.remedy or "") for no in refusals), "which one could be"
