@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ def graft(
     memory: str | None = None,
     sources: str | None = None,
     headers: Sequence[Path] = (),
+    index: str | None = None,
+    links: Sequence[str] = (),
+    offline: bool = False,
     leave_out: bool = False,
     without: Sequence[str] = (),
     prove: int = 0,
@@ -41,6 +45,8 @@ def graft(
     compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
     ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
     ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
+    ``index`` is asked for a name instead of pip's own; ``links`` are folders or pages of wheels besides; ``offline``
+    asks no index.
     """
     from rekindle.errors import BadInput, need_package
 
@@ -63,7 +69,8 @@ def graft(
     options = BuildOptions(jobs=jobs, memory=memory)
     options.check()
     with place.lock("graft", kind="graft"):
-        source = _wheel(wheel, place.root / "official", python, platform, listener)
+        where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
+        source = _wheel(wheel, place.root / "official", where, listener)
         given = Path(wheel).is_file()
         folder = out or (source.parent if given else place.wheels)
         if folder.exists() and not folder.is_dir():
@@ -93,16 +100,65 @@ def graft(
 
 
 def graft_apply(
-    wheel: Path, graft_file: Path, *, out: Path | None = None, progress: Progress | None = None
+    wheel: Path | str,
+    graft_file: Path | str,
+    *,
+    out: Path | None = None,
+    workspace: Path | None = None,
+    python: str | None = None,
+    platform: str | None = None,
+    index: str | None = None,
+    links: Sequence[str] = (),
+    offline: bool = False,
+    progress: Progress | None = None,
 ) -> GraftReport:
-    """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere."""
+    """A graft file and the wheel it belongs to into the grafted wheel: no compiler, no GPU, the same everywhere.
+
+    The wheel may be a name on the index (``torch==2.12.1``), the graft file an address of a wheelhouse; what else is
+    told is where they are looked for, as for :func:`graft`.
+    """
     from rekindle.errors import need_package
 
     need_package("numpy", "a graft")
     from rekindle.graft.engine import apply_file
+    from rekindle.host.workspace import workspace_at
     from rekindle.model.progress import Silent
 
-    return apply_file(wheel, graft_file, out or wheel.resolve().parent, progress or Silent())
+    listener = progress or Silent()
+    place = workspace_at(workspace, "graft")
+    where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
+    official = _wheel(str(wheel), place.root / "official", where, listener)
+    file = _graft_file(str(graft_file), place.root / "grafts", listener)
+    given = Path(wheel).is_file()
+    return apply_file(official, file, out or (official.parent if given else place.wheels), listener)
+
+
+def _graft_file(target: str, folder: Path, progress: Progress) -> Path:
+    """A graft file here, or one of a wheelhouse elsewhere, fetched; its own digests are checked when it is read."""
+    from urllib.parse import unquote, urlsplit
+
+    from rekindle.host.download import download
+
+    if not target.startswith(("http://", "https://")):
+        return Path(target)
+    address = urlsplit(target)
+    name = Path(unquote(address.path)).name
+    digest = address.fragment.removeprefix("sha256=") or None
+    if digest is None:
+        (folder / name).unlink(missing_ok=True)  # nothing tells whether it is still the same
+    progress.stage("downloading", name)
+    return download(target.partition("#")[0], folder / name, sha256=digest, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Where:
+    """Which wheel of a name is meant, and where it is looked for."""
+
+    python: str | None = None
+    platform: str | None = None
+    index: str | None = None
+    links: tuple[str, ...] = ()
+    offline: bool = False
 
 
 def _card(gpu: str) -> Sm:
@@ -171,8 +227,10 @@ def _program(host: Host, place: Path, name: str) -> str | None:
     return found[0] if found else None
 
 
-def _wheel(target: str, folder: Path, python: str | None, platform: str | None, progress: Progress) -> Path:
+def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path:
     """The wheel as a file: itself, or a name on the index, downloaded once and checked by the index's digest."""
+    from dataclasses import replace
+
     from rekindle.errors import BadInput
     from rekindle.host.download import download
     from rekindle.inspect.published import find_wheels, pip_places
@@ -183,7 +241,10 @@ def _wheel(target: str, folder: Path, python: str | None, platform: str | None, 
     if target.endswith(".whl") or "/" in target or "\\" in target:
         raise BadInput(f"there is no wheel {target}")
     progress.stage("looking up", target)
-    found = find_wheels(target, pip_places(), python=python, platform=platform)[0].file
+    places = pip_places()
+    indexes = () if where.offline else (where.index,) if where.index else places.indexes
+    places = replace(places, indexes=indexes, links=(*places.links, *where.links))
+    found = find_wheels(target, places, python=where.python, platform=where.platform)[0].file
     progress.stage("downloading", found.name)
     return download(found.url, folder / found.name, sha256=found.sha256, progress=progress)
 

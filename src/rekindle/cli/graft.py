@@ -32,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--toolkit", type=path, metavar="DIR", help=toolkit)
     parser.add_argument("--python", metavar="X.Y", help="for a name on the index: the Python it is for")
     parser.add_argument("--platform", metavar="TAG", help="for a name on the index: e.g. manylinux_2_28_x86_64")
+    parser.add_argument("--index", metavar="URL", help="for a name: ask this package index instead of pip's own")
+    links = "for a name: wheels to look through besides the index"
+    add_repeatable(parser, "--find-links", "DIR|URL", links, dest="links")
+    parser.add_argument("--offline", action="store_true", help="for a name: ask no index, only --find-links")
     parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
     parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
     sources = "sources of the same release (default: fetched; torch without PTX)"
@@ -46,8 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
-    from pathlib import Path
-
     from rekindle import api
     from rekindle.render.graft import render_graft
 
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if step == "apply":
         if len(words) != 2:
             raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
-        report = api.graft_apply(Path(words[0]), Path(words[1]), out=args.out, progress=session.progress)
+        report = session.call(api.graft_apply, args, words[0], words[1])
         return Answer(document=report, view=render_graft)
     if len(words) != 1:
         raise BadInput("name one wheel", remedy="rekindle graft --help")

@@ -17,7 +17,7 @@ from rekindle.host.redact import without_password
 from rekindle.journey.resolve import largest
 from rekindle.journey.target import InstallTarget
 from rekindle.model.journey import Card, Package
-from rekindle.model.plan import Alternative, Plan, Request
+from rekindle.model.plan import Alternative, GraftOutline, Plan, Request
 from rekindle.model.spoken import GIB, spoken_bytes
 
 _SHOWN = 6
@@ -39,6 +39,7 @@ def make_card(
     ``beside`` is what a build makes besides torch, in words.
     """
     build = plan.build if plan.answer == "build" else None
+    graft = plan.graft
     known = [one.bytes for one in packages or () if one.bytes is not None]
     return Card(
         what=_what(plan, requests, beside),
@@ -47,16 +48,18 @@ def make_card(
         download_bytes=sum(known) if packages is not None and (known or not packages) else None,
         download_unknown=len(packages or ()) - len(known),
         largest=largest(packages or ()),
-        disk_gib=build.disk_gib if build else use_disk_gib(plan.backend, load_facts()),
+        disk_gib=build.disk_gib
+        if build
+        else use_disk_gib(plan.backend, load_facts()) + (graft.disk_gib or 0 if graft else 0),
         disk_free_gib=free_gib(target.folder or Path(target.python)),
         memory_gib=build.memory_gib if build else None,
-        minutes=build.minutes if build else None,
+        minutes=build.minutes if build else graft.minutes if graft else None,
         into=str(target.folder or target.python),
         new=not target.exists,
         python=plan.python,
         installer=installer,
         network=network,
-        wont=tuple(warning.text for warning in plan.warnings if not warning.handled),
+        wont=(*(graft.losses if graft else ()), *(warning.text for warning in plan.warnings if not warning.handled)),
         others=tuple(_other(one) for one in plan.alternatives[:_SHOWN]),
     )
 
@@ -118,7 +121,18 @@ def _what(plan: Plan, requests: Sequence[Request], beside: Sequence[str]) -> tup
         name = f"torch {plan.torch}" + (f" for {' '.join(plan.arch_list)}" if plan.arch_list else "")
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
         return (f"{name}{kit}, compiled here", *beside)
-    return tuple(f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests)
+    found = [f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests]
+    if plan.graft is not None:
+        found[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_by(plan.graft)}"
+    return tuple(found)
+
+
+def _by(graft: GraftOutline) -> str:
+    if graft.file:
+        return f"by {graft.file}"
+    missing = "which is not here (its compiler is enough: pip install nvidia-cuda-nvcc)"
+    here = f"in {graft.toolkit_here}" if graft.toolkit_here else missing
+    return f"by nvcc of CUDA {graft.toolkit}, {here}"
 
 
 def _other(other: Alternative) -> str:

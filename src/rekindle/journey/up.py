@@ -34,6 +34,7 @@ from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import build_companions, wanted_beside
 from rekindle.journey.from_source import build_from_source
+from rekindle.journey.grafting import check_graft, graft_torch
 from rekindle.journey.install import add_beside
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
@@ -109,6 +110,8 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
         )
     if planned.is_done():
         return planned.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else planned.go()
+    if plan.graft is not None and not options.dry_run:
+        check_graft(plan.graft)
     if plan.answer == "build":
         refuse_unready(walk.leg("check", "what the build asks of this machine", planned.check, summarise_checks))
     if options.dry_run:
@@ -166,7 +169,8 @@ class _PlannedUp:
         return choose_installer(options.installer, links=options.find_links, offline=options.offline)
 
     def go(self) -> Journey:
-        return self.install() if self.plan.answer == "install" else self.build()
+        ways = {"install": self.install, "graft": self.graft}
+        return ways.get(self.plan.answer, self.build)()
 
     @property
     def inputs(self) -> str:
@@ -201,7 +205,7 @@ class _PlannedUp:
         network = None if self.options.offline else look_for_network(places)
         requests: tuple[Request, ...] = ()
         packages: tuple[Package, ...] | None = None
-        if self.plan.answer == "install":
+        if self.plan.answer in ("install", "graft"):
             requests = self.requests
             foreseen = self._foresee(requests) if network is None else (None,)
             if all(group is not None for group in foreseen):
@@ -258,6 +262,14 @@ class _PlannedUp:
 
     def install(self) -> Journey:
         return self._proved(self._installed(self.requests, self.inputs), None)
+
+    def graft(self) -> Journey:
+        """The official wheel with code for the card, and what goes beside the official one."""
+        official = next(one for one in self.requests if one.name == "torch")
+        wheel = graft_torch(self.walk, self.workspace, self.plan, official, self.options, Within(self.progress))
+        grafted = Request(name="torch", url=str(wheel), why="the official wheel, grafted")
+        requests = (grafted, *(one for one in self.requests if one.name != "torch"))
+        return self._proved(self._installed(requests, digest(self.inputs, sha256_of(wheel))), wheel)
 
     def check(self) -> tuple[Check, ...]:
         place = self.workspace.root

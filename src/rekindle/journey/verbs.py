@@ -94,8 +94,9 @@ def bring_torch(
     refused: list[str] = []
 
     def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
-        if plan.answer == "build" and not allow_build:
-            refused.append(f"torch {plan.torch} would have to be built, which was not allowed")
+        if plan.answer in ("build", "graft") and not allow_build:
+            way = "built" if plan.answer == "build" else "grafted (compiled in part)"
+            refused.append(f"torch {plan.torch} would have to be {way}, which was not allowed")
         return not refused
 
     try:

@@ -94,7 +94,7 @@ def _several(title: str, texts: tuple[str, ...], screen: Screen) -> None:
 
 
 def _download(card: Card) -> str:
-    if card.memory_gib is not None or card.minutes is not None:
+    if card.packages is None and (card.memory_gib is not None or card.minutes is not None):
         return "the sources with their third parties; how much is not known beforehand" if card.places else "nothing"
     if card.network:
         return "not known: the index cannot be asked"
@@ -107,7 +107,8 @@ def _download(card: Card) -> str:
     names = f": {', '.join(card.largest)}" if card.largest else ""
     rest = f" and {card.packages - len(card.largest)} smaller" if card.packages > len(card.largest) else ""
     plural = "" if card.packages == 1 else "s"
-    return f"{card.packages} package{plural}, {size}{more}{names}{rest}"
+    sources = ", and the sources of what is compiled" if card.minutes else ""
+    return f"{card.packages} package{plural}, {size}{more}{names}{rest}{sources}"
 
 
 def _disk(card: Card) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rekindle.model.build import BuildResult, spoken_targets
 from rekindle.model.bundle import BundleReport
+from rekindle.model.graft import GraftReport
 from rekindle.model.journey import Installation
 from rekindle.model.machine import Check, Examination
 from rekindle.model.plan import Plan
@@ -24,6 +25,13 @@ def summarise_machine(examined: Examination) -> str:
     return f"{machine.os.distro or machine.os.system}, {cpu}{memory}, {gpus}"
 
 
+def summarise_graft(report: GraftReport) -> str:
+    """How many units got code, and how many stay without."""
+    without = report.count("left-out") + report.count("refused")
+    stay = f"; {without} stay without" if without else ""
+    return f"{report.count('added')} of {len(report.units)} units got code for {report.arch}{stay}"
+
+
 def summarise_plan(plan: Plan) -> str:
     if plan.project == "spark":
         return " ".join(reason.text for reason in plan.because)
@@ -33,6 +41,9 @@ def summarise_plan(plan: Plan) -> str:
     python = f" for Python {plan.python}" if plan.python else ""
     if plan.answer == "install":
         return f"install the official {what}{python}"
+    if plan.graft is not None:
+        time = f", about {spoken_minutes(*plan.graft.minutes)}" if plan.graft.minutes else ""
+        return f"graft the official {what}{python} for {', '.join(plan.graft.archs)}{time}"
     if plan.build and plan.build.taken:
         return f"take {plan.build.taken.split(' ')[0]}{python}, and build what goes beside it"
     cost = ""

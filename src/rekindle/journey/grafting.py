@@ -1,0 +1,80 @@
+"""The legs of a graft: an official wheel gets code for the card, or a graft file made before is applied to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rekindle.api.graft import find_tools, graft, graft_apply
+from rekindle.errors import StageFailed
+from rekindle.host.files import sha256_of
+from rekindle.host.live import LiveHost
+from rekindle.host.workspace import Workspace
+from rekindle.journey.walk import Walk, digest
+from rekindle.model.arch import parse_sm
+from rekindle.model.graft import GraftReport
+from rekindle.model.plan import GraftOutline, Plan, Request
+from rekindle.model.progress import Progress
+from rekindle.model.spoken import spoken_minutes
+from rekindle.model.up_options import UpOptions
+from rekindle.render.summary import summarise_graft
+
+
+def check_graft(outline: GraftOutline) -> None:
+    """Is there a toolkit for it? Asked before anything is fetched; a graft made before needs none."""
+    if not outline.file:
+        find_tools(LiveHost(), parse_sm(outline.archs[0]), None)
+
+
+def graft_torch(
+    walk: Walk, workspace: Workspace, plan: Plan, torch: Request, options: UpOptions, progress: Progress
+) -> Path:
+    """The grafted wheel. Units that cannot be made stay without code: the proof says what that means."""
+    outline = plan.graft
+    assert outline is not None
+
+    def make() -> GraftReport:
+        if outline.file:
+            return graft_apply(
+                torch.requirement,
+                outline.file,
+                out=workspace.wheels,
+                workspace=workspace.root / "graft",
+                python=plan.python,
+                index=torch.index,
+                links=options.find_links,
+                offline=options.offline,
+                progress=progress,
+            )
+        return graft(
+            torch.requirement,
+            gpu=outline.archs[0],
+            out=workspace.wheels,
+            workspace=workspace.root / "graft",
+            python=plan.python,
+            jobs=options.jobs,
+            memory=options.memory,
+            sources=str(options.source) if options.source else None,
+            index=torch.index,
+            links=options.find_links,
+            offline=options.offline,
+            leave_out=True,
+            progress=progress,
+        )
+
+    what = f"{outline.wheel} for {', '.join(outline.archs)}"
+    time = f"about {spoken_minutes(*outline.minutes)}; Ctrl-C is safe" if outline.minutes else "nothing is compiled"
+    report = walk.kept_leg(
+        "graft", f"{what}: {time}", GraftReport, digest(plan, torch.requirement), make, summarise_graft,
+        still_good=_is_there,
+    )  # fmt: skip
+    if report.out is None:
+        why = next((unit.why for unit in report.units if unit.state in ("refused", "left-out") and unit.why), None)
+        raise StageFailed(
+            f"{what} could not be grafted: {summarise_graft(report)}" + (f" ({why})" if why else ""),
+            remedy="rekindle up --build builds it from source instead",
+        )
+    return Path(report.out)
+
+
+def _is_there(report: GraftReport) -> bool:
+    return report.out is not None and Path(report.out).is_file() and sha256_of(Path(report.out)) == report.sha256
