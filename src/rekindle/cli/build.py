@@ -7,7 +7,6 @@ import sys
 
 from rekindle.cli.plan import add_compiling, add_settings, read_settings
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path, read_options
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle build                                the workspace's plan and source into a wheel
@@ -60,11 +59,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.cli.verb import after_a_yes
     from rekindle.model.build import BuildFailure
     from rekindle.model.build_options import BuildOptions
-    from rekindle.render import build as view
 
     options = read_options(BuildOptions, args, settings=read_settings(args.settings))
     if args.dry_run:
-        return Answer(document=api.build_script(options), view=view.render_script)
+        return Answer(api.build_script(options))
     outcome = after_a_yes(
         session,
         "This plan was not made here. Build it?",
@@ -76,7 +74,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if isinstance(outcome, BuildFailure):
         if args.bug_report:
             api.save_bug_report(outcome, args.bug_report)
-        return Answer(document=outcome, view=view.render_failure, exit_code=Exit.NO)
+        return Answer(outcome, good=False)
     if args.sign:
         outcome = api.sign_results(outcome, args.sign)
-    return Answer(document=outcome, view=view.render_results)
+    return Answer(outcome)

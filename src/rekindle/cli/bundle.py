@@ -28,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.build import render_bundle
 
     archs = [arch for arch in args.archs.replace(";", ",").split(",") if arch]
-    return Answer(document=session.call(api.bundle, args, args.wheel, archs=archs), view=render_bundle)
+    return Answer(session.call(api.bundle, args, args.wheel, archs=archs))

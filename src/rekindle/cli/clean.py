@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_yes
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.holdings import Holding
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
-    from rekindle.render.holdings import holding_rows, show_cleaning
+    from rekindle.render.holdings import holding_rows
     from rekindle.render.screen import Screen
 
     def confirm(items: Sequence[Holding]) -> bool:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     days = _days(args.older_than)
     cleaning = session.call(api.clean, args, args.what, older_than_days=days, confirm=confirm)
-    return Answer(document=cleaning, view=show_cleaning, exit_code=Exit.NO if cleaning.kept else Exit.YES)
+    return Answer(cleaning, good=not cleaning.kept)
 
 
 def _days(text: str) -> float:

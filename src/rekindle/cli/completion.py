@@ -26,9 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.words import Text
-    from rekindle.render.words import show_text
 
-    return Answer(document=Text(text=completion_script(args.shell)), view=show_text)
+    return Answer(Text(text=completion_script(args.shell)))
 
 
 def completion_script(shell: str) -> str:

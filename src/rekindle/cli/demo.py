@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, add_yes
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle demo                             in the user's data directory
@@ -30,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.journey.verbs import demo
-    from rekindle.render.journey import show_journey
 
     journey = session.call(demo, args)
-    return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)
+    return Answer(journey, good=journey.arrived)

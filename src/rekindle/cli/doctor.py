@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_workspace
-from rekindle.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +49,6 @@ def _glance(plan: Plan | None, document: Examination, screen: Screen) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import place_for
-    from rekindle.render.machine import show_examination
 
     save = place_for(args.save, "machine.json") if args.save else None
     workspace = str(args.workspace) if args.workspace else None
@@ -59,8 +57,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         if place is not None:
             session.progress.note(f"wrote {what} to {place}")
     ready = examination.ready.build if args.purpose == "build" else examination.ready.use
-    view: Callable[[Examination, Screen], None] = show_examination
+    view: Callable[[Examination, Screen], None] | None = None
     if not (session.json or args.details or session.verbosity):
         plan = None if args.plan else api.plan(examination.machine)
         view = functools.partial(_glance, plan)
-    return Answer(document=examination, view=view, exit_code=Exit.YES if ready else Exit.NO)
+    return Answer(examination, good=ready, view=view)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Diagnosis
@@ -54,42 +54,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.diagnosis import view_catalogue, view_diagnosis, view_pages, view_trials
+    from rekindle.render.diagnosis import view_pages
 
     if args.list:
-        return Answer(document=api.explain_list(), view=view_catalogue)
+        return Answer(api.explain_list())
     if args.rule:
-        return Answer(document=api.explain_rule(args.rule), view=view_pages)
+        return Answer(api.explain_rule(args.rule), view=view_pages)
     if getattr(args, "command", None) is not None:
         return _run_command(args, session)
     if args.watch:
         diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
-        return Answer(document=diagnosis, view=view_diagnosis, exit_code=_known(diagnosis))
+        return Answer(diagnosis, good=_known(diagnosis))
     if not args.source and (sys.stdin is None or sys.stdin.isatty()):
         raise BadInput("name a log, '-' or the text of the error", remedy="rekindle explain build.log")
     source = _source(args.source or ["-"], twice=bool(args.save_report))
     if args.trial:
         trials = api.explain_try(args.trial, source)
         is_first = any(trial.outcome == "won" for trial in trials.trials)
-        return Answer(document=trials, view=view_trials, exit_code=Exit.YES if is_first else Exit.NO)
+        return Answer(trials, good=is_first)
     diagnosis = api.explain(
         source, machine=_machine(args.machine), plan=_plan(args.plan), wheel=_wheel(args.torch, session)
     )
     if args.save_report and isinstance(source, (Path, str, bytes)):
         api.explain_report(source, diagnosis, Path(args.save_report))
         session.progress.note(f"saved {args.save_report}")
-    return Answer(document=diagnosis, view=view_diagnosis, exit_code=_known(diagnosis))
+    return Answer(diagnosis, good=_known(diagnosis))
 
 
-def _known(diagnosis: Diagnosis) -> Exit:
+def _known(diagnosis: Diagnosis) -> bool:
     """Words quoted where no cause is known are a help, not an answer."""
-    return Exit.YES if diagnosis.matches and diagnosis.unexplained is None else Exit.NO
+    return bool(diagnosis.matches) and diagnosis.unexplained is None
 
 
 def _run_command(args: argparse.Namespace, session: Session) -> Answer:
     """Its output passes through; with ``--json`` to standard error, where it does not disturb the document."""
     from rekindle import api
-    from rekindle.render.diagnosis import view_diagnosis, view_nothing
+    from rekindle.render.diagnosis import view_nothing
 
     if args.source or args.watch:
         raise BadInput("name a log or a command, not both", remedy="rekindle explain -- pip install torch")
@@ -104,8 +104,7 @@ def _run_command(args: argparse.Namespace, session: Session) -> Answer:
         plan=_plan(args.plan),
         wheel=_wheel(args.torch, session),
     )
-    code = diagnosis.exit_code or 0
-    return Answer(document=diagnosis, view=view_diagnosis if code else view_nothing, exit_code=code)
+    return Answer(diagnosis, exit_code=diagnosis.exit_code, view=None if diagnosis.exit_code else view_nothing)
 
 
 def _source(words: list[str], *, twice: bool) -> Path | str | bytes | BinaryIO:

@@ -44,7 +44,6 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.document import MAX_DOCUMENT_BYTES, decode, load
     from rekindle.model.plan import Plan
-    from rekindle.render.words import render_exported
 
     if args.plan is None:
         if args.os is None and not args.machine and (args.gpu or args.cpu):
@@ -60,4 +59,4 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         out.mkdir(parents=True, exist_ok=True)
     given = {"system": args.os, "arch": args.arch} if args.plan else {}
     exported = api.export(plan, args.format, out=out, image=args.image, distro=args.distro, **given)
-    return Answer(document=exported, view=render_exported)
+    return Answer(exported)

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_repeatable
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle facts show                        the tables
@@ -43,17 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render import facts as views
 
     if args.action == "show":
-        return Answer(document=api.facts_show(args.table, args.row), view=views.table_view)
+        return Answer(api.facts_show(args.table, args.row))
     if args.action == "sources":
-        return Answer(document=api.facts_sources(), view=views.sources_view)
+        return Answer(api.facts_sources())
     if args.action == "format":
         done = api.facts_format(args.files, write=not args.check)
-        code = Exit.NO if args.check and done.changed else Exit.YES
-        return Answer(document=done, view=views.format_view, exit_code=code)
+        return Answer(done, good=not (args.check and done.changed))
     checked = session.call(api.facts_check, args)
     # Nothing measured is no yes.
-    code = Exit.NO if checked.drift or checked.new or not checked.agrees else Exit.YES
-    return Answer(document=checked, view=views.check_view, exit_code=code)
+    return Answer(checked, good=checked.agrees and not (checked.drift or checked.new))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, path
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
   rekindle graft xformers==0.0.35 --gpu "RTX 5090" --platform manylinux_2_28_x86_64
@@ -51,14 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.graft import render_graft
 
     step, words = (args.words[0], args.words[1:]) if args.words[0] in ("make", "apply") else ("graft", args.words)
     if step == "apply":
         if len(words) != 2:
             raise BadInput("apply takes a wheel and a graft file", remedy="rekindle graft apply WHEEL FILE.graft")
-        report = session.call(api.graft_apply, args, words[0], words[1])
-        return Answer(document=report, view=render_graft)
+        return Answer(session.call(api.graft_apply, args, words[0], words[1]))
     if len(words) != 1:
         raise BadInput("name one wheel", remedy="rekindle graft --help")
     if not args.gpu:
@@ -67,4 +65,4 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     report = session.call(api.graft, args, words[0], headers=headers, only_file=step == "make")
     lacking = report.count("left-out") + report.count("refused")
     done = report.out or report.graft or (report.dry_run and report.count("planned")) or not lacking
-    return Answer(document=report, view=render_graft, exit_code=Exit.YES if done else Exit.NO)
+    return Answer(report, good=done)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session, path
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle guard --python .venv/bin/python --record   write down what is there now
@@ -26,7 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.verify import guard_view
 
     report = session.call(api.guard, args)
-    return Answer(document=report, view=guard_view, exit_code=Exit.YES if report.good else Exit.NO)
+    return Answer(report, good=report.good)

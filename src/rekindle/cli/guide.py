@@ -20,4 +20,4 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.render.words import show_guide
 
-    return Answer(document=api.guide(args.name), view=show_guide)
+    return Answer(api.guide(args.name), view=show_guide)

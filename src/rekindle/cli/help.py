@@ -23,10 +23,9 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.cli.main import VERBS, build_parser, unknown_verb, verb_parser
     from rekindle.errors import BadInput
     from rekindle.model.words import Text
-    from rekindle.render.words import show_text
 
     if not args.words:
-        return Answer(document=Text(text=build_parser().format_help()), view=show_text)
+        return Answer(Text(text=build_parser().format_help()))
     verb, *rest = args.words
     if verb not in VERBS:
         raise unknown_verb(verb)
@@ -37,4 +36,4 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             known = f"its steps are {', '.join(steps)}" if steps else "it has no steps"
             raise BadInput(f"'{parser.prog}' has no step {word!r}", remedy=known)
         parser = steps[word]
-    return Answer(document=Text(text=parser.format_help()), view=show_text)
+    return Answer(Text(text=parser.format_help()))

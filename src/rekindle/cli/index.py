@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rekindle.cli.verb import Answer, Session, add_repeatable
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
   rekindle index add dist/*.whl --root ~/wheelhouse
@@ -64,7 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render import wheelhouse as view
 
     if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
@@ -72,38 +71,31 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         from rekindle.cli.verb import place_for
 
         out = str(place_for(args.out, "index.html")) if args.out else None
-        page = api.index_page(root=args.root, out=out, progress=session.progress)
-        return Answer(document=page, view=view.render_page)
+        return Answer(api.index_page(root=args.root, out=out, progress=session.progress))
     if not args.root:
         raise BadInput("which wheelhouse?", remedy="give its directory with --root DIR")
     if args.action == "add":
         if not args.what:
             raise BadInput("which wheels?", remedy="rekindle index add WHEEL… --root DIR")
-        added = session.call(api.index_add, args, args.root, args.what)
-        return Answer(document=added, view=view.render_added)
+        return Answer(session.call(api.index_add, args, args.root, args.what))
     if args.action == "build":
-        return Answer(document=session.call(api.index_build, args, args.root), view=view.render_built)
+        return Answer(session.call(api.index_build, args, args.root))
     if args.action == "check":
-        from rekindle.render.claims import view_index_check
-
         checked = session.call(api.index_check, args, args.root)
-        return Answer(document=checked, view=view_index_check, exit_code=Exit.YES if checked.good else Exit.NO)
+        return Answer(checked, good=checked.good)
     if args.action in ("yank", "unyank"):
         if len(args.what) != 1:
             raise BadInput("one wheel's file name, please", remedy=f"rekindle index {args.action} FILE --root DIR")
         reason = args.reason if args.action == "yank" else None
-        return Answer(document=api.index_yank(args.root, args.what[0], reason), view=view.render_yanked)
+        return Answer(api.index_yank(args.root, args.what[0], reason))
     if args.action == "sync":
         if len(args.what) != 1:
             raise BadInput("one place to copy to, please", remedy="rekindle index sync DIR --root DIR")
-        synced = api.index_sync(args.root, args.what[0], endpoint=args.endpoint, progress=session.progress)
-        return Answer(document=synced, view=view.render_synced)
+        return Answer(session.call(api.index_sync, args, args.root, args.what[0]))
     if args.action == "serve":
-        served = api.index_serve(args.root, host=args.host, port=args.port, say=_say)
-        return Answer(document=served, view=view.render_served)
+        return Answer(api.index_serve(args.root, host=args.host, port=args.port, say=_say))
     found = session.call(api.index_search, args, args.root, project=args.what[0] if args.what else None)
-    runs = any(match.verdict.runs for match in found.matches)
-    return Answer(document=found, view=view.render_found, exit_code=Exit.YES if runs else Exit.NO)
+    return Answer(found, good=any(match.verdict.runs for match in found.matches))
 
 
 def _say(text: str) -> None:

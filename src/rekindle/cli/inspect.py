@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.cli.plan import add_description
 from rekindle.cli.verb import Answer, Session, add_yes
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 from rekindle.model.machine import cpu_arch
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
-    from rekindle.render.wheel import render_diff, render_shelf, render_wheel
 
     platform = args.platform or _platform(args.os, args.arch)
     reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": platform}
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.diff:
         if args.target:
             raise BadInput("--diff takes two targets and no third", remedy="rekindle inspect --diff A B")
-        return Answer(document=api.inspect_diff(*args.diff, **reading, progress=session.progress), view=render_diff)
+        return Answer(api.inspect_diff(*args.diff, **reading, progress=session.progress))
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     machine, name = _machine(args)
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         one_by_one = {"quick": args.quick, "cpu": not args.no_cpu, "progress": session.progress}
         shelf = api.inspect_shelf(args.target, machine=machine, machine_name=name, **one_by_one)
         refused = bool(shelf.findings) or any(one.verdict and one.verdict.runs is False for one in shelf.wheels)
-        return Answer(document=shelf, view=render_shelf, exit_code=Exit.NO if refused else Exit.YES)
+        return Answer(shelf, good=not refused)
     report = api.inspect(
         args.target, machine=machine, machine_name=name, **reading, confirm=confirm, progress=session.progress
     )
@@ -90,7 +89,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         api.inspect_page(report, page)
         session.progress.note(f"wrote {page}")
     refused = report.verdict is not None and report.verdict.runs is False
-    return Answer(document=report, view=render_wheel, exit_code=Exit.NO if refused else Exit.YES)
+    return Answer(report, good=not refused)
 
 
 def _platform(system: str | None, arch: str | None) -> str | None:

@@ -31,16 +31,15 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from pathlib import Path
 
     from rekindle import api
-    from rekindle.render.claims import view_keys
 
     if args.action in ("trust", "sign") and not args.file:
         raise BadInput("which file?", remedy=f"rekindle key {args.action} FILE")
     if args.action in ("new", "list") and args.file:
         raise BadInput(f"'key {args.action}' takes no file: {args.file!r}", remedy="rekindle key --help")
     if args.action == "new":
-        return Answer(document=api.key_new(args.name or "rekindle"), view=view_keys)
+        return Answer(api.key_new(args.name or "rekindle"))
     if args.action == "trust":
-        return Answer(document=api.key_trust(Path(args.file), name=args.name), view=view_keys)
+        return Answer(api.key_trust(Path(args.file), name=args.name))
     if args.action == "sign":
-        return Answer(document=api.key_sign(Path(args.file), args.name or "rekindle"), view=view_keys)
-    return Answer(document=api.key_list(), view=view_keys)
+        return Answer(api.key_sign(Path(args.file), args.name or "rekindle"))
+    return Answer(api.key_list())

@@ -19,6 +19,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.holdings import show_holdings
 
-    return Answer(document=api.holdings(), view=show_holdings)
+    return Answer(api.holdings())

@@ -264,7 +264,9 @@ def _run_verb(name: str, argv: list[str]) -> int:
     finally:
         session.close()
     _print(answer, session)
-    return answer.exit_code
+    if answer.exit_code is not None:
+        return answer.exit_code
+    return Exit.YES if answer.good else Exit.NO
 
 
 def _print(answer: Answer, session: Session) -> None:
@@ -276,9 +278,11 @@ def _print(answer: Answer, session: Session) -> None:
         sys.stdout.buffer.write(encode(answer.document))
         sys.stdout.buffer.flush()
         return
-    from rekindle.render.screen import Screen
+    from rekindle.render.screen import Screen, find_view
 
-    answer.view(answer.document, Screen(sys.stdout, color=session.color, verbosity=session.verbosity))
+    view = answer.view or find_view(type(answer.document))
+    assert view is not None, "every document of a verb has a view"
+    view(answer.document, Screen(sys.stdout, color=session.color, verbosity=session.verbosity))
     sys.stdout.flush()
 
 

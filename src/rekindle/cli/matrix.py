@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_common, add_repeatable
-from rekindle.errors import Exit, WorkspaceBusy
+from rekindle.errors import WorkspaceBusy
 
 if TYPE_CHECKING:
     from rekindle.model.matrix import MatrixStatus
@@ -101,7 +101,7 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import after_a_yes
-    from rekindle.render import matrix as view
+    from rekindle.render.matrix import write_report
 
     progress = session.progress
     if args.step == "cell":
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.step == "plan":
         workspace = Path(args.workspace) if args.workspace else None
         lock = api.matrix_plan(table, workspace=workspace, dry_run=args.dry_run, progress=progress)
-        return Answer(document=lock, view=view.render_lock, exit_code=Exit.YES if lock.cells else Exit.NO)
+        return Answer(lock, good=lock.cells)
     if args.step == "run":
         done = after_a_yes(
             session,
@@ -118,21 +118,20 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             lambda trust: session.call(api.matrix_run, args, table, trust=trust or args.trust),
         )
         if done.report:
-            view.write_report(done.status, Path(done.report))
-        return Answer(document=done, view=view.render_run, exit_code=Exit.YES if done.status.good else Exit.NO)
+            write_report(done.status, Path(done.report))
+        return Answer(done, good=done.status.good)
     if args.step == "publish":
         published = api.matrix_publish(Path(args.wheelhouse), table, only=args.only, progress=progress)
-        code = Exit.YES if published.added else Exit.NO
-        return Answer(document=published, view=view.render_published, exit_code=code)
+        return Answer(published, good=published.added)
     if args.step == "slurm":
         script = after_a_yes(
             session,
             _QUESTION,
             lambda trust: session.call(api.matrix_slurm, args, table, trust=trust or args.trust),
         )
-        return Answer(document=script, view=view.render_script)
+        return Answer(script)
     if args.step == "simulate":
-        return Answer(document=session.call(api.matrix_simulate, args, table), view=view.render_simulation)
+        return Answer(session.call(api.matrix_simulate, args, table))
     if args.step == "watch":
         status = _watched(table, session)
     elif args.step == "cancel":
@@ -143,23 +142,21 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         from rekindle.cli.verb import place_for
 
         out = place_for(args.out, "report.html") if args.out else Path(status.root) / "report.html"
-        view.write_report(status, out)
+        write_report(status, out)
         progress.note(f"wrote {out}")
-    return Answer(document=status, view=view.render_status, exit_code=Exit.YES if status.good else Exit.NO)
+    return Answer(status, good=status.good)
 
 
 def _cell(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.model.matrix import BUSY_CODE
-    from rekindle.render import matrix as view
 
     try:
         state = session.call(api.matrix_cell, args, Path(args.root), args.cell)
     except WorkspaceBusy as busy:
         sys.stderr.write(f"rekindle: {busy.message}\n")
         raise SystemExit(BUSY_CODE) from None
-    good = state.stage in ("built", "proven")
-    return Answer(document=state, view=view.render_cell, exit_code=Exit.YES if good else Exit.NO)
+    return Answer(state, good=state.stage in ("built", "proven"))
 
 
 def _watched(table: Path, session: Session) -> MatrixStatus:

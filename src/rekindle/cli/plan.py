@@ -7,7 +7,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from rekindle.cli.verb import Answer, Session, add_repeatable
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
@@ -124,17 +124,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.plan import plan_view, why_not_view
+    from rekindle.render.plan import plan_view
 
     machine, wish = machine_and_wish(args)
     if args.why_not:
-        return Answer(document=api.why_not(machine, wish, args.why_not), view=why_not_view)
+        return Answer(api.why_not(machine, wish, args.why_not))
     plan = api.plan(machine, wish, wheelhouses=args.wheelhouse)
     if session.json:
         api.remember_plan(plan, other_machine=bool(args.machine))
     assumed = _assumed(args, machine, wish, plan)
     view = functools.partial(plan_view, assumed=assumed)
-    return Answer(document=plan, view=view, exit_code=Exit.NO if plan.answer == "none" else Exit.YES)
+    return Answer(plan, good=plan.answer != "none", view=view)
 
 
 def _assumed(args: argparse.Namespace, machine: Machine, wish: Wish, plan: Plan) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session, add_workspace, path
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle rebuild wheels/torch-….whl.intoto.json --source ~/pytorch
@@ -29,11 +28,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import after_a_yes
-    from rekindle.render.claims import view_rebuilt
 
     done = after_a_yes(
         session,
         "This build was not made here. Repeat it?",
         lambda trust: session.call(api.rebuild, args, args.statement, trust=trust or args.trust),
     )
-    return Answer(document=done, view=view_rebuilt, exit_code=Exit.NO if done.verdict == "different" else Exit.YES)
+    return Answer(done, good=done.verdict != "different")

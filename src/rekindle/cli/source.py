@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, add_workspace, path
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle source fetch --release 2.6.0 --source pytorch
@@ -114,34 +113,28 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render import source as views
 
     if args.step == "rewrite-cmake":
-        rewritten = session.call(api.rewrite_cmake, args, Path(args.root))
-        return Answer(document=rewritten, view=views.view_rewrite)
+        return Answer(session.call(api.rewrite_cmake, args, Path(args.root)))
     if args.step == "fetch":
         got = session.call(api.source_fetch, args, args.source)
-        lacks = bool(got.missing_submodules) and args.submodules
-        return Answer(document=got, view=views.view_tree, exit_code=_exit(lacks))
+        return Answer(got, good=not (got.missing_submodules and args.submodules))
     root = api.find_tree(path(args.tree or args.source), args.workspace)
     if args.step == "hipify":
-        return Answer(document=session.call(api.source_hipify, args, root), view=views.view_tree)
+        return Answer(session.call(api.source_hipify, args, root))
     if args.step == "save-patches":
-        saved = api.save_patches(root, Path(args.output), base=args.base)
-        return Answer(document=saved, view=views.view_saved)
+        return Answer(api.save_patches(root, Path(args.output), base=args.base))
     if args.step == "fill":
         tree = session.call(api.source_fill, args, root)
-        return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
+        return Answer(tree, good=not tree.missing_submodules)
     if args.step == "unpatch":
-        return Answer(document=api.source_unpatch(root), view=views.view_tree)
+        return Answer(api.source_unpatch(root))
+    from rekindle.render.source import view_diff
+
     given = {name: getattr(args, name) for name in _FACTS}
     if args.step == "status":
         tree = session.call(api.source_status, args, root, given=given)
-        return Answer(document=tree, view=views.view_tree, exit_code=_exit(bool(tree.missing_submodules)))
+        return Answer(tree, good=not tree.missing_submodules)
     tree = session.call(api.source_patch, args, root, given=given)
-    view = views.view_diff if args.dry_run else views.view_tree
-    return Answer(document=tree, view=view, exit_code=_exit(bool(tree.conflicts or tree.missing_submodules)))
-
-
-def _exit(no: bool) -> Exit:
-    return Exit.NO if no else Exit.YES
+    view = view_diff if args.dry_run else None
+    return Answer(tree, good=not (tree.conflicts or tree.missing_submodules), view=view)

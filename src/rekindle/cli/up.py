@@ -21,7 +21,6 @@ from rekindle.cli.plan import (
     read_settings,
 )
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
-from rekindle.errors import Exit
 from rekindle.model.spoken import capital
 
 EXAMPLES = """examples:
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle.model.journey import Card
     from rekindle.model.plan import Plan, Wish
     from rekindle.model.up_options import UpOptions
-    from rekindle.render.journey import show_card, show_journey
+    from rekindle.render.journey import show_card
     from rekindle.render.screen import Screen
     from rekindle.render.summary import summarise_plan
 
@@ -100,4 +99,4 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     wish = read_options(Wish, args, settings=read_settings(args.settings), beside=read_beside(args.beside), python=None)
     journey = up(read_options(UpOptions, args, wish=wish), confirm=confirm, progress=session.progress)
-    return Answer(document=journey, view=show_journey, exit_code=Exit.YES if journey.arrived else Exit.NO)
+    return Answer(journey, good=journey.arrived)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.verb import Answer, Session
-from rekindle.errors import Exit
 
 EXAMPLES = """examples:
   rekindle variant env                       the two variables, from our own doctor
@@ -23,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.words import render_environment
 
     machine = api.find_machine(args.machine)[0] if args.machine else None
     found = api.variant_environment(machine, gpu=args.gpu)
-    return Answer(document=found, view=render_environment, exit_code=Exit.YES if found.variables else Exit.NO)
+    return Answer(found, good=found.variables)

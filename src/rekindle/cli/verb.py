@@ -12,18 +12,21 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from rekindle.errors import Exit, Untrusted
+from rekindle.errors import Untrusted
 
 Result = TypeVar("Result")
 
 
 class Answer(NamedTuple):
-    """A finished document, the view that renders it for people, and the exit code it means (of a command that was run
-    for the user: that command's own)."""
+    """A finished document, whether it is a yes, and how people see it where its usual view will not do.
+
+    ``exit_code`` is that of a command that was run for the user.
+    """
 
     document: Any
-    view: Callable[[Any, Any], None]
-    exit_code: int = Exit.YES
+    good: object = True
+    view: Callable[[Any, Any], None] | None = None
+    exit_code: int | None = None
 
 
 class Session:

@@ -11,7 +11,7 @@ import argparse
 
 from rekindle.cli.plan import add_beside, read_beside
 from rekindle.cli.verb import Answer, Session, add_repeatable, path
-from rekindle.errors import BadInput, Exit
+from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
   rekindle verify                                   the torch of the Python on PATH, in seconds
@@ -64,11 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import place_for
-    from rekindle.render.verify import view_comparison, view_verification
 
     if args.compare:
         comparison = api.compare_verifications(*args.compare)
-        return Answer(document=comparison, view=view_comparison, exit_code=Exit.NO if comparison.worse else Exit.YES)
+        return Answer(comparison, good=not comparison.worse)
     if args.claims:
         return _claims(args, session)
     if args.wheel and args.package:
@@ -85,17 +84,16 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         session.progress.note(f"wrote {written}")
     if saved:
         session.progress.note(f"wrote the report to {saved}")
-    return Answer(document=report, view=view_verification, exit_code=Exit.YES if report.good else Exit.NO)
+    return Answer(report, good=report.good)
 
 
 def _claims(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
-    from rekindle.render.claims import view_claims
 
     # --cpu names a CPU to emulate; here the keyword says that the wheel's CPU code is read.
     report = session.call(api.verify_claims, args, args.claims, cpu=True)
     good = report.verdict == "proven" or (args.unsigned and report.verdict == "not-proven")
-    return Answer(document=report, view=view_claims, exit_code=Exit.YES if good else Exit.NO)
+    return Answer(report, good=good)
 
 
 def _settings(words: list[str]) -> dict[str, str]:

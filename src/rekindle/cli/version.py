@@ -21,11 +21,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
     from rekindle import __version__
     from rekindle.model.words import Versions
-    from rekindle.render.words import show_versions
 
     document = Versions(
         rekindle=__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
     )
-    return Answer(document=document, view=show_versions)
+    return Answer(document)

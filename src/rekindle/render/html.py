@@ -9,11 +9,9 @@ import html
 import importlib
 import io
 import re
-from collections.abc import Callable
-from typing import Any
 
 from rekindle.model.document import encode
-from rekindle.render.screen import Screen
+from rekindle.render.screen import Screen, find_view
 
 _ESCAPE = re.compile(r"\x1b\[([0-9;]*)m")
 _STYLES = {
@@ -33,28 +31,6 @@ _PAGES = {
     "Journey": ("pages", "render_journey_html"),
     "MatrixStatus": ("pages", "render_matrix_html"),
 }
-# Documents whose view stands in a module of another name.
-_ELSEWHERE = {"bundle": "build", "guard": "verify"}
-
-
-def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
-    """The function that shows this kind of document to people.
-
-    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
-    in ``_ELSEWHERE``) that takes it and a screen.
-    """
-    name = kind.__module__.rsplit(".", 1)[-1]
-    try:
-        module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
-    except ModuleNotFoundError:
-        return None
-    for name, function in vars(module).items():
-        kinds = list(getattr(function, "__annotations__", {}).values())
-        own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
-        if own and kinds[:2] == [kind.__name__, "Screen"] and not name.startswith("_"):
-            found: Callable[[Any, Screen], None] = function
-            return found
-    return None
 
 
 def render_html(document: object) -> str:

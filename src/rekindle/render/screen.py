@@ -6,12 +6,13 @@ them through ``Screen`` so that all verbs look alike. (The library rich would co
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rekindle.model.diagnosis import Match
@@ -64,6 +65,30 @@ def _says(encoding: str, character: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+# Documents whose view stands in a module of another name.
+_ELSEWHERE = {"bundle": "build", "guard": "verify"}
+
+
+def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
+    """The function that shows this kind of document to people.
+
+    A document of ``model/plan.py`` is shown by the first public function of ``render/plan.py`` (or of the module named
+    in ``_ELSEWHERE``) that takes it and a screen.
+    """
+    name = kind.__module__.rsplit(".", 1)[-1]
+    try:
+        module = importlib.import_module(f"rekindle.render.{_ELSEWHERE.get(name, name)}")
+    except ModuleNotFoundError:
+        return None
+    for name, function in vars(module).items():
+        kinds = list(getattr(function, "__annotations__", {}).values())
+        own = getattr(function, "__module__", "") == module.__name__  # not one that it merely uses
+        if own and kinds[:2] == [kind.__name__, "Screen"] and not name.startswith("_"):
+            found: Callable[[Any, Screen], None] = function
+            return found
+    return None
 
 
 class Screen:

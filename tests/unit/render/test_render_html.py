@@ -15,8 +15,9 @@ from rekindle import api
 from rekindle.model.diagnosis import Diagnosis, Match
 from rekindle.model.document import Document, encode
 from rekindle.model.machine import Machine, Os
-from rekindle.render.html import find_view, render_html
+from rekindle.render.html import render_html
 from rekindle.render.pages import render_journey_html
+from rekindle.render.screen import find_view
 
 ROOM = Path(__file__).parents[3] / "src" / "rekindle" / "render"
 MODEL = ROOM.with_name("model")
