@@ -269,6 +269,9 @@ def python_for_torch(event: Event, scene: Scene) -> dict[str, str]:
     elif versions:
         listed = [item.strip() for item in versions.split(",")]
         values["versions_sentence"] = f"It offers {listed[0]} to {listed[-1]}."
+    if tagged := re.match(r"cp3(\d+)-", event.values.get("tag", "")):
+        values["python_hint"] = f"The file is for Python 3.{tagged[1]}: use that one, or the file for this Python."
+        return values
     wanted = re.search(r"(\d+\.\d+\.\d+)", event.values.get("spec", "") + event.values.get("version", ""))
     release = scene.facts.release(wanted[1]) if wanted else None
     pythons = release.pythons.get(scene.platform, ()) if release else ()
