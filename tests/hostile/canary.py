@@ -6,8 +6,10 @@ import contextlib
 import io
 import os
 import resource
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,26 @@ def in_process(*args: str) -> tuple[int, str]:
         code = main(args)
     said.flush()
     return code, said.buffer.getvalue().decode("utf-8", "replace")
+
+
+class TooLong(BaseException):
+    """Past its time; not an Exception, so that nothing takes it for an ordinary error."""
+
+
+@contextlib.contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """What takes longer is stopped where it hangs."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooLong(f"more than {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def limited(*argv: str, cpu_seconds: int = 5, address_space: int = 1100 << 20) -> subprocess.CompletedProcess[str]:

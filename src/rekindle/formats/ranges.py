@@ -2,7 +2,8 @@
 
 ``RangeFile`` makes ``zipfile`` and :class:`~rekindle.formats.wheel.WheelZip` work on a remote wheel: the
 directory of a 900 MB wheel costs about 1.4 MB. A server without range support raises :class:`NoRanges`,
-and the caller may take the slower way. Requests are retried; every byte is counted.
+and the caller may take the slower way. Requests are retried; every byte is counted. Whatever a server answers, and
+however slowly, it ends in the bytes that were asked for or in :class:`Unreachable`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from rekindle.errors import BadInput
@@ -26,8 +28,12 @@ BLOCK = 1 << 16
 KEEP_BLOCKS = 256
 TAIL = 1 << 16
 TRIES = 4
+PAGE_SECONDS = 120.0
+SLOWEST_BYTES_A_SECOND = 1 << 14
 MAX_PAGE = 64 << 20
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15})")
+# What an answer can make the library raise; ValueError is for addresses that no host could have.
+NO_ANSWER = (OSError, http.client.HTTPException, ValueError)
 
 
 class NoRanges(BadInput):
@@ -35,7 +41,9 @@ class NoRanges(BadInput):
 
 
 class Unreachable(BadInput):
-    """Nobody answers, or the answer is no."""
+    """Nobody answers, or the answer is no (``status``)."""
+
+    status: int | None = None
 
 
 def tls_context(certificates: str | None = None) -> ssl.SSLContext:
@@ -62,22 +70,54 @@ def request(url: str, headers: dict[str, str], context: ssl.SSLContext | None, t
         except urllib.error.HTTPError as error:
             error.close()
             if error.code < 500 or attempt == tries - 1:
-                raise Unreachable(f"{url} answers {error.code} {error.reason}") from error
-        except (OSError, http.client.HTTPException) as error:
+                refusal = Unreachable(f"{url} answers {error.code} {error.reason}")
+                refusal.status = error.code
+                raise refusal from error
+        except NO_ANSWER as error:
             if attempt == tries - 1:
                 raise Unreachable(f"{url} cannot be reached: {getattr(error, 'reason', error)}") from error
         time.sleep(0.5 * 2**attempt)
     raise AssertionError("unreachable")
 
 
-def read_page(url: str, *, accept: str = "*/*", context: ssl.SSLContext | None = None, timeout: float = 60) -> bytes:
+def read_pieces(body: Any, url: str, expected: int = 0) -> Iterator[bytes]:
+    """An answer's body as it comes, to its end and in bounded time; ``expected`` bytes of it get their time."""
+    seconds = PAGE_SECONDS + expected / SLOWEST_BYTES_A_SECOND
+    end = time.monotonic() + seconds
+    read = getattr(body, "read1", body.read)
+    try:
+        while piece := read(BLOCK):
+            yield piece
+            if time.monotonic() > end:
+                raise Unreachable(f"{url} is too slow: its answer was not whole after {seconds:.0f} s")
+    except NO_ANSWER as error:
+        raise Unreachable(f"{url} breaks off in the middle of an answer: {error}") from error
+    if getattr(body, "length", None):
+        raise Unreachable(f"{url} breaks off in the middle of an answer")
+
+
+def read_whole(body: Any, url: str, most: int | None = None) -> bytes:
+    """A body of at most so many bytes."""
+    page, most = bytearray(), MAX_PAGE if most is None else most
+    for piece in read_pieces(body, url):
+        page += piece
+        if len(page) > most:
+            raise BadInput(f"{url} is larger than {most >> 20} MiB")
+    return bytes(page)
+
+
+def read_page(
+    url: str,
+    *,
+    accept: str = "*/*",
+    context: ssl.SSLContext | None = None,
+    timeout: float = 60,
+    most: int | None = None,
+) -> bytes:
     """A small document, whole."""
     _, _, body = request(url, {"Accept": accept}, context, timeout)
     with body:
-        page: bytes = body.read(MAX_PAGE + 1)
-    if len(page) > MAX_PAGE:
-        raise BadInput(f"{url} is larger than {MAX_PAGE >> 20} MiB")
-    return page
+        return read_whole(body, url, most)
 
 
 class RangeFile:
@@ -91,14 +131,16 @@ class RangeFile:
         self._timeout = timeout
         self._lock = threading.Lock()
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
-        self._tail, self.length = self._get(f"bytes=-{TAIL}")
+        self._tail, self.length = self._get(None, TAIL)
         self._tail_at = self.length - len(self._tail)
 
     def stream(self) -> BinaryIO:
         """A seekable stream with its own position."""
         return io.BufferedReader(RangeStream(self), buffer_size=BLOCK)
 
-    def _get(self, span: str) -> tuple[bytes, int]:
+    def _get(self, start: int | None, size: int) -> tuple[bytes, int]:
+        """So many bytes from ``start``, or the last ones, and the file's length; never others than were asked for."""
+        span = f"bytes=-{size}" if start is None else f"bytes={start}-{start + size - 1}"
         for attempt in range(TRIES):
             status, headers, body = request(self.url, {"Range": span}, self._context, self._timeout)
             with body:
@@ -106,16 +148,27 @@ class RangeFile:
                 if status != 206 or not match:
                     raise NoRanges(f"the server of {self.url} does not send parts of files")
                 first, last, total = map(int, match.groups())
-                try:
-                    data: bytes = body.read(last - first + 1)
-                except (OSError, http.client.HTTPException):
-                    data = b""
+                begin = max(0, total - size) if start is None else start
+                if (first, last) != (begin, min(begin + size, total) - 1):
+                    raise NoRanges(f"the server of {self.url} sends other parts of files than it is asked for")
+                data = self._read(body, last - first + 1)
             self.requests += 1
             self.fetched += len(data)
             if len(data) == last - first + 1:
                 return data, total
             time.sleep(0.5 * 2**attempt)
         raise Unreachable(f"{self.url} breaks off in the middle of an answer")
+
+    def _read(self, body: Any, size: int) -> bytes:
+        data = bytearray()
+        try:
+            for piece in read_pieces(body, self.url, size):
+                data += piece
+                if len(data) >= size:
+                    break
+        except Unreachable:
+            return b""
+        return bytes(data[:size])
 
     def read_at(self, start: int, size: int) -> bytes:
         """Bytes from ``start``; short only at the end of the file. Neighbouring blocks come in one request."""
@@ -129,7 +182,7 @@ class RangeFile:
             wanted = [number for number in range(first, last + 1) if number not in self._blocks]
             if wanted:
                 low, high = wanted[0] * BLOCK, min((wanted[-1] + 1) * BLOCK, self.length)
-                data, _ = self._get(f"bytes={low}-{high - 1}")
+                data, _ = self._get(low, high - low)
                 for number in range(wanted[0], wanted[-1] + 1):
                     self._blocks[number] = data[number * BLOCK - low : (number + 1) * BLOCK - low]
             out = b"".join(self._blocks[number] for number in range(first, last + 1))

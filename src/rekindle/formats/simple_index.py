@@ -17,6 +17,9 @@ from packaging.version import Version
 
 from rekindle.errors import BadInput
 
+# The largest projects have tens of thousands.
+MAX_LINKS = 200_000
+MAX_LABEL = 500
 ACCEPT = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 
@@ -54,6 +57,8 @@ class _Anchors(html.parser.HTMLParser):
             # The first one counts, for installers and browsers alike.
             self.base = dict(attrs).get("href")
         if tag == "a":
+            if len(self.found) >= MAX_LINKS:
+                raise ValueError(f"more than {MAX_LINKS} links")
             self.found.append((dict(attrs), ""))
             self._open = True
 
@@ -63,11 +68,21 @@ class _Anchors(html.parser.HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open and self.found:
             attrs, text = self.found[-1]
-            self.found[-1] = attrs, text + data
+            if len(text) < MAX_LABEL:
+                self.found[-1] = attrs, text + data[:MAX_LABEL]
 
 
 def read_project_page(page: bytes, url: str) -> list[IndexFile]:
-    """The files a page offers; addresses are made absolute and lose their fragment."""
+    """The files a page offers; addresses are made absolute and lose their fragment.
+
+    What cannot be an address is no file, nor is a file of this machine that a page from elsewhere names.
+    """
+    own = urllib.parse.urlsplit(url).scheme == "file"
+    return [file for file in read_links(page, url) if file.url and (own or not file.url.startswith("file:"))]
+
+
+def read_links(page: bytes, url: str) -> list[IndexFile]:
+    """Every link of a page, whatever it leads to; one that cannot be an address has none."""
     if page.lstrip()[:1] == b"{":
         try:
             rows = json.loads(page)["files"]
@@ -85,10 +100,14 @@ def read_project_page(page: bytes, url: str) -> list[IndexFile]:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BadInput(f"{url} answers with JSON that is no project page: {error}") from error
     parser = _Anchors()
-    parser.feed(page.decode("utf-8", "replace"))
-    parser.close()
+    try:
+        # Not closed, as pip does not: what is left open at the end is no link, and looking for its end again and again
+        # would take hours.
+        parser.feed(page.decode("utf-8", "replace"))
+    except (ValueError, AssertionError) as error:
+        raise BadInput(f"{url} answers with HTML that is no project page: {error}") from error
     out = []
-    base = urllib.parse.urljoin(url, parser.base) if parser.base else url
+    base = _absolute(url, parser.base) if parser.base else url
     for attrs, text in parser.found:
         if href := attrs.get("href"):
             address = _absolute(base, href)
@@ -117,7 +136,11 @@ def _digest(text: object) -> str | None:
 
 
 def _absolute(base: str, href: str) -> str:
-    return urllib.parse.urldefrag(urllib.parse.urljoin(base, href))[0]
+    """Without its fragment; empty where it is none."""
+    try:
+        return urllib.parse.urldefrag(urllib.parse.urljoin(base, href))[0]
+    except ValueError:
+        return ""
 
 
 def files_in_folder(folder: Path) -> list[IndexFile]:
@@ -126,11 +149,16 @@ def files_in_folder(folder: Path) -> list[IndexFile]:
     return [IndexFile(path.name, path.resolve().as_uri()) for path in found]
 
 
+def _is_plain(name: str) -> bool:
+    """Whether a file of this name lies in the folder it is put into, and is what it looks like."""
+    return name.isprintable() and not any(letter in name for letter in "/\\:")
+
+
 def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The wheels of a project, newest first. Names that break the rules are passed over."""
     out = []
     for file in files:
-        if not file.name.endswith(".whl"):
+        if not file.name.endswith(".whl") or not _is_plain(file.name):
             continue
         try:
             name, version, build, tags = parse_wheel_filename(file.name)
@@ -145,7 +173,7 @@ def sdists_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The source archives of a project, newest first; they have no tags."""
     out = []
     for file in files:
-        if not file.name.endswith((".tar.gz", ".zip")):
+        if not file.name.endswith((".tar.gz", ".zip")) or not _is_plain(file.name):
             continue
         try:
             name, version = parse_sdist_filename(file.name)

@@ -32,9 +32,15 @@ MAX_BYTES = 32 << 30
 
 
 def download(
-    url: str, target: Path, *, sha256: str | None = None, progress: Progress | None = None, attempts: int = ATTEMPTS
+    url: str,
+    target: Path,
+    *,
+    sha256: str | None = None,
+    progress: Progress | None = None,
+    attempts: int | None = None,
+    context: ssl.SSLContext | None = None,
 ) -> Path:
-    """Fetch ``url`` into ``target``; what is there already, and right, is kept."""
+    """Fetch ``url`` into ``target``; what is there already, and right, is kept. ``context``: whom to trust."""
     progress = progress or Silent()
     if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
         raise BadInput(f"{sha256!r} is no SHA-256", remedy="64 hexadecimal digits, as 'sha256sum' prints them")
@@ -45,15 +51,17 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_name(target.name + ".part")
     last: Exception | None = None
-    for attempt in range(attempts):
+    for attempt in range(ATTEMPTS if attempts is None else attempts):
         if attempt:
             time.sleep(min(2.0**attempt, 20.0) / 4)
         try:
-            if _continue(url, part, progress):
+            if _continue(url, part, progress, context):
                 break
         except urllib.error.HTTPError as error:
             if error.code in (404, 410, 401, 403):
                 raise StageFailed(f"{url} answers {error.code} {error.reason}", remedy="check the address") from error
+            last = error
+        except (http.client.HTTPException, ValueError) as error:
             last = error
         except OSError as error:
             if error.errno is not None and not isinstance(
@@ -75,7 +83,7 @@ def download(
     return target
 
 
-def _continue(url: str, part: Path, progress: Progress) -> bool:
+def _continue(url: str, part: Path, progress: Progress, context: ssl.SSLContext | None) -> bool:
     """One connection: from where the part ends to the end. False where it was cut."""
     have = _size(part)
     known = _remembered(part, url) if have else {}
@@ -89,6 +97,7 @@ def _continue(url: str, part: Path, progress: Progress) -> bool:
         answer = urllib.request.urlopen(  # noqa: S310 (the scheme was checked)
             urllib.request.Request(url, headers=headers),  # noqa: S310
             timeout=TIMEOUT_SECONDS,
+            context=context,
         )
     except urllib.error.HTTPError as error:
         if error.code == 416 and have and known.get("length") == have:
@@ -100,7 +109,7 @@ def _continue(url: str, part: Path, progress: Progress) -> bool:
         resumed = answer.status == 206
         start = have if resumed else 0
         length = answer.headers.get("Content-Length")
-        total = start + int(length) if length and length.isdigit() else None
+        total = start + int(length) if length and length.isdecimal() and len(length) < 16 else None
         if total and total > MAX_BYTES:
             raise BadInput(f"{url} is {total >> 30} GiB large; that is no source archive")
         etag, modified = answer.headers.get("ETag"), answer.headers.get("Last-Modified")

@@ -25,6 +25,7 @@ from rekindle.formats.simple_index import (
     sdists_of,
     wheels_of,
 )
+from rekindle.host.download import download
 from rekindle.inspect.reader import WheelSource, open_local
 from rekindle.model.progress import Progress
 
@@ -164,24 +165,10 @@ def open_wheel(wheel: IndexWheel, places: Places, *, progress: Progress, folder:
     except NoRanges:
         if folder is None:
             raise
-        return _download(url, wheel.file.name, folder, context, progress)
+        progress.stage("downloading", f"{wheel.file.name} (its server sends whole files only)")
+        path = download(url, folder / wheel.file.name, sha256=wheel.file.sha256, progress=progress, context=context)
+        return WheelSource(lambda: path.open("rb"), path.name, path.stat().st_size, fetched=lambda: path.stat().st_size)
     return WheelSource(remote.stream, wheel.file.name, remote.length, fetched=lambda: remote.fetched)
-
-
-def _download(url: str, name: str, folder: Path, context: ssl.SSLContext, progress: Progress) -> WheelSource:
-    from rekindle.formats.ranges import request
-
-    progress.stage("downloading", f"{name} (its server sends whole files only)")
-    _, headers, body = request(url, {}, context, 60)
-    total = int(headers.get("Content-Length") or 0) or None
-    path = folder / name
-    with body, path.open("wb") as file:
-        done = 0
-        while piece := body.read(1 << 20):
-            done += len(piece)
-            file.write(piece)
-            progress.step(done, total, name)
-    return WheelSource(lambda: path.open("rb"), name, path.stat().st_size, fetched=lambda: path.stat().st_size)
 
 
 def _this_platform() -> str:

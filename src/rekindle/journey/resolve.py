@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 
 from rekindle.api.causes import advice_on, remedy_for
 from rekindle.errors import CommandFailed, StageFailed
+from rekindle.formats.ranges import NO_ANSWER
 from rekindle.host.protocol import Completed, Host
 from rekindle.host.redact import without_password
 from rekindle.interpreters.installer import Installer, pip_of
@@ -156,7 +157,7 @@ def size_of(url: str) -> int | None:
             with urllib.request.urlopen(request, timeout=HEAD_SECONDS) as answer:  # noqa: S310
                 length = answer.headers.get("Content-Length")
                 return int(length) if length and length.isdigit() else None
-    except (OSError, ValueError):
+    except NO_ANSWER:
         return None
     return None
 

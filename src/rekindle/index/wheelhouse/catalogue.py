@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from rekindle.errors import BadInput
+from rekindle.formats.ranges import Unreachable, read_page
 from rekindle.index.wheelhouse.rows import load_rows
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import decode
@@ -47,11 +46,7 @@ def _fetch(place: str) -> WheelCatalogue:
     if not urlsplit(url).hostname:
         raise BadInput(f"{place} names no host")
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310 (http and https only, see is_url)
-            raw = answer.read(MAX_BYTES + 1)
-    except (urllib.error.URLError, OSError) as error:
-        reason = getattr(error, "reason", error)
-        raise BadInput(f"cannot read {url}: {reason}", remedy="is the wheelhouse served and built there?") from error
-    if len(raw) > MAX_BYTES:
-        raise BadInput(f"{url} is larger than {MAX_BYTES >> 20} MiB")
+        raw = read_page(url, timeout=TIMEOUT_SECONDS, most=MAX_BYTES)
+    except Unreachable as error:
+        raise BadInput(error.message, remedy="is the wheelhouse served and built there?") from error
     return decode(raw, WheelCatalogue, origin=url)

@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote
 
 from rekindle.errors import BadInput
 from rekindle.formats.dsse import read_envelope, signed_by
-from rekindle.formats.simple_index import ACCEPT, IndexFile, read_project_page
+from rekindle.formats.ranges import Unreachable, read_pieces, read_whole, request
+from rekindle.formats.simple_index import ACCEPT, IndexFile, read_links
 from rekindle.index.wheelhouse.listing import (
     CATALOGUE,
     LIST_FILE,
@@ -45,8 +44,6 @@ from rekindle.model.progress import Progress
 # Clocks of two machines differ; more than this is no difference of clocks.
 CLOCK_SLACK = timedelta(minutes=10)
 TIMEOUT_SECONDS = 60.0
-MAX_PAGE = 64 << 20
-_CHUNK = 1 << 20
 # Where a page's relative links are followed from; nothing is fetched there.
 _HERE = "https://wheelhouse.invalid/house/"
 _AS_HTML = "text/html"
@@ -72,17 +69,12 @@ class House:
             path = Path(self.root).joinpath(*parts)
             return path.open("rb") if path.is_file() else None
         url = "/".join([self.root.rstrip("/"), *(quote(part) for part in parts)]) + ("/" if accept else "")
-        asked = urllib.request.Request(url, headers={"Accept": accept} if accept else {})  # noqa: S310 (see remote)
         try:
-            answer: Any = urllib.request.urlopen(asked, timeout=TIMEOUT_SECONDS)  # noqa: S310 (http and https only)
-        except urllib.error.HTTPError as error:
-            if error.code in (403, 404, 410):
+            opened: IO[bytes] = request(url, {"Accept": accept} if accept else {}, None, TIMEOUT_SECONDS)[2]
+        except Unreachable as error:
+            if error.status in (403, 404, 410):
                 return None
-            raise BadInput(f"cannot read {url}: {error}", remedy="is the wheelhouse served there?") from error
-        except (urllib.error.URLError, OSError) as error:
-            reason = getattr(error, "reason", error)
-            raise BadInput(f"cannot read {url}: {reason}", remedy="is the wheelhouse served there?") from error
-        opened: IO[bytes] = answer
+            raise BadInput(error.message, remedy="is the wheelhouse served there?") from error
         return opened
 
     def read(self, *parts: str, accept: str | None = None) -> bytes | None:
@@ -91,7 +83,7 @@ class House:
         if file is None:
             return None
         with file:
-            return file.read(MAX_PAGE + 1)
+            return read_whole(file, "/".join([self.root, *parts]))
 
 
 def check_house(
@@ -115,7 +107,7 @@ def check_house(
     if file is None:
         return _refused(root, "unsigned", f"there is no signed list ({LIST_FILE})")
     with file:
-        raw = file.read(MAX_LIST_BYTES + 1)
+        raw = read_whole(file, LIST_FILE, MAX_LIST_BYTES)
     name = signed_by(read_envelope(raw, LIST_FILE), check)
     if name is None:
         words = "no key is known to check its list with" if not keys_known else "a key that is not believed signed it"
@@ -191,10 +183,11 @@ def _wheel(house: House, wheel: ListedWheel) -> list[IndexProblem]:
         return [IndexProblem(kind="removed", file=wheel.file, text=f"{wheel.file} is gone")]
     digest, size = hashlib.sha256(), 0
     with file:
-        # One byte more than was signed is enough to know.
-        while size <= wheel.bytes and (chunk := file.read(_CHUNK)):
+        for chunk in read_pieces(file, wheel.file, wheel.bytes):
             digest.update(chunk)
             size += len(chunk)
+            if size > wheel.bytes:  # one byte more than was signed is enough to know
+                break
     if digest.hexdigest() != wheel.sha256:
         found = digest.hexdigest()
         text = f"{wheel.file} is another file than was signed (sha256 {found[:12]}…, not {wheel.sha256[:12]}…)"
@@ -259,7 +252,7 @@ def _links(
         return IndexProblem(kind="page", file=file, text=f"the page of {project} {text}")
 
     try:
-        links = read_project_page(raw, f"{_HERE}simple/{project}/")
+        links = read_links(raw, f"{_HERE}simple/{project}/")
     except BadInput as error:
         yield problem(f"cannot be read: {error.message}")
         return
