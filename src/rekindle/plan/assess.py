@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from rekindle.compat.driver import reaches, toolkit_driver
 from rekindle.compat.toolkit import emits_for
+from rekindle.facts import Facts
+from rekindle.model.facts import Platform
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
 from rekindle.model.version import compare, key, minor, same_prefix
@@ -95,12 +97,16 @@ def _python_steps(candidate: Candidate, question: Question) -> int:
 
 def newest_wanted(question: Question) -> str:
     """The newest torch for the asked Python: who asks for an old one is not served an old torch by mistake."""
-    asked, platform = question.wish.python, question.platform
-    for version in question.facts.releases if asked else ():
-        release = question.facts.release(version)
-        if release is not None and any(same_prefix(asked or "", one) for one in release.pythons.get(platform, ())):
+    return _newest_for(question.wish.python, question.platform, question.facts)
+
+
+@functools.lru_cache(maxsize=256)
+def _newest_for(asked: str | None, platform: Platform, facts: Facts) -> str:
+    for version in facts.releases if asked else ():
+        release = facts.release(version)
+        if release is not None and any(same_prefix(asked or "", each) for each in release.pythons.get(platform, ())):
             return version
-    return question.facts.releases[0]
+    return facts.releases[0]
 
 
 def _torch_distance(version: str, question: Question) -> float:

@@ -216,10 +216,11 @@ def same_python(asked: str, version: str) -> bool:
 
 
 def hazards_met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
+    """The known hazards of this torch on this machine."""
     kind = "build" if candidate.answer == "build" else "wheel"
-    made = _combination(candidate, question)
-    for hazard in _possible(question):
-        if hazard.concerns in (kind, "both") and torch_meets(hazard, made):
+    possible = _possible(question)
+    for number, hazard in _of_torch(_combination(candidate, question), question.facts):
+        if number in possible and hazard.concerns in (kind, "both"):
             yield hazard
 
 
@@ -229,10 +230,18 @@ def is_cured(hazard: Hazard) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _possible(question: Question) -> tuple[Hazard, ...]:
-    """Those whose conditions on the machine hold; the rest is up to the candidate."""
+def _possible(question: Question) -> frozenset[int]:
+    """Numbers of those whose conditions on the machine hold."""
     machine = _surroundings(question)
-    return tuple(hazard for hazard in question.facts.hazards.hazard if machine_meets(hazard, machine))
+    return frozenset(
+        number for number, hazard in enumerate(question.facts.hazards.hazard) if machine_meets(hazard, machine)
+    )
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _of_torch(made: Combination, facts: Facts) -> tuple[tuple[int, Hazard], ...]:
+    """Those whose conditions on the torch hold, numbered: the same for every machine."""
+    return tuple((number, hazard) for number, hazard in enumerate(facts.hazards.hazard) if torch_meets(hazard, made))
 
 
 def _surroundings(question: Question) -> Surroundings:
