@@ -14,10 +14,11 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.facts.gpus import find_gpu
 from rekindle.index.wheelhouse.catalogue import load_wheels, location
+from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
 from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheelhouse import Added, Found, Served, SiteBuilt, Synced, WheelMatch, Yanked
+from rekindle.model.wheelhouse import Added, AddedWheel, Found, Served, SiteBuilt, Synced, WheelMatch, Yanked
 from rekindle.scripts.quoting import paste_line, pasted
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def index_add(
     look_inside: bool = True,
     progress: Progress | None = None,
 ) -> Added:
-    """Check wheels, store them in the wheelhouse ``root`` with their evidence.
+    """Check wheels and graft files, store them in the wheelhouse ``root`` with their evidence.
 
     >>> [each.state for each in index_add(str(folder / "house"), [str(wheel)]).wheels]
     ['added']
@@ -58,6 +59,9 @@ def index_add(
     proven = load_proofs(tuple(Path(proof) for proof in proofs))
     done = []
     for wheel in map(Path, wheels):
+        if wheel.suffix == ".graft":
+            done.append(_add_graft(house, wheel, progress))
+            continue
         with receive(house, wheel, progress=progress) as incoming:
             check_about(incoming.sha256, wheel.name, proven)
             # The copy is what will be served, so the copy is what is looked into.
@@ -74,6 +78,14 @@ def index_add(
             )
             done.append(admit(house, incoming, evidence))
     return Added(root=str(house.root), wheels=tuple(done), next=f"rekindle index build --root {pasted(str(root))}")
+
+
+def _add_graft(house: Wheelhouse, file: Path, progress: Progress | None) -> AddedWheel:
+    """A graft file, checked whole, beside the wheels; it needs none of them here."""
+    from rekindle.graft.pack import read_graft
+
+    with receive_graft(house, file, progress) as (copy, sha256):
+        return admit_graft(house, copy, sha256, read_graft(copy)[0])
 
 
 def _inspected(path: Path, name: str, progress: Progress | None) -> WheelReport:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import WheelRow
     from rekindle.plan.candidates import HouseWheel
+    from rekindle.plan.grafts import HouseGraft
     from rekindle.plan.question import BuildInputs
 
 
@@ -41,8 +42,10 @@ def plan(
 
     where = machine or this_machine()
     if wheelhouses is not None:
-        wheels = [wheel for place in wheelhouses for wheel in house_wheels(place)]
+        wheels: list[HouseWheel | HouseGraft] = []
         silent: list[Reason] = []
+        for place in wheelhouses:
+            wheels += [*house_wheels(place), *house_grafts(place)]
     else:
         wheels, silent = _configured_wheels()
     inputs = _inputs_for(where, wish, taken=taken)
@@ -107,15 +110,15 @@ def configured_wheelhouses() -> list[str]:
         raise BadInput(f"REKINDLE_WHEELHOUSES is not readable: {error}") from error
 
 
-def _configured_wheels() -> tuple[list[HouseWheel], list[Reason]]:
+def _configured_wheels() -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:
     from rekindle.errors import BadInput
     from rekindle.model.plan import Reason
 
-    wheels: list[HouseWheel] = []
+    wheels: list[HouseWheel | HouseGraft] = []
     silent: list[Reason] = []
     for place in configured_wheelhouses():
         try:
-            wheels += house_wheels(place)
+            wheels += [*house_wheels(place), *house_grafts(place)]
         except BadInput as error:
             silent.append(
                 Reason(code="wheelhouse-silent", text=f"The wheelhouse {place} was not asked: {error.message}")
@@ -132,6 +135,24 @@ def house_wheels(place: str) -> list[HouseWheel]:
         if row.project == "torch" and row.inspected and not row.yanked:
             found += _house_wheels(row, location(place, row))
     return found
+
+
+def house_grafts(place: str) -> list[HouseGraft]:
+    """The graft files for torch that a wheelhouse carries, as the planner wants them."""
+    from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
+    from rekindle.plan.grafts import HouseGraft
+
+    return [
+        HouseGraft(
+            wheel=row.wheel,
+            wheel_sha256=row.wheel_sha256,
+            torch=row.version,
+            archs=row.archs,
+            location=graft_location(place, row),
+        )
+        for row in load_grafts(place)
+        if row.project == "torch"
+    ]
 
 
 def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:

@@ -10,6 +10,7 @@ from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
   rekindle index add dist/*.whl --root ~/wheelhouse
+  rekindle index add torch-….sm_75.graft --root ~/wheelhouse   code for a card, beside the wheels or alone
   rekindle index build --root ~/wheelhouse
   rekindle index build --root ~/wheelhouse --sign rekindle
   rekindle index check --root http://127.0.0.1:8080/     (is anything removed, replaced or set back?)
@@ -28,7 +29,7 @@ _ACTIONS = ("add", "build", "serve", "check", "search", "page", "yank", "unyank"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", metavar="ACTION", choices=_ACTIONS, help=f"what to do: {', '.join(_ACTIONS)}")
-    what = "add: wheels; yank: a file; search: a project; sync: a directory or s3://BUCKET/PREFIX"
+    what = "add: wheels or graft files; yank: a file; search: a project; sync: a directory or s3://BUCKET/PREFIX"
     parser.add_argument("what", nargs="*", metavar="WHEEL", help=what)
     parser.add_argument("--root", metavar="DIR", help="the wheelhouse (search: also a URL)")
     add = parser.add_argument_group("add")

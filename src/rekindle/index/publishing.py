@@ -172,6 +172,7 @@ def _wheels(house: Wheelhouse) -> Iterator[Item]:
         if row.provenance:
             yield Item(name=f"{row.url}.provenance", path=place.with_name(f"{place.name}.provenance"))
     yield from below(house.root, "variants")
+    yield from below(house.root, "grafts")
 
 
 def _pages(house: Wheelhouse) -> Iterator[Item]:

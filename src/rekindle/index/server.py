@@ -28,12 +28,23 @@ from rekindle.errors import BadInput
 from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
 
-PUBLIC = ("simple", "wheels", "wheel", "variants", "variant", "catalogue.json", "index.html", LIST_FILE)
+PUBLIC = (
+    "simple",
+    "wheels",
+    "wheel",
+    "grafts",
+    "variants",
+    "variant",
+    "catalogue.json",
+    "index.html",
+    LIST_FILE,
+)
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
 _TYPES = {
-    ".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
+    ".whl": "application/zip", ".graft": "application/zip",
+    ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
     ".provenance": "application/json",
     ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 }  # fmt: skip

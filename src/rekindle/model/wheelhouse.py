@@ -114,6 +114,27 @@ class VariantRow(Part, frozen=True, kw_only=True):
     note: str = ""
 
 
+class GraftRow(Part, frozen=True, kw_only=True):
+    """A graft file: new code for ``archs``, for the official ``wheel`` of that digest, which becomes ``version``."""
+
+    file: str
+    url: str
+    project: str
+    wheel: str
+    wheel_sha256: str
+    version: str
+    archs: tuple[str, ...]
+    bytes: int
+    sha256: str
+    added: str
+
+
+class GraftList(Document, frozen=True, kw_only=True):
+    """``grafts/index.json`` of a wheelhouse."""
+
+    grafts: tuple[GraftRow, ...] = ()
+
+
 class WheelCatalogue(Document, frozen=True, kw_only=True):
     """``catalogue.json`` of a built wheelhouse."""
 
@@ -168,6 +189,7 @@ class SiteBuilt(Document, frozen=True, kw_only=True):
     projects: int
     pages_written: int
     pages_kept: int
+    grafts: int = 0
     page: str | None = None
     variants: tuple[VariantRow, ...] = ()
     left_out: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ import hashlib
 import itertools
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,11 +26,12 @@ from rekindle.host.files import write_atomically
 from rekindle.host.keys import PrivateKey
 from rekindle.index.pages import simple
 from rekindle.index.pages.wheel_pages import edition, project_page, projects_page, rows_of, script, style, wheel_page
+from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import SCHEMA
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheelhouse import SiteBuilt, VariantRow
+from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
 
 PUBLIC = ("simple", "catalogue.json", "variant", "wheel")
 _MANIFEST = "manifest.json"
@@ -52,6 +53,7 @@ def build_site(
     try:
         with house.lock("index build"):
             pieces = load_pieces(house)
+            grafts = load_grafts(str(house.root))
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
             chosen, found, left_out = _variants(house, projects, variants, signer, progress)
             if _links_work(house):
@@ -59,14 +61,14 @@ def build_site(
                 target = house.site / ("b" if current == "a" else "a")
                 hidden = _Hidden()
                 written = _bring_up_to_date(target, projects, hidden, progress)
-                show_wheels(target, projects, hidden)
+                show_wheels(target, projects, hidden, grafts)
                 if chosen:
                     _bring_up_to_date(target / "variant", chosen, hidden, progress)
                 hidden.flush()
                 _switch(house, target.name)
             else:
                 written = _bring_up_to_date(house.root, projects, write_atomically, progress)
-                show_wheels(house.root, projects, write_atomically)
+                show_wheels(house.root, projects, write_atomically, grafts)
                 if chosen:
                     _bring_up_to_date(house.root / "variant", chosen, write_atomically, progress)
             then(pieces)
@@ -83,6 +85,7 @@ def build_site(
         projects=len(projects),
         pages_written=written,
         pages_kept=len(projects) - written,
+        grafts=len(grafts),
         variants=tuple(found),
         left_out=tuple(left_out),
     )
@@ -170,8 +173,14 @@ def _bring_up_to_date(
     return written
 
 
-def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[[Path, bytes], None]) -> int:
-    """``wheel/``: a page per wheel, a list per project; only what changed since this copy was written is."""
+def show_wheels(
+    target: Path,
+    projects: dict[str, list[Piece]],
+    write: Callable[[Path, bytes], None],
+    grafts: Sequence[GraftRow] = (),
+) -> int:
+    """``wheel/``: a page per wheel, a list per project, one of all projects and ``grafts``; only what changed since
+    this copy was written is."""
     memory, folder = target / _SHOWN, target / "wheel"
     old = _read_manifest(memory)
     if not old and folder.exists():
@@ -196,7 +205,7 @@ def show_wheels(target: Path, projects: dict[str, list[Piece]], write: Callable[
             write(folder / name / "index.html", project_page(name, projects[name]))
         else:
             shutil.rmtree(folder / name, ignore_errors=True)
-    write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}))
+    write(folder / "index.html", projects_page({name: len(group) for name, group in projects.items()}, grafts))
     if old.get("") != this:
         write(folder / "style.css", style())
         write(folder / "house.js", script())

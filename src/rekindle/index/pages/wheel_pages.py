@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,7 +28,7 @@ from rekindle.index.pages.fields import (
 )
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
-from rekindle.model.wheelhouse import RowProof, WheelRow
+from rekindle.model.wheelhouse import GraftRow, RowProof, WheelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -103,10 +103,12 @@ def project_page(project: str, pieces: Iterable[Piece]) -> bytes:
     return _framed(project, f"{top}\n{body}")
 
 
-def projects_page(counts: Mapping[str, int]) -> bytes:
+def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) -> bytes:
+    """All projects, and the graft files: code for a card that an official wheel lacks."""
     total = sum(counts.values())
     about = f"{total} wheel{'' if total == 1 else 's'} of {len(counts)} project{'' if len(counts) == 1 else 's'}"
-    body = _render("projects.html", projects=list(counts.items()))
+    rows = [(row, spoken_size(row.bytes), f"{BASE}{quote(row.url)}#sha256={row.sha256}") for row in grafts]
+    body = _render("projects.html", projects=list(counts.items()), grafts=rows, base=BASE)
     top = _crumbs([]) + header("Wheels in this wheelhouse", about, brand=False)
     return _framed("Wheels", f"{top}\n{body}", style="style.css", script="house.js")
 

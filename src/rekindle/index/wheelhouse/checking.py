@@ -44,6 +44,7 @@ from rekindle.model.progress import Progress
 # Clocks of two machines differ; more than this is no difference of clocks.
 CLOCK_SLACK = timedelta(minutes=10)
 TIMEOUT_SECONDS = 60.0
+MAX_GRAFT = 4 << 30
 # Where a page's relative links are followed from; nothing is fetched there.
 _HERE = "https://wheelhouse.invalid/house/"
 _AS_HTML = "text/html"
@@ -181,18 +182,22 @@ def _wheel(house: House, wheel: ListedWheel) -> list[IndexProblem]:
     file = house.open("wheels", wheel.project, wheel.file)
     if file is None:
         return [IndexProblem(kind="removed", file=wheel.file, text=f"{wheel.file} is gone")]
-    digest, size = hashlib.sha256(), 0
-    with file:
-        for chunk in read_pieces(file, wheel.file, wheel.bytes):
-            digest.update(chunk)
-            size += len(chunk)
-            if size > wheel.bytes:  # one byte more than was signed is enough to know
-                break
-    if digest.hexdigest() != wheel.sha256:
-        found = digest.hexdigest()
+    if (found := _digest(file, wheel.file, wheel.bytes)) != wheel.sha256:
         text = f"{wheel.file} is another file than was signed (sha256 {found[:12]}…, not {wheel.sha256[:12]}…)"
         return [IndexProblem(kind="replaced", file=wheel.file, text=text)]
     return []
+
+
+def _digest(file: IO[bytes], name: str, most: int) -> str:
+    """Of a file; one byte more than ``most`` is enough to know that it is another."""
+    digest, size = hashlib.sha256(), 0
+    with file:
+        for chunk in read_pieces(file, name, most):
+            digest.update(chunk)
+            size += len(chunk)
+            if size > most:
+                break
+    return digest.hexdigest()
 
 
 def _pages(house: House, listed: WheelList) -> Iterator[IndexProblem]:
@@ -317,6 +322,9 @@ def _other_files(house: House, listed: WheelList, told: set[str]) -> Iterator[In
         if place in told:
             continue
         file = place.rpartition("/")[2]
+        if place.endswith(".graft"):
+            yield from _graft(house, place, wanted)
+            continue
         kind: ProblemKind = "metadata" if place.endswith((".metadata", ".provenance")) else "page"
         raw = house.read(*place.split("/"))
         if raw is None:
@@ -325,6 +333,16 @@ def _other_files(house: House, listed: WheelList, told: set[str]) -> Iterator[In
         found = catalogue_digest(raw) if place == CATALOGUE else hashlib.sha256(raw).hexdigest()
         if found != wanted:
             yield IndexProblem(kind=kind, file=file, text=f"{place} is another file than was signed")
+
+
+def _graft(house: House, place: str, wanted: str) -> Iterator[IndexProblem]:
+    """A graft file is larger than any page: it is read piece by piece."""
+    name = place.rpartition("/")[2]
+    file = house.open(*place.split("/"))
+    if file is None:
+        yield IndexProblem(kind="removed", file=name, text=f"{place} is gone")
+    elif _digest(file, name, MAX_GRAFT) != wanted:
+        yield IndexProblem(kind="replaced", file=name, text=f"{place} is another file than was signed")
 
 
 def _next(problems: list[IndexProblem]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from rekindle.errors import BadInput
 from rekindle.formats.dsse import WHEEL_LIST, read_envelope, seal, signed_by
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.keys import PrivateKey
+from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
@@ -34,7 +35,7 @@ MAX_LIST_BYTES = 64 << 20
 # What every reader of JSON can hold exactly; a house that signs every second gets there in 285 million years.
 MAX_SERIAL = (1 << 53) - 1
 # Folders that installers and people read; wheels are listed by themselves.
-PUBLIC_FOLDERS = ("wheels", "variants", "simple", "variant", "wheel")
+PUBLIC_FOLDERS = ("wheels", "grafts", "variants", "simple", "variant", "wheel")
 _FORM = "%Y-%m-%dT%H:%M:%SZ"
 Check = Callable[[str, bytes, bytes], str | None]
 
@@ -81,6 +82,7 @@ def write_list(
     )
     places = {f"wheels/{wheel.project}/{wheel.file}" for wheel in wheels}
     projects = {wheel.project for wheel in wheels}
+    grafts = {row.url for row in load_grafts(str(house.root))}
     newest = max(before.serial if before else 0, last_seen(seen, key.name, number))
     made = WheelList(
         name=before.name if before else house.root.resolve().name,
@@ -92,7 +94,7 @@ def write_list(
         files={
             place: digest_of(house.root, place)
             for place in public_files(house.root)
-            if place not in places and _is_ours(place, places, projects)
+            if place not in places and _is_ours(place, places | grafts, projects)
         },
     )
     payload = encode(made)
@@ -110,10 +112,13 @@ def public_files(root: Path) -> list[str]:
 
 
 def _is_ours(place: str, wheels: set[str], projects: set[str]) -> bool:
-    """Whether a build of the house wrote it: what somebody laid beside it is not signed for."""
+    """Whether a build of the house wrote it, or it is one of its ``wheels`` or grafts; what somebody laid beside it is
+    not signed for."""
     folder, _, rest = place.partition("/")
     if folder == "wheels":
         return place.removesuffix(".metadata").removesuffix(".provenance") in wheels
+    if folder == "grafts":
+        return "/" not in rest or place in wheels
     if folder in ("simple", "wheel"):
         return "/" not in rest or rest.split("/")[0] in projects
     return folder in ("variants", "variant", CATALOGUE, "index.html")

@@ -73,7 +73,8 @@ class Wheelhouse:
             yield
 
     def exists(self) -> bool:
-        return self.records.is_dir()
+        """Was anything ever added: a wheel, or a graft?"""
+        return self.records.is_dir() or (self.root / "grafts").is_dir()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,11 +106,11 @@ def receive(house: Wheelhouse, source: Path, *, progress: Progress | None = None
     waiting = house.root / ".incoming"
     copy = waiting / f"{os.getpid()}-{secrets.token_hex(8)}.whl"
     try:
-        with _disk_errors(house.root):
+        with disk_errors(house.root):
             waiting.mkdir(parents=True, exist_ok=True)
             _sweep(waiting)
             progress.stage("copy", name.file)
-            sha256, size = _copy(source, copy, progress)
+            sha256, size = copy_whole(source, copy, progress)
         progress.stage("check", name.file)
         read = read_wheel(copy, file=name.file, progress=progress)
         yield Incoming(path=copy, sha256=sha256, bytes=size, read=read)
@@ -121,7 +122,7 @@ def receive(house: Wheelhouse, source: Path, *, progress: Progress | None = None
 def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWheel:
     """Make a received wheel part of the wheelhouse, or add evidence to one that is there already."""
     name = incoming.read.name
-    with house.lock(f"index add {name.file}"), _disk_errors(house.root):
+    with house.lock(f"index add {name.file}"), disk_errors(house.root):
         record = house.record(name.project, name.file)
         state = "added"
         entry = StoredWheel(
@@ -164,7 +165,7 @@ def admit(house: Wheelhouse, incoming: Incoming, evidence: Evidence) -> AddedWhe
 
 def yank(house: Wheelhouse, file: str, reason: str | None) -> StoredWheel:
     """Mark a wheel as withdrawn (PEP 592), or take the mark away with ``None``; the file stays."""
-    with house.lock(f"index yank {file[:80]}"), _disk_errors(house.root):
+    with house.lock(f"index yank {file[:80]}"), disk_errors(house.root):
         old = house.entry(file)
         entry = msgspec.structs.replace(old, yanked=reason)
         write_atomically(house.record(old.project, old.file), encode(entry))
@@ -183,7 +184,8 @@ def _joined(old: StoredWheel, evidence: Evidence) -> StoredWheel:
     )
 
 
-def _copy(source: Path, target: Path, progress: Progress) -> tuple[str, int]:
+def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int]:
+    """Copy a file to the disk itself; its digest and size."""
     try:
         reading = source.open("rb")
     except OSError as error:
@@ -210,7 +212,7 @@ def _sweep(waiting: Path) -> None:
 
 
 @contextlib.contextmanager
-def _disk_errors(root: Path) -> Iterator[None]:
+def disk_errors(root: Path) -> Iterator[None]:
     """A full or read-only disk is told as such; what was there before is untouched."""
     try:
         yield

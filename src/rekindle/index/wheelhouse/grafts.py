@@ -1,0 +1,96 @@
+"""Graft files beside the wheels: ``grafts/<project>/<file>`` and one list of them, ``grafts/index.json``.
+
+A graft belongs to an official wheel, by its digest, and holds only the new code, so a house may carry it where it may
+not carry the wheel. The list is written last: a graft exists for readers exactly when it is listed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+
+from rekindle.errors import BadInput, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.index.wheelhouse.catalogue import fetch_document, house_address, is_url
+from rekindle.index.wheelhouse.names import MAX_NAME, normal_project
+from rekindle.index.wheelhouse.store import Wheelhouse, copy_whole, disk_errors
+from rekindle.model.document import encode, load
+from rekindle.model.graft import GraftFile
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.wheelhouse import AddedWheel, GraftList, GraftRow
+
+FOLDER = "grafts"
+LIST = f"{FOLDER}/index.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*\.graft")
+
+
+@contextlib.contextmanager
+def receive_graft(house: Wheelhouse, source: Path, progress: Progress | None = None) -> Iterator[tuple[Path, str]]:
+    """A copy of a graft file inside the wheelhouse, and its digest: the copy is checked, so that nobody can change it
+    between check and use."""
+    if len(source.name) > MAX_NAME or not _NAME.fullmatch(source.name):
+        raise BadInput(f"{ascii(source.name)[:120]} is no graft file's name", remedy="rekindle graft make writes them")
+    waiting = house.root / ".incoming" / secrets.token_hex(8)
+    try:
+        with disk_errors(house.root):
+            waiting.mkdir(parents=True)
+            sha256, _ = copy_whole(source, waiting / source.name, progress or Silent())
+        yield waiting / source.name, sha256
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
+
+
+def admit_graft(house: Wheelhouse, copy: Path, sha256: str, graft: GraftFile) -> AddedWheel:
+    """Make a received and checked graft file part of the wheelhouse."""
+    project = normal_project(graft.name)
+    row = GraftRow(
+        file=copy.name,
+        url=f"{FOLDER}/{project}/{copy.name}",
+        project=project,
+        wheel=graft.wheel,
+        wheel_sha256=graft.wheel_sha256,
+        version=graft.version,
+        archs=graft.made.archs,
+        bytes=copy.stat().st_size,
+        sha256=sha256,
+        added=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    with house.lock(f"index add {copy.name}"), disk_errors(house.root):
+        rows = {old.url: old for old in load_grafts(str(house.root))}
+        state, old = "added", rows.get(row.url)
+        target = house.root / row.url
+        if old is not None and old.sha256 != sha256:
+            raise StageFailed(
+                f"the wheelhouse already has another {copy.name} (sha256 {old.sha256[:12]}…)",
+                remedy="give the new one another name",
+            )
+        if old is not None and target.is_file():
+            state = "already"
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copy.replace(target)
+            rows[row.url] = row
+            write_atomically(house.root / LIST, encode(GraftList(grafts=tuple(rows[url] for url in sorted(rows)))))
+    return AddedWheel(file=row.file, state=state, sha256=sha256, bytes=row.bytes)
+
+
+def load_grafts(place: str) -> tuple[GraftRow, ...]:
+    """The graft files that a wheelhouse (a directory or an address) lists; none where it has no such list."""
+    if is_url(place):
+        found = fetch_document(house_address(place) + LIST, GraftList)
+        return found.grafts if found is not None else ()
+    path = Path(place) / LIST
+    return load(path, GraftList).grafts if path.is_file() else ()
+
+
+def graft_location(place: str, row: GraftRow) -> str:
+    """What ``graft apply`` takes: a path, or an address with the digest that the file must have."""
+    if is_url(place):
+        return f"{house_address(place)}{quote(row.url)}#sha256={row.sha256}"
+    return str(Path(place).resolve() / row.url)
