@@ -18,7 +18,7 @@ from rekindle.explain.scene import Scene, carries
 from rekindle.facts import Facts, load_facts
 from rekindle.index.pages.grid import architectures
 from rekindle.index.pages.page import cell
-from rekindle.index.wheelhouse.search import Wanted
+from rekindle.index.wheelhouse.search import WantedWheel
 from rekindle.index.wheelhouse.search import verdict_for as search_verdict
 from rekindle.inspect.verdict import verdict_for
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
@@ -153,7 +153,9 @@ def row_of(case: Case) -> WheelRow:
 
 
 def by_search(case: Case) -> str:
-    found: Verdict = search_verdict(row_of(case), Wanted(gpus=(case.card,), system=PLATFORMS[case.platform][0]), "it")
+    found: Verdict = search_verdict(
+        row_of(case), WantedWheel(gpus=(case.card,), system=PLATFORMS[case.platform][0]), "it"
+    )
     if found.runs is not True:
         return "none" if found.runs is False else "unknown"
     codes = {reason.code for reason in found.because}
@@ -260,7 +262,7 @@ def libc_answers(torch: str, os: Os, facts: Facts) -> dict[str, str]:
             file=f"torch-{torch}-{tag}.whl", url="x", project="torch", version=torch, bytes=1, sha256="0",
             metadata_sha256="0", systems=("linux",), machines=("x86_64",), added="",
         )  # fmt: skip
-        found["index search"] = "no" if search_verdict(row, Wanted(glibc=os.glibc), "it").runs is False else "yes"
+        found["index search"] = "no" if search_verdict(row, WantedWheel(glibc=os.glibc), "it").runs is False else "yes"
     return found
 
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,17 @@ from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
 from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheelhouse import Added, AddedWheel, Found, Served, SiteBuilt, Synced, WheelMatch, Yanked
+from rekindle.model.wheelhouse import (
+    Added,
+    AddedWheel,
+    Found,
+    SearchOptions,
+    Served,
+    SiteBuilt,
+    Synced,
+    WheelMatch,
+    Yanked,
+)
 from rekindle.scripts.quoting import paste_line, pasted
 
 if TYPE_CHECKING:
@@ -227,33 +237,19 @@ def index_serve(root: str, *, host: str, port: int, say: Callable[[str], None]) 
         return Served(root=root, url=url, requests=server.requests)
 
 
-def index_search(
-    root: str,
-    *,
-    project: str | None = None,
-    gpus: Sequence[str] = (),
-    system: str | None = None,
-    machine: str | None = None,
-    python: str | None = None,
-    glibc: str | None = None,
-    versions: str | None = None,
-) -> Found:
+def index_search(root: str, options: SearchOptions | None = None, **choices: Any) -> Found:
     """Which wheels of a wheelhouse (directory or URL) run on the described machine.
+
+    What can be said of it are the fields of :class:`~rekindle.model.wheelhouse.SearchOptions`: given as that value, or
+    each by its name.
 
     >>> _ = index_add(str(folder / "searched"), [str(wheel)])
     >>> _ = index_build(str(folder / "searched"))
     >>> index_search(str(folder / "searched"), gpus=["sm_35"]).matches
     ()
     """
-    wanted = wanted_from(
-        gpus=[_gpu_arch(gpu) for gpu in gpus],
-        system=system,
-        machine=machine,
-        python=python,
-        glibc=glibc,
-        project=project,
-        versions=versions,
-    )
+    chosen = msgspec.structs.replace(options or SearchOptions(), **choices)
+    wanted = wanted_from(chosen, [_gpu_arch(gpu) for gpu in chosen.gpus])
     rows = load_wheels(root)
     hits, refused = search(rows, wanted)
     return Found(

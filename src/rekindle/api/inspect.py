@@ -14,7 +14,7 @@ from rekindle.inspect.reader import Source, WheelSource
 from rekindle.inspect.survey import inspect_source
 from rekindle.inspect.targets import open_target
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.wheel import KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
+from rekindle.model.wheel import InspectOptions, KeptTrials, WheelDiff, WheelFinding, WheelReport, WheelShelf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,42 +24,43 @@ if TYPE_CHECKING:
 
 def inspect(
     target: str,
+    options: InspectOptions | None = None,
     *,
-    quick: bool = False,
-    cpu: bool = True,
-    machine: Machine | None = None,
-    machine_name: str = "the machine",
-    python: str | None = None,
-    platform: str | None = None,
     confirm: Callable[[str, int], bool] | None = None,
     progress: Progress | None = None,
+    **choices: Any,
 ) -> WheelReport:
-    """What a wheel, library, directory or published package really contains; ``machine`` adds a verdict.
+    """What a wheel, library, directory or published package really contains; a ``machine`` adds a verdict.
 
-    ``confirm`` is asked before hundreds of megabytes are read over a network: it gets the file's name and size.
+    How it is read are the fields of :class:`~rekindle.model.wheel.InspectOptions`: given as that value, or each by its
+    name. ``confirm`` is asked before hundreds of megabytes are read over a network: it gets the file's name and size.
 
     >>> report = inspect(str(wheel), machine=inspect_machine("sm_35"), machine_name="an old card")
     >>> report.name, report.gpu.torch_kernels.sass, report.verdict.runs
     ('torch', ('sm_50', 'sm_90'), False)
     """
+    chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
     listener = progress or Silent()
     notes: list[WheelFinding] = []
     with open_target(
-        target,
-        progress=listener,
-        python=python,
-        platform=platform,
-        tell=notes.append,
+        target, progress=listener, python=chosen.python, platform=chosen.platform, tell=notes.append
     ) as source:
-        if not quick and confirm is not None:
+        if not chosen.quick and confirm is not None:
             _ask_before_much(source, confirm)
-        report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
-    report = msgspec.structs.replace(report, findings=(*notes, *report.findings))
+        report = _read(source, chosen, listener)
+    return msgspec.structs.replace(report, findings=(*notes, *report.findings))
+
+
+def _read(source: Source, options: InspectOptions, progress: Progress) -> WheelReport:
+    """What it contains, with the verdict about the machine that was named."""
+    report = inspect_source(source, quick=options.quick, cpu=options.cpu, progress=progress)
+    machine = options.machine
     if machine is None:
         return report
     from rekindle.inspect.verdict import verdict_for
 
-    return msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name, _tried(report, machine)))
+    verdict = verdict_for(report, machine, options.machine_name, _tried(report, machine))
+    return msgspec.structs.replace(report, verdict=verdict)
 
 
 # Below this nobody waits long enough to be asked.
@@ -86,13 +87,7 @@ def _tried(report: WheelReport, machine: Machine) -> KeptTrials | None:
 
 
 def inspect_shelf(
-    target: str,
-    *,
-    quick: bool = False,
-    cpu: bool = True,
-    machine: Machine | None = None,
-    machine_name: str = "the machine",
-    progress: Progress | None = None,
+    target: str, options: InspectOptions | None = None, *, progress: Progress | None = None, **choices: Any
 ) -> WheelShelf:
     """Every wheel of a directory or of an archive, one after the other; what cannot be read is told and passed over.
 
@@ -101,8 +96,8 @@ def inspect_shelf(
     ['torch']
     """
     from rekindle.inspect.shelf import wheels_in
-    from rekindle.inspect.verdict import verdict_for
 
+    chosen = msgspec.structs.replace(options or InspectOptions(), **choices)
     listener = progress or Silent()
     wheels: list[WheelReport] = []
     unread: list[WheelFinding] = []
@@ -111,25 +106,14 @@ def inspect_shelf(
         try:
             if isinstance(source, BadInput):
                 raise source
-            report = inspect_source(source, quick=quick, cpu=cpu, progress=listener)
+            wheels.append(_read(source, chosen, listener))
         except BadInput as error:
             unread.append(WheelFinding(code="unreadable-wheel", text=f"{name}: {error.message}", severity="error"))
-            continue
-        if machine is not None:
-            report = msgspec.structs.replace(report, verdict=verdict_for(report, machine, machine_name))
-        wheels.append(report)
     return WheelShelf(place=target, wheels=tuple(wheels), findings=tuple(unread))
 
 
 def inspect_diff(
-    before: str,
-    after: str,
-    *,
-    quick: bool = False,
-    cpu: bool = True,
-    python: str | None = None,
-    platform: str | None = None,
-    progress: Progress | None = None,
+    before: str, after: str, options: InspectOptions | None = None, *, progress: Progress | None = None, **choices: Any
 ) -> WheelDiff:
     """What changed from one wheel to another.
 
@@ -138,11 +122,7 @@ def inspect_diff(
     """
     from rekindle.inspect.diff import compare
 
-    reports = [
-        inspect(target, quick=quick, cpu=cpu, python=python, platform=platform, progress=progress)
-        for target in (before, after)
-    ]
-    return compare(*reports)
+    return compare(*(inspect(target, options, progress=progress, **choices) for target in (before, after)))
 
 
 def inspect_page(report: WheelReport, path: Path) -> None:

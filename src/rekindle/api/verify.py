@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,7 +26,7 @@ from rekindle.model.document import encode, load
 from rekindle.model.machine import Cpu
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress, Silent
-from rekindle.model.verify import Level, VerifyComparison, VerifyReport
+from rekindle.model.verify import VerifyComparison, VerifyOptions, VerifyReport
 from rekindle.verify import last_proof, output, prove
 from rekindle.verify.gather import read_events
 from rekindle.verify.output import compare
@@ -34,84 +34,55 @@ from rekindle.verify.suspects import keep as keep_trials
 from rekindle.verify.suspects import place_of
 from rekindle.verify.target import Trial, promises, told_settings
 
-if TYPE_CHECKING:
-    from rekindle.host.sandbox import Wish
 
-
-def verify(
-    *,
-    wheel: Path | None = None,
-    python: str | None = None,
-    package: str | None = None,
-    events: Path | None = None,
-    cpu: str | None = None,
-    env: Mapping[str, str] | None = None,
-    level: Level = "smoke",
-    only: Sequence[str] = (),
-    plan: Path | None = None,
-    gpu: bool | None = None,
-    beside: Sequence[str] = (),
-    dependencies: bool = True,
-    find_links: Sequence[str] = (),
-    sandbox: Wish = "auto",
-    save: Path | None = None,
-    junit: Path | None = None,
-    progress: Progress | None = None,
-) -> VerifyReport:
+def verify(options: VerifyOptions | None = None, *, progress: Progress | None = None, **choices: Any) -> VerifyReport:
     """Prove that a wheel, or the package an interpreter has, works.
 
-    ``gpu`` False claims nothing about a GPU; None asks for a kernel on one wherever the package was built for one.
-    ``beside`` are companions of an installed torch: each is imported, and one operation held against its reference.
-    ``sandbox``: "auto" tries a wheel that was not built here without network and home, where bubblewrap can do that.
+    What can be chosen are the fields of :class:`~rekindle.model.verify.VerifyOptions`: given as that value, or each by
+    its name.
     """
+    chosen = msgspec.structs.replace(options or VerifyOptions(), **choices)
+    wheel, cpu, events = chosen.wheel, chosen.cpu, chosen.events
     if cpu is not None and wheel is None and events is None:
         raise BadInput("--cpu needs a wheel to try", remedy="give one with --wheel FILE")
     host = LiveHost()
     listener = progress or Silent()
-    expect = promises(load(plan, Plan)) if plan else {}
     audit = Audit()
-    if events is None and (not only or any(one.startswith("operator") for one in only)):
-        audit = audit_for(wheel, python, package or "torch", cpu=cpu, thorough=level == "full", progress=listener)
+    if events is None and (not chosen.only or any(check.startswith("operator") for check in chosen.only)):
+        audit = audit_for(chosen, listener)
     trial = Trial(
-        python=python,
-        level=level,
-        only=only,
-        expect=expect,
-        dependencies=dependencies,
-        find_links=find_links,
-        env=env or {},
-        gpu=gpu,
-        sandbox=sandbox,
+        **{name: getattr(chosen, name) for name in VerifyOptions.__struct_fields__},
+        expect=promises(load(chosen.plan, Plan)) if chosen.plan else {},
         suspects=audit.suspects,
     )
     if events is not None:
-        report = read_events(host, events, level, listener, gpu)
+        report = read_events(host, events, chosen.level, listener, chosen.gpu)
     elif cpu is not None and wheel is not None:
         report = prove.prove_emulated(host, wheel, cpu, trial, cache=user_cache(), progress=listener)
     elif wheel is not None:
         report = prove.prove_wheel(host, wheel, trial, progress=listener)
     else:
-        report = prove.prove_installed(host, trial, package=package or "torch", beside=beside, progress=listener)
+        package = chosen.package or "torch"
+        report = prove.prove_installed(host, trial, package=package, beside=chosen.beside, progress=listener)
     # A run with settings of the user's own says nothing about the wheel as others use it.
-    if audit.place is not None and not only and not env:
+    if audit.place is not None and not chosen.only and not chosen.env:
         keep_trials(report, audit.place)
-    if events is None and (words := told_settings(os.environ, env or {})):
+    if events is None and (words := told_settings(os.environ, chosen.env)):
         report = msgspec.structs.replace(report, environment={**report.environment, "settings": words})
-    # A companion's proof is none of torch's own, so it is neither kept as one nor held against one.
-    apart = bool(only) or (wheel is not None and not wheel.name.lower().startswith(("torch-", "spark")))
-    report = _with_history(proof_with_causes(report), only=apart, emulated=cpu is not None)
-    if save is not None:
-        write_for_user(save, encode(report))
-    if junit is not None:
-        write_for_user(junit, output.junit(report))
+    report = proof_with_causes(report)
+    # Some checks alone, or a companion, prove nothing of torch: that is not kept, nor compared with what is.
+    if not chosen.only and (wheel is None or wheel.name.lower().startswith(("torch-", "spark"))):
+        report = _with_history(report, emulated=cpu is not None)
+    if chosen.save is not None:
+        write_for_user(chosen.save, encode(report))
+    if chosen.junit is not None:
+        write_for_user(chosen.junit, output.junit(report))
     return report
 
 
-def _with_history(report: VerifyReport, *, only: bool, emulated: bool) -> VerifyReport:
-    """Remember a proof; tell a failure since when. A run of chosen checks is neither."""
+def _with_history(report: VerifyReport, *, emulated: bool) -> VerifyReport:
+    """Remember a proof; tell a failure since when."""
     package = "spark" if "spark" in report.environment else "torch"
-    if only:
-        return report
     place = last_proof.place_of(user_cache(), package, report.level, emulated)
     since = last_proof.compare_with_last(report, place)
     last_proof.keep(report, place)
@@ -143,22 +114,21 @@ class Audit(NamedTuple):
     place: Path | None = None
 
 
-def audit_for(
-    wheel: Path | None, python: str | None, package: str, *, cpu: str | None, thorough: bool, progress: Progress
-) -> Audit:
-    """Emulated, or ``thorough``: the libraries are read, half a minute for torch. Otherwise the operators that are
+def audit_for(options: VerifyOptions, progress: Progress) -> Audit:
+    """Emulated, or at the full level: the libraries are read, half a minute for torch. Otherwise the operators that are
     known to crash on CPUs like this are tried, which costs nothing on a CPU that lacks nothing."""
+    cpu, wheel, package = options.cpu, options.wheel, options.package or "torch"
     features = _features(cpu)
     arch = machine_of_cpu(cpu).machine if cpu is not None else LiveHost().machine
     if features is None:
         return Audit()
-    if cpu is None and not thorough:
+    if cpu is None and options.level != "full":
         return Audit(suspects=usual_suspects(package, arch, features))
     from rekindle.api.inspect import inspect
 
     progress.stage("reading", "which code asks nothing of the CPU")
     # The interpreter that the checks will run in, and no other that happens to have the package.
-    found = python or usual_python(LiveHost())
+    found = options.python or usual_python(LiveHost())
     try:
         report = inspect(str(wheel) if wheel else package, python=None if wheel else found, progress=progress)
     except RekindleError:

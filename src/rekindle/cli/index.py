@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rekindle.cli.verb import Answer, Session, add_repeatable
+from rekindle.cli.verb import Answer, Session, add_repeatable, read_options
 from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
@@ -65,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.model.wheelhouse import SearchOptions
 
     if args.what and args.action in ("build", "check", "serve", "page"):
         raise BadInput(f"'index {args.action}' takes no wheels: {args.what[0]!r}", remedy="rekindle index --help")
@@ -95,7 +96,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(session.call(api.index_sync, args, args.root, args.what[0]))
     if args.action == "serve":
         return Answer(api.index_serve(args.root, host=args.host, port=args.port, say=_say))
-    found = session.call(api.index_search, args, args.root, project=args.what[0] if args.what else None)
+    options = read_options(SearchOptions, args, project=args.what[0] if args.what else None)
+    found = api.index_search(args.root, options)
     return Answer(found, good=any(match.verdict.runs for match in found.matches))
 
 

@@ -11,7 +11,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from rekindle.cli.plan import add_description
-from rekindle.cli.verb import Answer, Session, add_yes
+from rekindle.cli.verb import Answer, Session, add_yes, read_options
 from rekindle.errors import BadInput
 from rekindle.model.machine import cpu_arch
 
@@ -51,11 +51,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
+    import msgspec
+
     from rekindle import api
     from rekindle.model.spoken import spoken_bytes
+    from rekindle.model.wheel import InspectOptions
 
     platform = args.platform or _platform(args.os, args.arch)
-    reading = {"quick": args.quick, "cpu": not args.no_cpu, "python": args.python, "platform": platform}
+    options = read_options(InspectOptions, args, cpu=not args.no_cpu, platform=platform, machine=None)
 
     def confirm(name: str, size: int) -> bool:
         if not session.can_ask():
@@ -68,20 +71,19 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
     if args.diff:
         if args.target:
             raise BadInput("--diff takes two targets and no third", remedy="rekindle inspect --diff A B")
-        return Answer(api.inspect_diff(*args.diff, **reading, progress=session.progress))
+        before, after = args.diff
+        return Answer(api.inspect_diff(before, after, options, progress=session.progress))
     if not args.target:
         raise BadInput("name a wheel, a library or a package", remedy="rekindle inspect --help")
     machine, name = _machine(args)
+    options = msgspec.structs.replace(options, machine=machine, machine_name=name)
     if api.holds_wheels(args.target):
         if args.html:
             raise BadInput("--html shows one wheel", remedy=f"name one of the wheels in {args.target}")
-        one_by_one = {"quick": args.quick, "cpu": not args.no_cpu, "progress": session.progress}
-        shelf = api.inspect_shelf(args.target, machine=machine, machine_name=name, **one_by_one)
+        shelf = api.inspect_shelf(args.target, options, progress=session.progress)
         refused = bool(shelf.findings) or any(one.verdict and one.verdict.runs is False for one in shelf.wheels)
         return Answer(shelf, good=not refused)
-    report = api.inspect(
-        args.target, machine=machine, machine_name=name, **reading, confirm=confirm, progress=session.progress
-    )
+    report = api.inspect(args.target, options, confirm=confirm, progress=session.progress)
     if args.html:
         from rekindle.cli.verb import place_for
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.cli.verb import Answer, Session, add_common, add_repeatable
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, read_options
 from rekindle.errors import WorkspaceBusy
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ def _add_own(name: str, sub: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import after_a_yes
+    from rekindle.model.matrix import RunOptions
     from rekindle.render.matrix import write_report
 
     progress = session.progress
@@ -112,10 +113,11 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         lock = api.matrix_plan(table, workspace=workspace, dry_run=args.dry_run, progress=progress)
         return Answer(lock, good=lock.cells)
     if args.step == "run":
+        options = read_options(RunOptions, args)
         done = after_a_yes(
             session,
             _QUESTION,
-            lambda trust: session.call(api.matrix_run, args, table, trust=trust or args.trust),
+            lambda trust: api.matrix_run(table, options, trust=trust or args.trust, progress=progress),
         )
         if done.report:
             write_report(done.status, Path(done.report))

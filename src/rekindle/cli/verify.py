@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from rekindle.cli.plan import add_beside, read_beside
-from rekindle.cli.verb import Answer, Session, add_repeatable, path
+from rekindle.cli.verb import Answer, Session, add_repeatable, path, read_options
 from rekindle.errors import BadInput
 
 EXAMPLES = """examples:
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
     from rekindle.cli.verb import place_for
+    from rekindle.model.verify import VerifyOptions
 
     if args.compare:
         comparison = api.compare_verifications(*args.compare)
@@ -77,7 +78,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     saved = place_for(args.save, "verify.json") if args.save else None
     beside = read_beside(args.beside)
-    report = session.call(api.verify, args, env=_settings(args.env), beside=beside, save=saved)
+    options = read_options(VerifyOptions, args, env=_settings(args.env), beside=beside, save=saved)
+    report = api.verify(options, progress=session.progress)
     if args.html:
         written = place_for(args.html, "verify.html")
         api.verify_page(report, written)

@@ -7,7 +7,9 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.document import encode, load
@@ -20,6 +22,7 @@ from rekindle.model.matrix import (
     MatrixScript,
     MatrixStatus,
     Published,
+    RunOptions,
     Simulation,
     Worker,
 )
@@ -134,18 +137,16 @@ def _chosen(lock: MatrixLock, only: Sequence[str]) -> list[Cell]:
 
 def matrix_run(
     table: Path = TABLE,
+    options: RunOptions | None = None,
     *,
-    only: Sequence[str] = (),
-    engine: str = "local",
-    scheduler: str | None = None,
-    slots: int | None = None,
-    memory: str | None = None,
-    force: bool = False,
     trust: bool = False,
     progress: Progress | None = None,
+    **choices: Any,
 ) -> MatrixRun:
     """Build what is not built, prove what can be proven; interrupted, the same call continues.
 
+    What can be chosen are the fields of :class:`~rekindle.model.matrix.RunOptions`: given as that value, or each by its
+    name.
     Cells that were not frozen here, or whose table names programs, are refused
     (:class:`rekindle.errors.Untrusted`) unless ``trust`` is given.
     """
@@ -154,14 +155,15 @@ def matrix_run(
     from rekindle.matrix.run import Loop
 
     listener = progress or Silent()
+    chosen = msgspec.structs.replace(options or RunOptions(), **choices)
     lock = load_lock(table)
-    cells = _chosen(lock, only)
+    cells = _chosen(lock, chosen.only)
     admit_cells(cells, trust=trust)
-    ledger = _ledger(lock, [cell.id for cell in cells] if force else ())
+    ledger = _ledger(lock, [cell.id for cell in cells] if chosen.force else ())
     begun = time.monotonic()
     before = {cell.id: len(ledger.folder(cell).state().attempts) for cell in cells}
     wait = lock.defaults.wait_for_workers_minutes * 60
-    with stop_signals_as_interrupt(), _engine(lock, engine, scheduler, slots, memory) as port:
+    with stop_signals_as_interrupt(), _engine(lock, chosen) as port:
         loop = Loop(cells, ledger, port, time.monotonic, wait_seconds=wait, say=listener.note)
         for cell in cells:
             decision = ledger.decide(cell, fresh_run=True)
@@ -171,7 +173,7 @@ def matrix_run(
     own = sum(_spent(row.state, before[row.cell]) for row in status.rows)
     report = Path(lock.root) / "report.html"
     return MatrixRun(
-        engine=engine,
+        engine=chosen.engine,
         status=status,
         seconds=round(time.monotonic() - begun, 2),
         started=tally.started,
@@ -187,29 +189,27 @@ def _spent(state: CellState, before: int) -> float:
 
 
 @contextlib.contextmanager
-def _engine(
-    lock: MatrixLock, name: str, scheduler: str | None, slots: int | None, memory: str | None
-) -> Iterator[Engine]:
+def _engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     root = Path(lock.root)
-    if name == "dask":
+    if options.engine == "dask":
         from rekindle.matrix.dask_engine import DaskEngine
         from rekindle.matrix.ledger import cancel_file
 
-        if not scheduler:
+        if not options.scheduler:
             raise BadInput("--engine dask needs --scheduler ADDRESS", remedy="for example tcp://127.0.0.1:8786")
-        yield DaskEngine(scheduler, describe=this_worker, cancel_file=lambda cell: str(cancel_file(root, cell)))
+        yield DaskEngine(options.scheduler, describe=this_worker, cancel_file=lambda cell: str(cancel_file(root, cell)))
         return
-    if name != "local":
-        raise BadInput(f"there is no engine {name!r}", remedy="local or dask; for Slurm: rekindle matrix slurm")
-    with _local_engine(lock, slots, memory) as engine:
+    if options.engine != "local":
+        raise BadInput(
+            f"there is no engine {options.engine!r}", remedy="local or dask; for Slurm: rekindle matrix slurm"
+        )
+    with _local_engine(lock, options) as engine:
         yield engine
 
 
 @contextlib.contextmanager
-def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> Iterator[Engine]:
+def _local_engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     """All cells on this machine: one jobserver and one governor for every compiler."""
-    import msgspec
-
     from rekindle.build.governor import Governor
     from rekindle.build.history import load_history, save_history
     from rekindle.build.jobs import SHARED_JOBSERVER, cores
@@ -218,10 +218,10 @@ def _local_engine(lock: MatrixLock, slots: int | None, memory: str | None) -> It
     from rekindle.matrix.local import LocalEngine
     from rekindle.model.build_options import memory_budget
 
-    worker = msgspec.structs.replace(this_worker(), slots=slots or max(1, min(4, cores())))
+    worker = msgspec.structs.replace(this_worker(), slots=options.slots or max(1, min(4, cores())))
     history = Path(lock.root) / "history.json"
     learnt = load_history(history)
-    size = memory or lock.defaults.memory
+    size = options.memory or lock.defaults.memory
     budget = memory_budget(size) if size else None
     server = open_jobserver(f"matrix {lock.root}")
     # Every cell's Ninja has one job of its own besides what it takes from the common pool.
@@ -343,8 +343,6 @@ def matrix_simulate(
     table: Path = TABLE, *, workers: int = 200, copies: int = 1, failure_rate: float = 0.02, seed: int = 1
 ) -> Simulation:
     """The real scheduler against a model of ``workers``; ``copies`` multiplies the table's cells."""
-    import msgspec
-
     from rekindle.matrix.simulate import simulate
 
     cells = []

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Plan, Reason
 
@@ -174,6 +176,24 @@ class MatrixStatus(Document, frozen=True, kw_only=True):
     def good(self) -> bool:
         """Every cell that can be built is built."""
         return all(row.state.stage in ("built", "proven") for row in self.rows)
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``matrix run`` can be told; everything has a default.
+
+    only       cells by id or part of the name
+    engine     local, or dask with the address of its ``scheduler``
+    slots      cells at once on this machine (default: its cores, at most 4)
+    memory     what all compilers together may use, such as ``12G``
+    force      build the chosen cells again even if they are done
+    """
+
+    only: tuple[str, ...] = ()
+    engine: str = "local"
+    scheduler: str | None = None
+    slots: int | None = None
+    memory: str | None = None
+    force: bool = False
 
 
 class MatrixRun(Document, frozen=True, kw_only=True):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rekindle.model.diagnosis import Diagnosis
 from rekindle.model.document import Document, Part
@@ -13,6 +16,43 @@ Level = Literal["smoke", "full"]
 Verdict = Literal["proven", "not-proven", "failed"]
 # absent: by release or plan, so nothing is owed; untried: something stood in the way.
 SkipKind = Literal["absent", "untried"]
+
+
+class VerifyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``verify`` can be told; everything has a default.
+
+    wheel         try this wheel in a fresh environment; without it the package that ``python`` has
+    python        an interpreter, or for a wheel also a release (``3.12``)
+    package       what is imported (default: torch)
+    events        what the checks wrote on a machine without Rekindle, instead of running them
+    cpu           try the wheel on this emulated CPU
+    env           set in the target
+    level         smoke takes seconds, full minutes
+    only          these checks alone (stars allowed)
+    plan          the file of a plan: version and settings must be as planned
+    gpu           False claims nothing about a GPU; None asks for a kernel on one where the package was built for one
+    beside        companions of an installed torch: each is imported, and one operation held against its reference
+    dependencies  install what the wheel asks for, looked for in ``find_links`` too
+    sandbox       auto tries a wheel that was not built here without network and home, where bubblewrap can do that
+    save, junit   where the report is written
+    """
+
+    wheel: Path | None = None
+    python: str | None = None
+    package: str | None = None
+    events: Path | None = None
+    cpu: str | None = None
+    env: dict[str, str] = {}
+    level: Level = "smoke"
+    only: tuple[str, ...] = ()
+    plan: Path | None = None
+    gpu: bool | None = None
+    beside: tuple[str, ...] = ()
+    dependencies: bool = True
+    find_links: tuple[str, ...] = ()
+    sandbox: Literal["auto", "yes", "no"] = "auto"
+    save: Path | None = None
+    junit: Path | None = None
 
 
 class Crash(Part, frozen=True, kw_only=True):

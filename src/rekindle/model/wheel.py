@@ -8,11 +8,31 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from rekindle.model.document import Document, Part
+from rekindle.model.machine import Machine
 from rekindle.model.plan import Reason
 
 # suspected: read, not tried. refuses: an error that a program can catch. not-tried: no known call reaches the code.
 Outcome = Literal["suspected", "crashes", "runs", "refuses", "no-answer", "not-tried"]
+
+
+class InspectOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How a wheel is read; everything has a default.
+
+    quick             read as little as possible
+    cpu               audit the CPU code
+    python, platform  for a name on the index: what the wheel is for; an interpreter: what is installed there
+    machine           adds a verdict about this machine, which is called ``machine_name`` in it
+    """
+
+    quick: bool = False
+    cpu: bool = True
+    python: str | None = None
+    platform: str | None = None
+    machine: Machine | None = None
+    machine_name: str = "the machine"
 
 
 class OperatorTrial(Part, frozen=True, kw_only=True):

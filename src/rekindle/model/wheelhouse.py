@@ -6,6 +6,8 @@ catalogue, the search and the page use; it is computed from an entry and never e
 
 from __future__ import annotations
 
+import msgspec
+
 from rekindle.model.document import Document, Part
 from rekindle.model.plan import Reason
 from rekindle.model.verify import VerifyReport
@@ -201,6 +203,23 @@ class Served(Document, frozen=True, kw_only=True):
     root: str
     url: str
     requests: int
+
+
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``index search`` can be told, as the user words it; what is None is not asked for.
+
+    gpus             product names, ``sm_35`` or ``gfx1031``
+    system, machine  the operating system and the CPU's architecture
+    versions         a version or a specifier of ``project``
+    """
+
+    gpus: tuple[str, ...] = ()
+    system: str | None = None
+    machine: str | None = None
+    python: str | None = None
+    glibc: str | None = None
+    project: str | None = None
+    versions: str | None = None
 
 
 class WheelMatch(Part, frozen=True, kw_only=True):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -99,7 +99,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
         )
         progress.stage("verifying", wheel.name)
         if not beside:
-            trial = replace(trial, expect={"version": subject.version, **trial.expect})
+            trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
         return about_wheel(run_checks(target, trial, beside=beside, progress=progress), wheel, sha256)
 
 
@@ -241,7 +241,7 @@ def prove_emulated(
         )
         shown = [site, stubs, Path(emulator.path), *python.places()]
         box, about = apart.sandbox(shown, [emulator.path, "--version"], Path(folder) / "probe", progress)
-        target = replace(target, sandbox=box, environment={**target.environment, **about})
+        target = dataclasses.replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
-        trial = replace(trial, expect={"version": subject.version, **trial.expect})
+        trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
         return about_wheel(run_checks(target, trial, progress=progress), wheel, sha256)

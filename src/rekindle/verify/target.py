@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rekindle.compat.operators import Suspicion
-from rekindle.host.sandbox import Sandbox, Wish
+from rekindle.host.sandbox import Sandbox
 from rekindle.model.plan import Plan
-from rekindle.model.verify import Level
+from rekindle.model.verify import VerifyOptions
 
 # Values of these are told; of anything else only the name, since a value may be a secret.
 _TELLING = re.compile(r"^(?:ATEN|OMP|MKL|OPENBLAS|DNNL|ONEDNN|SPARK)_[A-Z0-9_]+$|^(?:CUDA|HIP|ROCR)_VISIBLE_DEVICES$")
@@ -43,23 +43,11 @@ class Target:
         return [*self.command, str(CHECKS / "agent.py")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """``expect`` holds what the plan promised; ``suspects`` are operators that the wheel's own bytes make doubtful.
+class Trial(VerifyOptions, frozen=True, kw_only=True):
+    """What was asked for, and what is known of it: ``expect`` holds what the plan promised; ``suspects`` are operators
+    that the wheel's own bytes make doubtful."""
 
-    ``dependencies``, ``find_links`` and ``sandbox`` say how a wheel is installed and run; an installed package has
-    that behind it. ``gpu``: whether a kernel on one is owed. None: where the package was built for one.
-    """
-
-    python: str | None = None
-    level: Level = "smoke"
-    only: Sequence[str] = ()
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    dependencies: bool = True
-    find_links: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    gpu: bool | None = None
-    sandbox: Wish = "auto"
+    expect: dict[str, Any] = {}
     suspects: Sequence[Suspicion] = ()
 
 

@@ -12,6 +12,7 @@ import pytest
 import rekindle.api.inspect  # noqa: F401
 from rekindle.errors import BadInput
 from rekindle.model.progress import Silent
+from rekindle.model.verify import VerifyOptions
 from rekindle.model.wheel import CodeEvidence, WheelCpu, WheelReport
 
 cpu_audit: Any = importlib.import_module("rekindle.api.verify")
@@ -41,8 +42,8 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     return made
 
 
-def audit(wheel: Path | None = None, python: str | None = None, **more: Any) -> cpu_audit.Audit:
-    return cpu_audit.audit_for(wheel, python, "torch", **{"cpu": None, "thorough": True, "progress": Silent(), **more})
+def audit(*, thorough: bool = True, **more: Any) -> cpu_audit.Audit:
+    return cpu_audit.audit_for(VerifyOptions(level="full" if thorough else "smoke", **more), Silent())
 
 
 def test_the_interpreter_that_is_tried_is_the_one_that_is_read(reader: Reader) -> None:

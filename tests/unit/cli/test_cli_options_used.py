@@ -13,13 +13,18 @@ import pytest
 from rekindle import api
 from rekindle.cli.main import VERBS
 from rekindle.model.build_options import BuildOptions
+from rekindle.model.matrix import RunOptions
 from rekindle.model.up_options import UpOptions
+from rekindle.model.verify import VerifyOptions
+from rekindle.model.wheel import InspectOptions
+from rekindle.model.wheelhouse import SearchOptions
 
 # Read for every verb, by the front door and by the help.
 EVERYWHERE = {"help", "json", "color", "quiet", "verbose", "yes"}
 # Planning never asks an index, so there is nothing to switch off; scripts may say it all the same.
 WITHOUT_EFFECT = {"plan": {"offline"}, "export": {"offline"}}
-FIELDS = {kind.__name__: set(kind.__struct_fields__) for kind in (BuildOptions, UpOptions)}
+OPTIONS = (BuildOptions, InspectOptions, RunOptions, SearchOptions, UpOptions, VerifyOptions)
+FIELDS = {kind.__name__: set(kind.__struct_fields__) for kind in OPTIONS}
 
 
 def options(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.index.wheelhouse.search import search, verdict_for, wanted_from
+from rekindle.index.wheelhouse.search import WantedWheel, search, verdict_for, wanted_from
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheel import ArchSet
-from rekindle.model.wheelhouse import RowLibrary, WheelRow
+from rekindle.model.wheelhouse import RowLibrary, SearchOptions, WheelRow
 
 
 def _row(**changes: object) -> WheelRow:
@@ -25,7 +25,7 @@ def _row(**changes: object) -> WheelRow:
 
 def _runs(row: WheelRow, **wanted: Any) -> bool | None:
     gpus = [parse_gpu_arch(gpu) for gpu in wanted.pop("gpus", ())]
-    return verdict_for(row, wanted_from(gpus=gpus, **wanted), "it").runs
+    return verdict_for(row, wanted_from(SearchOptions(**wanted), gpus), "it").runs
 
 
 def test_same_major_runs_and_lower_minor_does_not() -> None:
@@ -42,7 +42,7 @@ def test_a_union_over_libraries_does_not_count() -> None:
 
 def test_a_library_without_code_for_the_card_is_mentioned() -> None:
     row = _row(sass=("sm_75",), libraries=(RowLibrary(file="torch/lib/libmagma.so", sass=("sm_80",)),))
-    verdict = verdict_for(row, wanted_from(gpus=[parse_gpu_arch("sm_75")]), "it")
+    verdict = verdict_for(row, WantedWheel(gpus=(parse_gpu_arch("sm_75"),)), "it")
     assert verdict.runs and "libmagma.so" in verdict.because[0].text
 
 
@@ -85,7 +85,7 @@ def test_what_runs_comes_first_and_newest_first() -> None:
         _row(file="d", version="3.0", yanked="broken"),
         _row(file="e", project="other"),
     ]
-    hits, refused = search(rows, wanted_from(gpus=[parse_gpu_arch("sm_35")], project="torch"))
+    hits, refused = search(rows, wanted_from(SearchOptions(project="torch"), [parse_gpu_arch("sm_35")]))
     assert [row.file for row, _ in hits] == ["c", "b", "a"]
     assert [reason.code for reason in refused] == ["yanked"]
 

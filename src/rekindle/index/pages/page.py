@@ -18,7 +18,7 @@ from rekindle import __version__
 from rekindle.facts import Facts
 from rekindle.index.pages.fields import version_key
 from rekindle.index.pages.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid, processors, products
-from rekindle.index.wheelhouse.search import verdict_for, wanted_from
+from rekindle.index.wheelhouse.search import WantedWheel, verdict_for
 from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.page import report_style
 from rekindle.model.wheelhouse import WheelRow
@@ -122,7 +122,7 @@ def _verdicts(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str
     """For each architecture: kind -> [1 it runs / 0 cannot tell, why]; thousands of wheels share a few kinds."""
     found: list[dict[str, list[Any]]] = []
     for gpu in gpus:
-        wanted = wanted_from(gpus=[] if gpu == "none" else [parse_gpu_arch(gpu)])
+        wanted = WantedWheel(gpus=() if gpu == "none" else (parse_gpu_arch(gpu),))
         mine: dict[str, list[Any]] = {}
         for number, row in enumerate(kinds):
             verdict = verdict_for(row, wanted, gpu)

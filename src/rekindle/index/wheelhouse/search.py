@@ -21,11 +21,11 @@ from rekindle.model.arch import GpuArch
 from rekindle.model.facts import Flavour
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Verdict
-from rekindle.model.wheelhouse import WheelRow
+from rekindle.model.wheelhouse import SearchOptions, WheelRow
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class WantedWheel:
     """A machine and a wish; what is None is not asked for."""
 
     gpus: tuple[GpuArch, ...] = ()
@@ -49,7 +49,7 @@ class Wanted:
         return {key: value for key, value in parts.items() if value}
 
 
-def search(rows: Iterable[WheelRow], wanted: Wanted) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:
+def search(rows: Iterable[WheelRow], wanted: WantedWheel) -> tuple[list[tuple[WheelRow, Verdict]], list[Reason]]:
     """(what runs or may run, newest first; why the others do not)."""
     name = ", ".join(wanted.describe().values()) or "any machine"
     hits: list[tuple[WheelRow, Verdict]] = []
@@ -67,7 +67,7 @@ def search(rows: Iterable[WheelRow], wanted: Wanted) -> tuple[list[tuple[WheelRo
     return hits, refused
 
 
-def verdict_for(row: WheelRow, wanted: Wanted, name: str) -> Verdict:
+def verdict_for(row: WheelRow, wanted: WantedWheel, name: str) -> Verdict:
     for check in (_yanked, _version, _system, _python, _glibc):
         if no := check(row, wanted):
             return Verdict(machine=name, runs=False, because=(no,))
@@ -86,19 +86,19 @@ def verdict_for(row: WheelRow, wanted: Wanted, name: str) -> Verdict:
     return Verdict(machine=name, runs=runs, because=tuple(reasons))
 
 
-def _yanked(row: WheelRow, wanted: Wanted) -> Reason | None:
+def _yanked(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if row.yanked is None:
         return None
     return Reason(code="yanked", text=f"withdrawn{': ' + row.yanked if row.yanked else ''}")
 
 
-def _version(row: WheelRow, wanted: Wanted) -> Reason | None:
+def _version(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if wanted.versions is None or wanted.versions.contains(row.version, prereleases=True):
         return None
     return Reason(code="other-version", text=f"is {row.version}, asked for {wanted.versions}")
 
 
-def _system(row: WheelRow, wanted: Wanted) -> Reason | None:
+def _system(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if wanted.system and not {"any", wanted.system} & set(row.systems):
         return Reason(code="other-system", text=f"is for {', '.join(row.systems)}, not {wanted.system}")
     if wanted.machine and not {"any", wanted.machine, "universal2"} & set(row.machines):
@@ -106,7 +106,7 @@ def _system(row: WheelRow, wanted: Wanted) -> Reason | None:
     return None
 
 
-def _python(row: WheelRow, wanted: Wanted) -> Reason | None:
+def _python(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     if wanted.python is None:
         return None
     if row.requires_python and not SpecifierSet(row.requires_python).contains(wanted.python, prereleases=True):
@@ -121,7 +121,7 @@ def _python(row: WheelRow, wanted: Wanted) -> Reason | None:
     return Reason(code="other-python", text=f"is for Python {', '.join(row.pythons)}, not {wanted.python}")
 
 
-def _glibc(row: WheelRow, wanted: Wanted) -> Reason | None:
+def _glibc(row: WheelRow, wanted: WantedWheel) -> Reason | None:
     need = Libc("glibc", row.glibc) if row.glibc else tag_libc([row.file.removesuffix(".whl")], load_facts())
     found = libc_runs(need, Libc("glibc", wanted.glibc) if wanted.glibc else None)
     if found.kind != "no":
@@ -129,7 +129,7 @@ def _glibc(row: WheelRow, wanted: Wanted) -> Reason | None:
     return Reason(code=found.code, text=found.text.replace("the machine has", "there is"), source=found.source)
 
 
-def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: Wanted) -> Coverage:
+def coverage(row: WheelRow, archs: tuple[str, ...], gpu: GpuArch, wanted: WantedWheel) -> Coverage:
     """Does code of this wheel with these targets run on the card?"""
     published = _published(row)
     code = GpuCode(archs, cuda=row.cuda, rocm=row.rocm, publisher=published.publisher if published else None)
@@ -142,7 +142,7 @@ def _published(row: WheelRow) -> Flavour | None:
     return find_flavour(row.version, load_facts(), cuda=row.cuda, rocm=row.rocm) if row.project == "torch" else None
 
 
-def _gpu(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
+def _gpu(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
     if "any" in row.systems and not row.inspected:
         return True, Reason(code="pure-python", text="has no native code")
     if not row.inspected:
@@ -171,7 +171,7 @@ def _gpu(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reas
     return True, Reason(code="kernels-run", text=text)
 
 
-def _by_containers(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | None, Reason]:
+def _by_containers(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> tuple[bool | None, Reason]:
     """Where own kernels cannot be told apart (a trimmed wheel), the containers of torch_cuda are counted."""
     main = [lib for lib in row.libraries if "torch_cuda." in lib.file.rsplit("/", 1)[-1]] or list(row.libraries)
     sets = [entry for lib in main for entry in lib.sets]
@@ -185,7 +185,7 @@ def _by_containers(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> tuple[bool | 
     return None, Reason(code="kernels-unknown", text="has GPU code, but none that could be told to be its own")
 
 
-def _gaps(row: WheelRow, gpu: GpuArch, wanted: Wanted) -> str:
+def _gaps(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> str:
     """Libraries of which no container runs there: a union over the wheel would hide them."""
     missing = [
         lib.file.rsplit("/", 1)[-1]
@@ -202,29 +202,20 @@ def _newest_first(version: str) -> tuple[int, ...]:
         return (0,)
 
 
-def wanted_from(
-    *,
-    gpus: Sequence[GpuArch] = (),
-    system: str | None = None,
-    machine: str | None = None,
-    python: str | None = None,
-    glibc: str | None = None,
-    project: str | None = None,
-    versions: str | None = None,
-) -> Wanted:
-    """A search as the user words it; what cannot be understood is said so."""
-    if python is not None and not re.fullmatch(r"3\.\d{1,2}t?", python):
-        raise BadInput(f"{python!r} is no Python version", remedy="write it as 3.11")
-    if glibc is not None and not re.fullmatch(r"\d+(\.\d+)*", glibc):
-        raise BadInput(f"{glibc!r} is no glibc version", remedy="write it as 2.28")
-    return Wanted(
+def wanted_from(asked: SearchOptions, gpus: Sequence[GpuArch]) -> WantedWheel:
+    """A search as the user words it, for the cards that were meant; what cannot be understood is said so."""
+    if asked.python is not None and not re.fullmatch(r"3\.\d{1,2}t?", asked.python):
+        raise BadInput(f"{asked.python!r} is no Python version", remedy="write it as 3.11")
+    if asked.glibc is not None and not re.fullmatch(r"\d+(\.\d+)*", asked.glibc):
+        raise BadInput(f"{asked.glibc!r} is no glibc version", remedy="write it as 2.28")
+    return WantedWheel(
         gpus=tuple(gpus),
-        system=system,
-        machine=machine,
-        python=python,
-        glibc=glibc,
-        project=normal_project(project) if project else None,
-        versions=_specifier(versions) if versions else None,
+        system=asked.system,
+        machine=asked.machine,
+        python=asked.python,
+        glibc=asked.glibc,
+        project=normal_project(asked.project) if asked.project else None,
+        versions=_specifier(asked.versions) if asked.versions else None,
     )
 
 
