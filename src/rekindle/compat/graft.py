@@ -18,8 +18,11 @@ from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
 from rekindle.model.graft import GraftCost, GraftRecipe
+from rekindle.model.spoken import spoken_minutes
 from rekindle.model.version import compare, key, minor
 
+# Where nobody says how many there are.
+_USUAL_THREADS = 8
 # Everything of the official build but device code: what a graft keeps and a build of one's own rarely has.
 KEPT = (
     "the official build's ABI, so that wheels made for it (torchvision, xformers …) fit",
@@ -129,6 +132,22 @@ def graft_jobs(threads: int, memory_gib: float | None, row: GraftCost) -> int:
     """How many compilers at once: as many as there are threads and room for."""
     room = threads if memory_gib is None else int(memory_gib // row.job_gib)
     return max(1, min(threads, room))
+
+
+def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int | None, facts: Facts) -> str | None:
+    """That a graft would serve, in a sentence for who has a ``torch`` of ``cuda`` without code for the card; None where
+    there is no recipe or no toolkit for it."""
+    if torch is None or cuda is None or not isinstance(card, Sm) or find_recipe(torch, facts) is None:
+        return None
+    cuda = ".".join(cuda.split(".")[:2])
+    cost = graft_cost(torch, facts)
+    if cost is None or not graft_kits(cuda, [card], facts):
+        return None
+    time = planned_time(torch, [card], threads or _USUAL_THREADS, facts)
+    assert time is not None
+    release = torch.split("+")[0]
+    minutes = f"about {spoken_minutes(*time.minutes)} on {time.jobs} cores"
+    return f"a graft gives torch {release} code for {card} in {minutes}: rekindle graft torch=={release} --gpu {card}"
 
 
 def stays_without(cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from rekindle.compat.cpu_names import find_cpu
+from rekindle.compat.graft import graft_hint
 from rekindle.compat.images import find_override
 from rekindle.compat.processor import features_of, missing
 from rekindle.compat.resources import build_cost, jobs_for
@@ -87,7 +88,7 @@ def toolkit_for_card(event: Event, scene: Scene) -> dict[str, str]:
         first_cuda=first,
         dotted=card.dotted,
         capability=str(card),
-        carrier=f"torch {carrier}: {carrier.command}" if carrier else None,
+        carrier=f"torch {carrier}: {carrier.command}{_graft(card, scene)}" if carrier else None,
     )
 
 
@@ -117,10 +118,26 @@ def _plan_hint(card: Sm | None, scene: Scene) -> str | None:
         return f"For this machine: {scene.plan.commands[0]}"
     if card is None:
         return None
-    carrier = find_carrier(card, scene)
+    carrier, graft = find_carrier(card, scene), _graft(card, scene)
     if carrier is None:
-        return f"No published torch carries {card}; 'rekindle plan --gpu {card} --build' says whether it can be built"
-    return f"The newest published torch with code for {card} is {carrier}: {carrier.command}"
+        asked = f"'rekindle plan --gpu {card} --build' says whether it can be built"
+        return f"No published torch carries {card}; {asked}{graft}"
+    return f"The newest published torch with code for {card} is {carrier}: {carrier.command}{graft}"
+
+
+def _graft(card: Sm, scene: Scene) -> str:
+    """That the torch which is there could get code for the card itself, to be said after another way."""
+    wheel, values = scene.wheel, scene.values
+    torch = wheel.version if wheel is not None and wheel.name == "torch" else values.get("torch_version")
+    flavour = re.fullmatch(r"cu(\d+)(\d)", values.get("torch_flavour", ""))
+    cuda = (wheel.cuda if wheel is not None else None) or (f"{flavour[1]}.{flavour[2]}" if flavour else None)
+    threads = scene.machine.cpu.threads if scene.machine else None
+    hint = (
+        None
+        if scene.saw("windows")
+        else graft_hint(torch, cuda or values.get("torch_cuda"), card, threads, scene.facts)
+    )
+    return f". Or {hint}" if hint else ""
 
 
 @fill

@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from rekindle.compat.answer import Coverage
 from rekindle.compat.driver import driver_runs, driver_side, is_board
+from rekindle.compat.graft import graft_hint
 from rekindle.compat.images import GpuCode, covers, split_targets
 from rekindle.compat.published import find_flavour
 from rekindle.compat.toolkit import cudnn_covers
@@ -61,7 +64,8 @@ def gpu_verdicts(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         if gpu.arch is None:
             out.append(gpu_verdict("unknown", "gpu-arch-not-told", f"the architecture of {name} is not known"))
             continue
-        found = _Card(report, gpu.arch, name, machine.os.system, facts).verdict()
+        threads = machine.cpu.threads or machine.cpu.cores
+        found = _Card(report, gpu.arch, name, machine.os.system, facts, threads).verdict()
         out.append(found)
         if not _is_torch(report):
             continue
@@ -92,8 +96,18 @@ def _short(version: str | None) -> str | None:
 class _Card:
     """One card against all containers of a wheel."""
 
-    def __init__(self, report: WheelReport, card: GpuArch, name: str, system: str, facts: Facts) -> None:
+    def __init__(
+        self, report: WheelReport, card: GpuArch, name: str, system: str, facts: Facts, threads: int | None = None
+    ) -> None:
         self.report, self.card, self.name, self.system, self.facts = report, card, name, system, facts
+        self.threads = threads
+
+    @property
+    def remedy(self) -> str:
+        """A plan for the card, and a graft of this very wheel where there is a recipe for it."""
+        version = self.report.version if self.report.name == "torch" and self.system == "linux" else None
+        graft = graft_hint(version, self.report.cuda, self.card, self.threads, self.facts)
+        return f"{_plan(self.card)}; or {graft}" if graft else _plan(self.card)
 
     def runs(self, archs: Sequence[str]) -> Coverage:
         return covers(code_of(self.report, archs, self.facts), self.card, self.system, self.facts)
@@ -109,7 +123,7 @@ class _Card:
             text = f"the wheel has {maker} code only; {self.name} is {other}"
             return gpu_verdict("no", "gpu-vendor", text, f"take {kind} wheel" if _is_torch(self.report) else None)
         if by_library(self.report):
-            return judge_libraries(self.report, self.name, self.runs, self._same_maker)
+            return self._compiled_once(judge_libraries(self.report, self.name, self.runs, self._same_maker))
         judged = [(file, one, self.runs(one.archs)) for file, one in mine]
         general = [row for row in judged if isinstance(self.card, Gfx) or row[1].origin in ("own", "other", None)]
         lost = [row for row in general if row[2].kind == "none"]
@@ -119,6 +133,16 @@ class _Card:
         if lost or static:
             return self._some_kernels([*lost, *static], sum(one.count for _, one in mine))
         return self._math_library() or self._as_a_whole(general)
+
+    def _compiled_once(self, found: AxisVerdict) -> AxisVerdict:
+        """What the driver compiles at first use can be compiled once for all, where it is PTX."""
+        name, sets = self.report.name, [one for library in self.report.gpu.libraries for one in library.sets]
+        if found.code != "gpu-jit" or name is None or self.system != "linux":
+            return found
+        if not any(split_targets(one.archs).ptx for one in sets):
+            return found
+        graft = f"rekindle graft {name}=={self.report.version} --gpu {self.card} compiles it once for all"
+        return replace(found, remedy=graft)
 
     def _same_maker(self, archs: Sequence[str]) -> bool:
         split = split_targets(tuple(archs))
@@ -130,7 +154,7 @@ class _Card:
         if found.kind == "none":
             why = found.text if found.code == "gpu-math-library" else f"built for {listed}: nothing for {self.name}"
             code = found.code if found.code in ("gpu-math-library", "gpu-vendor") else "gpu-declared"
-            return gpu_verdict("no", code, why, _plan(self.card))
+            return gpu_verdict("no", code, why, self.remedy)
         if found.kind == "unknown":
             return gpu_verdict("unknown", found.code, f"built for {listed}: it {found.text}")
         if found.kind == "native":
@@ -146,13 +170,13 @@ class _Card:
         near = [file for file, one, found in judged if one.origin == "static" and found.kind != "none"]
         also = f" (only static libraries inside have it: {near[0]})" if near else ""
         text = f"the kernels are for {have}: no image for {self.name}{also}"
-        return gpu_verdict("no", "gpu-no-kernels", text, _plan(self.card))
+        return gpu_verdict("no", "gpu-no-kernels", text, self.remedy)
 
     def _some_kernels(self, missing: list[tuple[str, ArchSet, Coverage]], total: int) -> AxisVerdict:
         count = sum(one.count for _, one, _ in missing)
         where = "; ".join(sorted({f"{file}: {_brief(one)}" for file, one, _ in missing}))
         text = f"{count} of {total} containers have no image for {self.name}: {where}"
-        return gpu_verdict("partly", "gpu-some-kernels", text, _plan(self.card))
+        return gpu_verdict("partly", "gpu-some-kernels", text, self.remedy)
 
     def _math_library(self) -> AxisVerdict | None:
         if not isinstance(self.card, Gfx):
@@ -174,9 +198,8 @@ class _Card:
 
     def _way(self, found: Coverage, file: str = "the wheel") -> AxisVerdict:
         if found.kind == "jit":
-            return gpu_verdict(
-                "yes", "gpu-jit", f"runs on {self.name} through PTX, which the driver compiles at first use"
-            )
+            text = f"runs on {self.name} through PTX, which the driver compiles at first use"
+            return self._compiled_once(gpu_verdict("yes", "gpu-jit", text))
         if found.kind == "override":
             setting = " ".join(f"{name}={value}" for name, value in found.env)
             return gpu_verdict(

@@ -328,3 +328,16 @@ def test_where_it_was_raised() -> None:
     assert values["raised_sentence"] == "It was raised inside the package xformers."
     assert "pip install -U xformers" in values["raised_hint"]
     assert look.raised_in(event(around="/home/me/x.py"), scene()) == {}
+
+
+def test_a_graft_of_the_torch_that_is_there_is_named() -> None:
+    thor = event(capability="11.0")
+    told = {"torch_version": "2.12.1", "torch_flavour": "cu130"}
+    hint = look.plan_for_card(thor, replace(scene(), values=told))["plan_hint"]
+    assert "Or a graft gives torch 2.12.1 code for sm_110 in about" in hint and "on 8 cores" in hint
+    assert "a graft gives" in look.toolkit_for_card(thor, replace(scene(), values=told))["carrier"]
+    cores = Machine(os=LINUX, cpu=Cpu(threads=16))
+    assert "on 16 cores" in look.plan_for_card(thor, replace(scene(machine=cores), values=told))["plan_hint"]
+    for values in ({"torch_version": "2.12.1"}, {**told, "torch_version": "1.0.0"}, {}):
+        assert "graft" not in look.plan_for_card(thor, replace(scene(), values=values))["plan_hint"]
+    assert "graft" not in look.plan_for_card(thor, replace(scene(["windows"]), values=told))["plan_hint"]

@@ -252,3 +252,22 @@ def test_ptx_needs_the_driver_of_its_toolkit(report: WheelReport, runs: str) -> 
 def test_a_board_has_its_driver_in_the_system() -> None:
     board = Os(system="linux", arch="aarch64")
     assert drivers(wheel(("sm_87", "own", 1), cuda="12.6"), card("sm_87"), driver=None, os=board) == []
+
+
+def test_a_graft_is_named_where_there_is_a_recipe() -> None:
+    thor = card("sm_110", name="Thor")
+    torch = wheel(("sm_80 sm_90", "own", 9), name="torch", version="2.12.1+cu130", cuda="13.0")
+    found = only(torch, thor)
+    assert found.code == "gpu-no-kernels" and (found.remedy or "").startswith("rekindle plan --gpu sm_110; or a graft")
+    assert "minutes on 8 cores: rekindle graft torch==2.12.1 --gpu sm_110" in (found.remedy or "")
+    older = wheel(("sm_80", "own", 9), name="torch", version="1.0.0", cuda="13.0")
+    assert only(older, thor).remedy == "rekindle plan --gpu sm_110", "no recipe"
+    # CUDA 13 does not compile for Volta, and nobody grafts a DLL yet.
+    assert "graft" not in (only(torch, card("sm_70")).remedy or "")
+    (on_windows,) = gpu_verdicts(torch, machine(thor, os=Os(system="windows", arch="x86_64")))
+    assert "graft" not in (on_windows.remedy or "")
+
+
+def test_ptx_can_be_compiled_once() -> None:
+    found = only(wheel(("sm_80 compute_80", "own", 9), name="xformers", version="0.0.35"), card("sm_120"))
+    assert found.code == "gpu-jit" and "rekindle graft xformers==0.0.35 --gpu sm_120" in (found.remedy or "")
