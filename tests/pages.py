@@ -24,8 +24,7 @@ from rekindle.model.plan import BuildRecipe, Plan, Reason, Wish
 from rekindle.model.verify import Missing, VerifyCheck, VerifyReport
 from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, Links, WheelCpu, WheelGpu, WheelReport
 from rekindle.model.wheelhouse import StoredWheel
-from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page
-from rekindle.render.wheel_html import wheel_page
+from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page, wheel_page
 
 SHA = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 WHEEL = "torch-2.14.1+cu126.kepler.maxwell-cp312-cp312-manylinux_2_28_x86_64.whl"

@@ -132,7 +132,7 @@ def inspect_page(report: WheelReport, path: Path) -> None:
     >>> (folder / "wheel.html").read_text(encoding="utf-8")[:15].lower()
     '<!doctype html>'
     """
-    from rekindle.render.wheel_html import wheel_page
+    from rekindle.render.pages import wheel_page
 
     write_for_user(path, wheel_page(report))
 

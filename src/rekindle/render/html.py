@@ -26,7 +26,7 @@ _STYLES = {
 }
 
 _PAGES = {
-    "WheelReport": ("wheel_html", "wheel_page"),
+    "WheelReport": ("pages", "wheel_page"),
     "VerifyReport": ("pages", "verify_page"),
     "Journey": ("pages", "render_journey_html"),
     "MatrixStatus": ("pages", "render_matrix_html"),

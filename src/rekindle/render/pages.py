@@ -1,22 +1,24 @@
-"""Walks, matrices and proofs as HTML pages that need no network. No name of a stranger's becomes markup on them, and no
-secret stays."""
+"""Walks, matrices, proofs and wheels as HTML pages that need no network. No name of a stranger's becomes markup on
+them, and no secret stays."""
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
 
 from rekindle.host.redact import all_without_secrets, without_secrets
+from rekindle.inspect.cover import cards_of, cover, families
 from rekindle.model.document import encode
 from rekindle.model.journey import Journey
 from rekindle.model.matrix import CellRow, CellState, MatrixStatus
 from rekindle.model.page import header, page
 from rekindle.model.spoken import spoken_seconds
 from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import LibraryGpu, WheelReport
 from rekindle.render.build import size
 from rekindle.render.summary import summarise_proof
+from rekindle.render.wheel import arch_table, headline, judged_headline
 
 _FOLDER = Path(__file__).with_name("templates")
 
@@ -111,45 +113,98 @@ def _grid(status: MatrixStatus) -> dict[str, dict[str, CellRow]]:
     return grid
 
 
-_MARKS = {"passed": ("✓", "good"), "failed": ("✗", "bad"), "skipped": ("–", "soft")}
-_OPEN_ROWS = 20
-
-
-def _e(text: str) -> str:
-    return html.escape(str(without_secrets(text)))
-
-
 def verify_page(report: VerifyReport) -> str:
+    """A verification: what failed or is missing first, then every check."""
     good = True if report.good else False if report.verdict == "failed" else None
-    wrong = [
-        f"<li><b class='bad'>{_e(one.id)}</b> {_e(one.detail)}</li>" for one in report.checks if one.status == "failed"
-    ]
-    wrong += [f"<li><b class='partly'>{_e(one.id)}</b> {_e(one.why)}</li>" for one in report.missing]
-    parts = [header(summarise_proof(report), str(without_secrets(report.subject)), good=good)]
-    if wrong:
-        parts.append(f"<section>\n<h2>Failed or missing</h2>\n<ul>{''.join(wrong)}</ul>\n</section>")
     named = {one.id for one in report.missing}
-    left = [
-        f"<li><b>{_e(one.id)}</b> {_e(one.detail)}</li>"
-        for one in report.checks
-        if one.status == "skipped" and one.id not in named
-    ]
-    if left:
-        parts.append(f"<section>\n<h2>Not tried</h2>\n<ul>{''.join(left)}</ul>\n</section>")
-    rows = []
-    for one in report.checks:
-        mark, kind = _MARKS[one.status]
-        rows.append(
-            f'<tr><td class="{kind}">{mark} {one.status}</td><th scope="row">{_e(one.id)}</th>'
-            f'<td class="n">{spoken_seconds(one.seconds)}</td><td>{_e(one.detail)}</td></tr>'
-        )
-    state = " open" if len(rows) <= _OPEN_ROWS else ""
-    parts.append(
-        f'<section>\n<details{state}><summary>All {len(rows)} checks</summary>\n<div class="scroll" tabindex="0">'
-        f'<table class="rows">{"".join(rows)}</table></div></details>\n</section>'
+    untried = [check for check in report.checks if check.status == "skipped" and check.id not in named]
+    body = filled("verify.html.j2", report=report, untried=untried, spoken=spoken_seconds)
+    top = header(summarise_proof(report), str(without_secrets(report.subject)), good=good)
+    return page(summarise_proof(report), f"{top}\n{body}")
+
+
+_OPEN_ROWS = 12
+_LONG = 18  # characters; a longer value gets a row of its own
+
+
+def wheel_page(report: WheelReport) -> str:
+    """What a wheel contains: for which cards and CPUs it has code, whose it is, and what it needs from elsewhere."""
+    title = " ".join(part for part in (report.name or report.target, report.version) if part)
+    judged = judged_headline(report)
+    good = None if report.verdict is None else report.verdict.runs
+    cpu = report.cpu
+    harmful = (("would crash", cpu.unconditional), ("may crash", (*cpu.untold, *cpu.suspects)))
+    counts = arch_table(report.gpu.libraries)
+    sources = report.links.sources
+    body = filled(
+        "wheel.html.j2",
+        report=report,
+        open_rows=_OPEN_ROWS,
+        long=_LONG,
+        facts=_facts(report),
+        cards=[(str(card), *families().get(str(card), ("", ""))) for card in cards_of(report)],
+        grid=[(_file_name(library.file), _cover(report, library)) for library in report.gpu.libraries],
+        kernels=_kernels(report),
+        counts=counts,
+        count_marks=[["none" if cell == "·" else "some" for cell in row[1:]] for row in counts[1:]],
+        harmful=[(word, uses) for word, uses in harmful if uses],
+        evidence=[found for found in cpu.evidence if not set(found.isa) <= {"lzcnt"}],
+        **_instruction_sets(report),
+        elsewhere=[
+            ["library", "comes from", "needed by"],
+            *([one.library, one.package or "unknown", ", ".join(one.needed_by[:6])] for one in sources),
+        ],
     )
-    table = "".join(
-        f"<dt>{_e(name)}</dt><dd><code>{_e(value)}</code></dd>" for name, value in report.environment.items()
-    )
-    parts.append(f"<section>\n<details><summary>Where it ran</summary><dl>{table}</dl></details>\n</section>")
-    return page(summarise_proof(report), "\n".join(parts))
+    top = header(f"{title}: {judged}" if judged else title, headline(report), good=good)
+    return page(title, f"{top}\n{body}")
+
+
+def _file_name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _facts(report: WheelReport) -> list[tuple[str, str]]:
+    """What there is to say in a few words, the long ones last."""
+    facts = {
+        "tags": " ".join(report.tags),
+        "size": f"{report.bytes / 1e6:.1f} MB",
+        "CUDA": report.cuda,
+        "ROCm": report.rocm,
+        "declared": " ".join(report.gpu.declared),
+        "glibc": report.links.glibc,
+        "GLIBCXX": report.links.glibcxx,
+        "C++ ABI": report.links.cxx_abi,
+    }
+    return sorted(((key, value) for key, value in facts.items() if value), key=lambda row: len(row[1]) > _LONG)
+
+
+def _cover(report: WheelReport, library: LibraryGpu) -> list[tuple[str, str]]:
+    """For each card how much of the library runs on it: the class of the cell, and its text."""
+    cells = []
+    for card in cards_of(report):
+        found = cover(library, card, report.cuda)
+        words = {"yes": "✓", "no": "✗", "partly": f"{found.runs} of {found.total}"} if found else {}
+        cells.append((found.word, words[found.word]) if found else ("none", "·"))
+    return cells
+
+
+def _kernels(report: WheelReport) -> list[list[str]]:
+    """Groups of kernels. A few were looked at: that tells whose library it is, and nothing of the project's own."""
+    rows = [["library", "containers", "whose", "which", "architectures"]]
+    for library in report.gpu.libraries:
+        for one in library.sets:
+            which = "" if one.origin == "own" else ", ".join(one.kernels)
+            rows.append([_file_name(library.file), str(one.count), one.origin or "", which, " ".join(one.archs)])
+    return rows
+
+
+def _instruction_sets(report: WheelReport) -> dict[str, list[list[str]]]:
+    """Functions by instruction set, and the classes of the cells."""
+    kinds = (report.cpu.unconditional, report.cpu.suspects, report.cpu.dispatched)
+    rows = [["instruction set", "would crash", "may crash", "chosen at run time"]]
+    marks = []
+    for name in dict.fromkeys(use.isa for uses in kinds for use in uses):
+        cells = [next((f"{use.functions:,}" for use in uses if use.isa == name), "·") for uses in kinds]
+        rows.append([name, *cells])
+        marks.append(["none" if c == "·" else kind for c, kind in zip(cells, ("bad", "partly", "plain"), strict=True)])
+    return {"sets": rows, "set_marks": marks}

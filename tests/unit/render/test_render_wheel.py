@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, WheelCpu, WheelGpu, WheelReport
+from rekindle.render.pages import wheel_page
 from rekindle.render.wheel import arch_table
-from rekindle.render.wheel_html import wheel_page
 
 
 def library(name: str, **archs: tuple[str, ...]) -> LibraryGpu:

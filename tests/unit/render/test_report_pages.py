@@ -10,8 +10,7 @@ import msgspec
 from pages import journey, matrix, proof, wheel
 from rekindle.model.verify import VerifyCheck
 from rekindle.model.wheel import Verdict
-from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page
-from rekindle.render.wheel_html import wheel_page
+from rekindle.render.pages import render_journey_html, render_matrix_html, verify_page, wheel_page
 
 
 def title(page: str) -> str:
