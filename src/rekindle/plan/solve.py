@@ -255,11 +255,16 @@ def _builds_with_kit(question: Question) -> list[Assessed]:
         first = next(iter(assessed_builds(question, (version,), kits=1)), None)
         if first is not None:
             found.append(first)
-        if sum(assessed.feasible for assessed in found) >= 2 * _ENOUGH_BUILDS:
+        if sum(assessed.feasible and not _is_odd_pair(assessed) for assessed in found) >= 2 * _ENOUGH_BUILDS:
             break
         if first is not None and first.feasible and not first.changes and not first.doubts:
             break
     return found
+
+
+def _is_odd_pair(assessed: Assessed) -> bool:
+    """Nobody official made this torch with this toolkit: there may be an older one that somebody did."""
+    return any(doubt.code in ("rocm-pair-unproven", "cuda-pair-unproven") for doubt in assessed.doubts)
 
 
 def _find_builds(question: Question) -> list[Assessed]:
