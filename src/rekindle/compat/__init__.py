@@ -15,17 +15,22 @@ A backend (``BACKENDS``) is a class in ``backends`` that satisfies :class:`Backe
 from __future__ import annotations
 
 from rekindle.compat.answer import Backend, Coverage, Name
-from rekindle.compat.backends import CpuBackend, CudaBackend, RocmBackend
+from rekindle.compat.backends import CpuBackend, CudaBackend, RocmBackend, XpuBackend
 from rekindle.model.facts import Flavour
 
 __all__ = ["BACKENDS", "Backend", "Coverage", "Name", "backend_of", "flavour_backend"]
 
-BACKENDS: dict[Name, Backend] = {"cpu": CpuBackend(), "cuda": CudaBackend(), "rocm": RocmBackend()}
+BACKENDS: dict[Name, Backend] = {
+    "cpu": CpuBackend(),
+    "cuda": CudaBackend(),
+    "rocm": RocmBackend(),
+    "xpu": XpuBackend(),
+}
 
 
 def flavour_backend(flavour: Flavour) -> Name:
     """The backend a published wheel is for."""
-    return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "cpu"
+    return "cuda" if flavour.cuda else "rocm" if flavour.rocm else "xpu" if flavour.xpu else "cpu"
 
 
 def backend_of(vendor: str) -> Name | None:

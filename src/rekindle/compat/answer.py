@@ -69,7 +69,7 @@ class Coverage(NamedTuple):
         return "no" if self.kind == "none" else "unknown" if self.kind == "unknown" else "yes"
 
 
-Name = Literal["cpu", "cuda", "rocm"]
+Name = Literal["cpu", "cuda", "rocm", "xpu"]
 
 
 class Backend(Protocol):

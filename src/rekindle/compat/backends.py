@@ -5,9 +5,10 @@ from __future__ import annotations
 from rekindle.compat.answer import Coverage, Name
 from rekindle.compat.images import covers, flavour_code
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, Sm
+from rekindle.model.arch import Gfx, Sm, Xe
 from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Gpu
+from rekindle.model.version import compare
 
 
 class CpuBackend:
@@ -93,3 +94,44 @@ class RocmBackend(CardBackend):
     def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
         """ROCm was really found."""
         return {"USE_ROCM": "ON"}
+
+
+class XpuBackend(CardBackend):
+    """Intel's GPUs; their wheels hold SPIR-V too, which the driver compiles for a generation without code of its own."""
+
+    name: Name = "xpu"
+    vendor: str | None = "intel"
+
+    def covers(self, flavour: Flavour, platform: Platform, gpu: Gpu, facts: Facts) -> Coverage:
+        """By the generations that the facts list for this wheel, and by the first torch that drives the card."""
+        source = flavour.source[0]
+        row = facts.xe_generation(gpu.arch)
+        if row is None:
+            return Coverage("unknown", "the card's generation is not known", source, code="gpu-arch-not-told")
+        first = row.windows if platform == "windows" else row.torch
+        if first is None or platform not in flavour.xpu:
+            return Coverage("none", f"has no code for {row.title}", row.source[0], code="gpu-no-code")
+        if row.arch in flavour.xpu[platform]:
+            return Coverage("native", f"holds {row.arch}", source, code="gpu-native", target=str(row.arch))
+        if compare(flavour.torch, first) < 0:
+            text = f"is older than {row.title}: torch {first} is the first for it"
+            return Coverage("none", text, row.source[0], code="gpu-no-code")
+        text = f"holds SPIR-V, which is compiled for {row.arch} at first use"
+        return Coverage("native", text, row.source[0], code="gpu-spirv", target="spirv")
+
+    def platforms(self, flavour: Flavour) -> tuple[Platform, ...]:
+        """Where it has code for Intel's GPUs."""
+        return tuple(flavour.xpu)
+
+    def arch_list(self, gpus: tuple[Gpu, ...]) -> tuple[str, ...]:
+        """As ``TORCH_XPU_ARCH_LIST`` spells them."""
+        return tuple(sorted({gpu.arch.name for gpu in gpus if isinstance(gpu.arch, Xe)}))
+
+    def build_environment(self, arch_list: tuple[str, ...]) -> dict[str, str]:
+        """XPU on, the others off."""
+        env = {"USE_XPU": "1", "USE_CUDA": "0", "USE_ROCM": "0"}
+        return env | ({"TORCH_XPU_ARCH_LIST": ",".join(arch_list)} if arch_list else {})
+
+    def build_asserts(self, arch_list: tuple[str, ...]) -> dict[str, str]:
+        """XPU was really found."""
+        return {"USE_XPU": "ON"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, Sm, parse_sm
+from rekindle.model.arch import Gfx, Sm, Xe, parse_sm
 from rekindle.model.facts import Hazard, SmFeature
 from rekindle.model.machine import Gpu
 from rekindle.model.plan import Reason
@@ -117,4 +117,9 @@ def ever_supported(gpu: Gpu, facts: Facts) -> CompatAnswer:
         if gpu.arch < oldest.gfx:
             text = f"ROCm never supported {gpu.arch}: it begins with {oldest.gfx}"
             return answer("no", "gpu-unsupported", text, oldest.source[0])
+    if isinstance(gpu.arch, Xe):
+        xe = facts.xe_generation(gpu.arch)
+        if xe is None or xe.torch is None:
+            text = f"no torch drives {xe.title if xe else gpu.arch}: the XPU wheels begin with Arc and Core Ultra"
+            return answer("no", "gpu-unsupported", text, xe.source[0] if xe else None)
     return CompatAnswer("yes" if gpu.arch else "unknown")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rekindle.compat.answer import Coverage
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.facts import Facts
-from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_gfx_code, parse_sm
+from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, Xe, parse_gfx_code, parse_sm
 from rekindle.model.facts import Flavour, GfxOverride, MathGap, Platform
 from rekindle.model.version import compare
 
@@ -92,6 +92,8 @@ def _covers(code: GpuCode, card: GpuArch, system: str | None, facts: Facts) -> C
         return Coverage("unknown", "which cards it has code for is not known", code.source, code="gpu-targets-not-told")
     if isinstance(card, Sm):
         found = _nvidia(code, split, card, facts)
+    elif isinstance(card, Xe):
+        return Coverage("none", f"has no code for Intel's GPUs, and {card} is one", code.source, code="gpu-vendor")
     else:
         assert isinstance(card, Gfx)
         found = _amd(code, split, card, system, facts)

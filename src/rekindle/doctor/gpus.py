@@ -6,10 +6,11 @@ On NVIDIA's Tegra boards the GPU is no PCI device, so the device tree names the 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rekindle.doctor.amd import find_amd
 from rekindle.doctor.nvidia import find_nvidia
-from rekindle.doctor.pci import find_cards
+from rekindle.doctor.pci import PciCard, find_cards, gpu_by_number
 from rekindle.facts import load_facts
 from rekindle.host.asking import Asking
 from rekindle.host.text import text_of
@@ -25,7 +26,19 @@ def probe_gpus(host: Asking) -> Graphics:
     nvidia = find_jetson(host)
     if not nvidia.gpus:
         nvidia = find_nvidia(host, cards)
-    return Graphics(nvidia=nvidia, amd=find_amd(host, cards))
+    return Graphics(nvidia=nvidia, amd=find_amd(host, cards), intel=find_intel(host, cards))
+
+
+def find_intel(host: Asking, cards: Sequence[PciCard]) -> Cards:
+    """Intel's GPUs by their PCI numbers, with the driver: Windows' own number, else the kernel's module."""
+    ours = [card for card in cards if card.vendor == "intel"]
+    drivers = [card.driver_version if host.system == "windows" else card.driver for card in ours]
+    trouble = None
+    if host.system == "linux" and any(drivers) and not host.glob("/usr/lib*/**/libze_intel_gpu.so*"):
+        trouble = "Intel's compute driver (libze-intel-gpu1, Level Zero) is not installed: torch.xpu sees no device"
+    return Cards(
+        gpus=tuple(gpu_by_number(card) for card in ours), driver=next(filter(None, drivers), None), trouble=trouble
+    )
 
 
 def find_jetson(host: Asking) -> Cards:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from rekindle.facts import tables
-from rekindle.model.arch import SPIRV, Gfx, Sm, parse_gfx_code
+from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_gfx_code
 from rekindle.model.facts import (
     CompanionWheel,
     CudaToolkit,
@@ -25,6 +25,7 @@ from rekindle.model.facts import (
     Platform,
     Release,
     SourceEra,
+    XeGeneration,
 )
 from rekindle.model.spoken import capital
 from rekindle.model.supply import BuildCost
@@ -134,6 +135,7 @@ class Facts:
     rocm = FactsTable(tables.RocmFile)
     nvidia = FactsTable(tables.NvidiaFile)
     amd = FactsTable(tables.AmdFile)
+    intel = FactsTable(tables.IntelFile)
     cpu = FactsTable(tables.CpuFile)
     distros = FactsTable(tables.DistrosFile)
     hazards = FactsTable(tables.HazardsFile)
@@ -166,6 +168,10 @@ class Facts:
     def is_tegra(self, sm: Sm) -> bool:
         """Is this an architecture that exists only in Tegra chips?"""
         return (sm.major, sm.minor) in self._tegra
+
+    def xe_generation(self, arch: GpuArch | None) -> XeGeneration | None:
+        """The row of an Intel GPU's generation."""
+        return next((row for row in self.intel.generation if row.arch == arch), None)
 
     @functools.cached_property
     def releases(self) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ import functools
 import re
 import string
 from collections.abc import Iterable, Iterator
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.model.arch import Gfx, GpuArch, Sm, parse_gpu_arch
+from rekindle.model.arch import Gfx, GpuArch, Sm, Xe, parse_gpu_arch
 from rekindle.model.facts import ChipRow
 from rekindle.model.machine import Vendor
 
@@ -28,22 +28,24 @@ _RYZEN = re.compile(r"\bryzen [3579]\b")  # the digit is a class, not a model
 _MAX_Q = re.compile(r"\bmax-?q\b")
 _SIZE = re.compile(r"\b\d+ ?(?:gb|gib|mib|mb)\b|\b\d{2,3} ?g\b")
 _FORM = re.compile(r"\b(?:hbm\d?e?|gddr\d?x?|sxm\d?|pcie|nvl\d*|dgxs|mobile|maxq|fhhl|oem|lhr|lite hash rate|ls|es)\b")
-_COMPANY = frozenset({"nvidia", "amd", "ati", "advanced", "micro", "devices", "corporation", "inc"})
+_COMPANY = frozenset({"nvidia", "amd", "ati", "intel", "advanced", "micro", "devices", "corporation", "inc"})
 _KIND = frozenset({"geforce", "radeon", "graphics", "gpu", "card", "series", "adapter", "edition"})
 _NOISE = _COMPANY | _KIND | {"with", "design", "tm", "r"}
-_LINES = frozenset({"hgx", "tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
+_LINES = frozenset({"arc", "hgx", "tesla", "quadro", "instinct", "firepro", "jetson", "rx", "pro", "ryzen"})
 
 
 _MAKERS = {
     "nvidia": frozenset({"nvidia", "geforce", "tesla", "quadro", "gtx", "rtx", "gt"}),
     "amd": frozenset({"amd", "ati", "radeon", "instinct", "firepro", "ryzen", "rx"}),
+    "intel": frozenset({"intel", "arc", "iris", "uhd", "battlemage", "alchemist"}),
 }
+_NUMBERS: dict[str, Vendor] = {"10de": "nvidia", "1002": "amd", "8086": "intel"}
 
 
 class Product(NamedTuple):
     """A product as the tables name it."""
 
-    vendor: str
+    vendor: Vendor
     name: str
     chip_name: str
     chip: ChipRow
@@ -80,10 +82,15 @@ def alternatives(name: str) -> tuple[str, ...]:
     return (first, *(f"{prefix}{other}" if other[:1].isdigit() else other for other in others))
 
 
+def _chips(facts: Facts) -> dict[Vendor, dict[str, ChipRow]]:
+    """The chips of every maker."""
+    return {"nvidia": facts.nvidia.chip, "amd": facts.amd.chip, "intel": facts.intel.chip}
+
+
 @functools.lru_cache(maxsize=4)
 def _names(facts: Facts) -> tuple[tuple[str, Product], ...]:
     found = []
-    for vendor, chips in (("nvidia", facts.nvidia.chip), ("amd", facts.amd.chip)):
+    for vendor, chips in _chips(facts).items():
         for chip_name, chip in chips.items():
             for name in chip.products:
                 spellings = {name, *alternatives(name)} if " / " in name else (name,)
@@ -161,7 +168,7 @@ _KIT = re.compile(
     r"\([^)]*\)|\b\d+ ?GB\b|\b(?:engineering|reference|developer|dev|devkit|kit|module|super|industrial)\b",
     re.IGNORECASE,
 )
-_PCI = re.compile(r"(?:0x)?(10de|1002)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
+_PCI = re.compile(r"(?:0x)?(10de|1002|8086)[:\s](?:0x)?([0-9a-f]{4})(?::([0-9a-f]{2}))?")
 _DOTTED = re.compile(r"\d{1,2}\.\d")
 _SHORT = re.compile(r"sm ?(\d{2,3}[af]?)")
 _WITHIN = re.compile(r"\bw/\s*(\S.*)$", re.IGNORECASE)
@@ -192,13 +199,13 @@ def find_gpu(text: str, facts: Facts) -> FoundGpu:
         return by_pci_id(match[1], match[2], facts, revision=match[3])
     if found := _jetson(wanted, facts):
         return found
-    if _INTEL.search(lowered):
-        return FoundGpu("intel", wanted, (), ())
     if hits := next(filter(None, (matches(name, facts) for name in _readings(wanted))), []):
         if len({hit.vendor for hit in hits}) > 1:
             both = " or ".join(repr(name) for name in dict.fromkeys(hit.name for hit in hits))
             raise BadInput(f"{text!r} is the name of products of both makers", remedy=f"did you mean {both}?")
         return _joined(wanted, hits)
+    if _INTEL.search(lowered):
+        return FoundGpu("intel", wanted, (), ())
     if not spell(wanted).full:
         raise BadInput(f"{text!r} names no GPU", remedy='write a product name ("GeForce GTX 970"), sm_52 or gfx1030')
     if names := suggestions(wanted, facts):
@@ -230,7 +237,7 @@ def _inside_a_cpu(text: str) -> str:
 @functools.lru_cache(maxsize=4)
 def known_archs(facts: Facts) -> frozenset[GpuArch]:
     """Every architecture that a chip, a toolkit or a ROCm release names, without suffixes and switches."""
-    chips = [parse_gpu_arch(chip.arch) for table in (facts.nvidia, facts.amd) for chip in table.chip.values()]
+    chips = [parse_gpu_arch(chip.arch) for table in _chips(facts).values() for chip in table.values()]
     toolkits = [Sm(sm.major, sm.minor) for row in facts.cuda.toolkit.values() for sm in row.sass]
     releases = [Gfx(gfx.name) for row in facts.rocm.release.values() for gfx in row.gfx]
     wheels = [Gfx(gfx.name) for row in facts.wheels.flavour for listed in row.gfx.values() for gfx in listed]
@@ -238,7 +245,7 @@ def known_archs(facts: Facts) -> frozenset[GpuArch]:
 
 
 def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
-    if not (text.startswith(("sm_", "gfx", "compute_")) or _DOTTED.fullmatch(text) or _SHORT.fullmatch(text)):
+    if not (text.startswith(("sm_", "gfx", "compute_", "xe_")) or _DOTTED.fullmatch(text) or _SHORT.fullmatch(text)):
         return None
     try:
         arch = parse_gpu_arch(_SHORT.sub(r"sm_\1", text))
@@ -247,11 +254,13 @@ def _by_arch(text: str, facts: Facts) -> FoundGpu | None:
     plain = Sm(arch.major, arch.minor) if isinstance(arch, Sm) else Gfx(arch.name) if isinstance(arch, Gfx) else arch
     known = known_archs(facts)
     newest = max((sort_key(each) for each in known if type(each) is type(plain)), default=sort_key(None))
-    if plain not in known and sort_key(plain) < newest:  # a newer one may exist before our tables know it
+    if plain not in known and (
+        isinstance(plain, Xe) or sort_key(plain) < newest
+    ):  # a newer one may exist before our tables know it
         raise BadInput(f"no GPU has the architecture {text}", remedy=_nearest(plain, facts))
     # A chip that toolkits renamed goes by its last name.
     arch = next((row.sm[-1] for row in facts.cuda.sm_same if arch in row.sm), arch)
-    vendor: Literal["nvidia", "amd"] = "nvidia" if isinstance(arch, Sm) else "amd"
+    vendor: Vendor = "nvidia" if isinstance(arch, Sm) else "intel" if isinstance(arch, Xe) else "amd"
     return FoundGpu(vendor, text, (arch,), (), tegra=isinstance(arch, Sm) and facts.is_tegra(arch))
 
 
@@ -271,8 +280,8 @@ def _nearest(arch: GpuArch, facts: Facts) -> str:
 
 def by_pci_id(vendor_id: str, device_id: str, facts: Facts, *, revision: str | None = None) -> FoundGpu:
     """Exact: the PCI id names one chip."""
-    vendor: Literal["nvidia", "amd"] = "nvidia" if vendor_id == "10de" else "amd"
-    chips = facts.nvidia.chip if vendor == "nvidia" else facts.amd.chip
+    vendor = _NUMBERS.get(vendor_id, "amd")
+    chips = _chips(facts)[vendor]
     full = f"{device_id}:{revision}" if revision else None
     for chip_name, chip in chips.items():
         known = [name for name, ids in chip.products.items() if device_id in _devices(ids)]
@@ -321,7 +330,7 @@ def sort_key(arch: GpuArch | None) -> tuple[int, int, str]:
 
 
 def _joined(wanted: str, hits: list[Product]) -> FoundGpu:
-    vendor: Literal["nvidia", "amd"] = "nvidia" if hits[0].vendor == "nvidia" else "amd"
+    vendor: Vendor = hits[0].vendor
     archs = tuple(sorted({parse_gpu_arch(hit.chip.arch) for hit in hits}, reverse=True, key=sort_key))
     names = {hit.name for hit in hits}
     name = next(iter(names)) if len(names) == 1 else wanted

@@ -94,6 +94,11 @@ class AmdFile(FactsFile, frozen=True, kw_only=True):
     chip: dict[str, facts.ChipRow]
 
 
+class IntelFile(FactsFile, frozen=True, kw_only=True):
+    chip: dict[str, facts.ChipRow]
+    generation: tuple[facts.XeGeneration, ...]
+
+
 class CpuFile(FactsFile, frozen=True, kw_only=True):
     microarchitecture: dict[str, facts.Microarchitecture]
     name: tuple[facts.CpuName, ...]

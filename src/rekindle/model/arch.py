@@ -1,6 +1,7 @@
 """GPU architectures as types, so that 8.9 can never stand for a 12.0 card.
 
-``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``).
+``Sm`` is an NVIDIA target (``sm_35``, ``sm_90a``, ``sm_120f``), ``Gfx`` an AMD one (``gfx90a:xnack+``), ``Xe`` a
+generation of Intel's GPUs (``xe_bmg``).
 The dotted form (``3.5``) appears only at the border to ``TORCH_CUDA_ARCH_LIST``.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 
 @functools.total_ordering
 class GpuArch:
-    """Either an :class:`Sm` or a :class:`Gfx`. No dataclasses: msgspec would write those as objects."""
+    """An :class:`Sm`, a :class:`Gfx` or an :class:`Xe`. No dataclasses: msgspec would write those as objects."""
 
     __slots__ = ()
 
@@ -115,11 +116,27 @@ class Gfx(GpuArch):
         return self.name.endswith("-generic")
 
 
+class Xe(GpuArch):
+    """A generation of Intel's GPUs by the short name that its compiler gives it: ``dg2``, ``bmg``, ``pvc``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _key(self) -> tuple[str]:
+        return (self.name,)
+
+    def __str__(self) -> str:
+        return f"xe_{self.name}"
+
+
 _SM = re.compile(r"(?:sm_|compute_)(\d{2,3})([af]?)")
 _DOTTED = re.compile(r"(\d{1,2})\.(\d)([af]?)(?:\+PTX)?")
 # What hipcc calls code that the driver compiles for whatever card there is.
 SPIRV = "amdgcnspirv"
 _GFX = re.compile(r"(gfx\d{1,2}[0-9a-f]{2})((?::[a-z0-9]+[+-])*)")
+_XE = re.compile(r"xe_([a-z][a-z0-9]{1,7})")
 _GFX_CODE = re.compile(rf"(gfx\d{{1,2}}(?:[0-9a-f]{{2}}|(?:-\d)?-generic)|{SPIRV})((?::[a-z0-9]+[+-])*)")
 
 
@@ -148,10 +165,19 @@ def parse_gfx_code(text: str) -> Gfx:
     raise ValueError(f"{text!r} is no target of AMD code")
 
 
+def parse_xe(text: str) -> Xe:
+    """``xe_bmg``; anything else is a ValueError."""
+    if match := _XE.fullmatch(text):
+        return Xe(match[1])
+    raise ValueError(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
+
+
 def parse_gpu_arch(text: Any) -> GpuArch:
-    """``sm_35``, ``3.5``, ``gfx1030``; ValueError for anything else."""
+    """``sm_35``, ``3.5``, ``gfx1030``, ``xe_bmg``; ValueError for anything else."""
     if not isinstance(text, str):
         raise ValueError(f"an architecture is a string, not {type(text).__name__}")
+    if text.startswith("xe_"):
+        return parse_xe(text)
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)
 
 

@@ -12,7 +12,7 @@ from rekindle.model.arch import Gfx, Sm
 from rekindle.model.facts import Platform, Row
 
 Kind = Literal["extension", "python", "own"]
-Backend = Literal["cpu", "cuda", "rocm"]
+Backend = Literal["cpu", "cuda", "rocm", "xpu"]
 
 
 class CompanionPackage(Row, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from rekindle.model.arch import Gfx, Sm
+from rekindle.model.arch import Gfx, Sm, Xe
 from rekindle.model.document import Document, Part
 
 How = Literal["measured", "documented", "reported", "inferred"]
@@ -176,6 +176,7 @@ class Flavour(Row, frozen=True, kw_only=True):
     sm: dict[Platform, tuple[str, ...]] = {}
     gfx: dict[Platform, tuple[Gfx, ...]] = {}
     untested: dict[Platform, tuple[Gfx, ...]] = {}
+    xpu: dict[Platform, tuple[Xe, ...]] = {}
     platforms: tuple[Platform, ...] = ()
     pythons: dict[Platform, tuple[str, ...]] = {}
     only: tuple[str, ...] = ()
@@ -235,6 +236,19 @@ class ChipRow(Row, frozen=True, kw_only=True):
     family: str
     products: dict[str, str] = {}
     ids: str = ""
+
+
+class XeGeneration(Row, frozen=True, kw_only=True):
+    """A generation of Intel's GPUs: the first torch whose XPU wheels drive it (None: none does), per platform where
+    they differ, and the drivers that Intel names for them."""
+
+    arch: Xe
+    title: str
+    torch: str | None = None
+    windows: str | None = None
+    driver_windows: str | None = None
+    driver_linux: str | None = None
+    integrated: bool = False
 
 
 class Jetson(Row, frozen=True, kw_only=True):
@@ -392,11 +406,11 @@ class Manylinux(Row, frozen=True, kw_only=True):
 
 class Hazard(Row, frozen=True, kw_only=True):
     """Something known to go wrong in a combination. Empty conditions match everything; a toolkit that lies in one of
-    the folders ``spares`` is not met by it."""
+    the folders ``spares`` is not met by it. ``wrong``: it runs, and what it computes is not right."""
 
     id: str
     concerns: Literal["wheel", "build", "both"]
-    effect: Literal["breaks", "warns"]
+    effect: Literal["breaks", "warns", "wrong"]
     text: str
     remedy: str
     torch: str | None = None

@@ -61,6 +61,7 @@ class Drivers(Part, frozen=True, kw_only=True):
 
     nvidia: str | None = None
     amdgpu: str | None = None
+    intel: str | None = None
     l4t: str | None = None
 
 

@@ -22,7 +22,7 @@ from rekindle.model.machine import System
 
 # "graft": the official wheel, with device code compiled for a card it lacks.
 Answer = Literal["install", "graft", "build", "none"]
-Backend = Literal["cpu", "cuda", "rocm"]
+Backend = Literal["cpu", "cuda", "rocm", "xpu"]
 Evidence = Literal["proven", "compiled", "reported", "untried"]
 
 
@@ -304,7 +304,7 @@ class Plan(Document, frozen=True, kw_only=True):
     @property
     def backend(self) -> Backend:
         """What it is for: a card's vendor, or the processor alone."""
-        return "cuda" if self.cuda else "rocm" if self.rocm else "cpu"
+        return "cuda" if self.cuda else "rocm" if self.rocm else "xpu" if self.variant == "xpu" else "cpu"
 
 
 class Considered(Part, frozen=True, kw_only=True):

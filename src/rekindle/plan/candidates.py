@@ -149,6 +149,8 @@ def _kits(question: Question, version: str) -> list[str | None]:
     facts, wish = question.facts, question.wish
     if question.backend == "cpu":
         return [None]
+    if question.backend == "xpu":
+        return []  # what oneAPI a build takes is not in the tables
     flavours = facts.flavours(version)
     if question.backend == "rocm":
         used = [row.rocm for row in flavours if row.rocm and row.publisher == "pytorch"]

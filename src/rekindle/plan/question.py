@@ -137,11 +137,13 @@ class Question:
             asked = "cuda"
         elif flavour.startswith(("rocm", "amd")) or self.wish.rocm:
             asked = "rocm"
+        elif flavour == "xpu":
+            asked = "xpu"
         if self.machine.os.system == "macos":
-            return "cpu"  # neither CUDA nor ROCm exists there
+            return "cpu"  # neither CUDA nor ROCm nor XPU exists there
         if asked and (not self.machine.gpus or any(backend_of(vendor) == asked for vendor in vendors)):
             return asked
-        for vendor in ("nvidia", "amd"):
+        for vendor in ("nvidia", "amd", "intel"):
             if vendor in vendors:
                 return cast(Name, backend_of(vendor))
         if self.machine.gpus:
@@ -162,12 +164,20 @@ class Question:
     def cards_are_hopeless(self) -> bool:
         """There are cards, nothing can use any of them, and nobody asked for the CPU wheel."""
         mac = self.machine.os.system == "macos"  # the CPU wheel is the only one there, cards or not
-        return self.backend == "cpu" and bool(self.machine.gpus) and self.flavour != "cpu" and not mac
+        in_vain = bool(self.bought_in_vain) or self.flavour == "xpu"
+        return self.backend == "cpu" and bool(self.machine.gpus) and in_vain and self.flavour != "cpu" and not mac
+
+    @functools.cached_property
+    def bought_in_vain(self) -> tuple[Gpu, ...]:
+        """The hopeless cards somebody bought to compute: not Intel's graphics inside a processor."""
+        return tuple(gpu for gpu in self.hopeless_gpus if gpu.vendor != "intel")
 
     def _is_hopeless(self, gpu: Gpu) -> bool:
         """A card that no torch ever had kernels for; it is named and set aside."""
         if self.machine.os.system == "macos":
-            return gpu.vendor in ("nvidia", "amd")
+            return gpu.vendor in ("nvidia", "amd", "intel")
+        if gpu.vendor == "intel" and (gpu.arch is None or cpu_arch(self.machine.os.arch or "") == "aarch64"):
+            return True
         return backend_of(gpu.vendor) is None or ever_supported(gpu, self.facts).kind == "no"
 
     @functools.cached_property

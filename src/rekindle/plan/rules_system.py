@@ -11,7 +11,7 @@ from rekindle.compat.graft import graft_cost
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
-from rekindle.plan.candidates import Candidate, python_span, pythons_of, same_python
+from rekindle.plan.candidates import Candidate, hazards_met, python_span, pythons_of, same_python
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
 
@@ -71,6 +71,21 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
             remedy="an older torch, a container, or a newer distribution",
             source=answer.source,
         )
+
+
+@rule("R402", "install")
+def results_are_right(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """Nobody reported that the wheel computes silently wrong on such a machine."""
+    for hazard in hazards_met(candidate, question):
+        if hazard.effect == "wrong":
+            yield Refusal(
+                code=hazard.id,
+                what=candidate.name,
+                reason=hazard.text,
+                remedy=hazard.remedy,
+                source=hazard.source[0],
+                certain=False,
+            )
 
 
 @rule("R501", "build")

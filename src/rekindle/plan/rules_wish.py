@@ -42,7 +42,12 @@ def _wrong_vendor(what: str, asked: str, question: Question) -> Refusal:
     """CUDA asked for beside an AMD card, or ROCm beside an NVIDIA one."""
     names = ", ".join(card(gpu) for gpu in question.usable_gpus) or "a machine without a GPU"
     kinds = {"cuda": "CUDA is for NVIDIA cards", "rocm": "ROCm is for AMD cards"}
-    needs = {"cuda": "which needs CUDA", "rocm": "which needs ROCm", "cpu": "which runs torch on the CPU"}
+    needs = {
+        "cuda": "which needs CUDA",
+        "rocm": "which needs ROCm",
+        "xpu": "which needs the XPU wheels",
+        "cpu": "which runs torch on the CPU",
+    }
     why = f"{kinds[what]}, and this is {names}, {needs[question.backend]}."
     refusal = _departure(what, asked, None, why)
     return msgspec.structs.replace(refusal, source="https://pytorch.org/get-started/locally", departure=False)

@@ -74,16 +74,17 @@ class Graphics(msgspec.Struct, frozen=True, kw_only=True):
 
     nvidia: Cards = _NO_CARDS
     amd: Cards = _NO_CARDS
+    intel: Cards = _NO_CARDS
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
         """All of them."""
-        return self.nvidia.gpus + self.amd.gpus
+        return self.nvidia.gpus + self.amd.gpus + self.intel.gpus
 
     @property
     def drivers(self) -> Drivers:
         """The drivers' versions."""
-        return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver, l4t=self.nvidia.l4t)
+        return Drivers(nvidia=self.nvidia.driver, amdgpu=self.amd.driver, intel=self.intel.driver, l4t=self.nvidia.l4t)
 
 
 class ExaminedMachine(msgspec.Struct, frozen=True, kw_only=True):

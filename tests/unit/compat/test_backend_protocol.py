@@ -17,7 +17,7 @@ def test_a_backend_knows_its_name(name: str) -> None:
 
 
 def test_a_vendor_has_at_most_one_backend() -> None:
-    assert backend_of("nvidia") == "cuda" and backend_of("amd") == "rocm" and backend_of("intel") is None
+    assert backend_of("nvidia") == "cuda" and backend_of("amd") == "rocm" and backend_of("intel") == "xpu"
 
 
 @pytest.mark.parametrize(

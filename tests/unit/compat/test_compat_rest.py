@@ -370,11 +370,11 @@ def test_a_backend_for_every_wheel() -> None:
     for version in ("1.13.1", "2.7.1"):
         for flavour in FACTS.flavours(version):
             name = flavour_backend(flavour)
-            assert name == ("cpu" if flavour.name == "cpu" else "rocm" if flavour.rocm else "cuda")
+            assert name == (flavour.name if flavour.name in ("cpu", "xpu") else "rocm" if flavour.rocm else "cuda")
             assert BACKENDS[name].platforms(flavour)
     cpu = next(row for row in FACTS.flavours("2.7.1") if row.name == "cpu")
     assert BACKENDS["cpu"].covers(cpu, "windows", Gpu(vendor="nvidia", arch=Sm(8, 6)), FACTS).kind == "none"
-    assert backend_of("intel") is None and backend_of("nvidia") == "cuda" and backend_of("amd") == "rocm"
+    assert backend_of("intel") == "xpu" and backend_of("nvidia") == "cuda" and backend_of("amd") == "rocm"
 
 
 def test_an_answer_without_a_reason_has_empty_words() -> None:

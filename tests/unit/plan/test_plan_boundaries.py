@@ -281,6 +281,13 @@ ROWS: list[tuple[str, tuple[Candidate, Question], tuple[Candidate, Question], st
         None,
     ),
     ("R401", (GLIBC_228, ask(glibc="2.28")), (GLIBC_228, ask(glibc="2.27")), "glibc-too-old", None),
+    (
+        "R402",
+        (wheel("2.13.0", "xpu"), ask("xe_bmg")),
+        (wheel("2.14.1", "xpu"), ask("xe_bmg")),
+        "xpu-2.14-wrong-results",
+        None,
+    ),
     ("R401", (GLIBC_228, ask(distro="debian-12")), (GLIBC_228, ask(distro="alpine-3.19")), "libc-musl", None),
     (
         "R501",

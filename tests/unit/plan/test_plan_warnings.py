@@ -33,7 +33,7 @@ def test_nothing_is_said_twice(gpu: str) -> None:
 def test_cards_no_torch_ever_served_are_told_why() -> None:
     assert "older than Kepler" in plan("sm_20").because[0].text
     assert "ROCm never supported it" in plan("gfx600").because[0].text
-    assert "XPU wheels" in plan("Arc A770").because[0].text
+    assert "XPU wheels" in plan("Iris Xe Graphics", variant="xpu").because[0].text
     assert not plan("sm_20").as_asked and plan("sm_20").answer == "none"
 
 

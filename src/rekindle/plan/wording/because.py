@@ -293,7 +293,7 @@ def _never_published(question: Question, flavour: str) -> Refusal:
 
 def _no_wheel_of(question: Question) -> Refusal:
     version = question.wanted_releases[0]
-    kind = {"cuda": "CUDA", "rocm": "ROCm", "cpu": "CPU"}[question.backend]
+    kind = {"cuda": "CUDA", "rocm": "ROCm", "xpu": "XPU", "cpu": "CPU"}[question.backend]
     where = question.platform.replace("_", " ")
     return Refusal(
         rule="R002",

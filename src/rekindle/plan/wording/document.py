@@ -26,7 +26,7 @@ from rekindle.plan.wording.because import (
     wheel_instead,
     why_no_wheel,
 )
-from rekindle.plan.wording.warnings import XPU_INDEX, XPU_PLATFORMS, hopeless_cards, warnings_for
+from rekindle.plan.wording.warnings import hopeless_cards, warnings_for
 from rekindle.scripts.spell import spell
 
 _WAYS = {
@@ -85,7 +85,7 @@ def compose(outcome: PlanOutcome, notices: Sequence[Reason] = ()) -> Plan:
             steps = install_steps(requests, env, candidate.python, system)
     return Plan(
         answer=candidate.answer,
-        as_asked=not (changes or _leaves_out(outcome) or question.hopeless_gpus or is_guess(best)),
+        as_asked=not (changes or _leaves_out(outcome) or question.bought_in_vain or is_guess(best)),
         torch=candidate.torch,
         variant=candidate.flavour.name if candidate.flavour else None,
         cuda=candidate.cuda,
@@ -133,22 +133,11 @@ def _no(outcome: PlanOutcome, against: list[Refusal], notices: Sequence[Reason])
         answer="none",
         as_asked=False,
         because=tuple(because) or (nothing,),
-        alternatives=(
-            *_xpu(question),
-            *(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),
-        ),
+        alternatives=(*(alternative(near.best, f"{near.why}: ") for near in outcome.nearest),),
         warnings=tuple(notices),
         asked=question.asked,
         os=PlannedFor(system=question.machine.os.system, arch=question.arch),
     )
-
-
-def _xpu(question: Question) -> tuple[Alternative, ...]:
-    """Intel's cards have wheels of their own, which the tables do not judge."""
-    if all(gpu.vendor != "intel" for gpu in question.machine.gpus) or question.platform not in XPU_PLATFORMS:
-        return ()
-    why = f"for Intel Arc and Data Center GPUs, not judged here: pip install torch --index-url {XPU_INDEX}"
-    return (Alternative(answer="install", torch=question.facts.releases[0], variant="xpu", why=why),)
 
 
 def alternatives(outcome: PlanOutcome, best: Assessed) -> tuple[Alternative, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
-from rekindle.compat.hazards import lost_features
+from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
 from rekindle.model.arch import Sm
@@ -19,8 +19,7 @@ from rekindle.plan.question import Question
 from rekindle.plan.rules_gpu import card, needs_ptx, source_end
 from rekindle.plan.steps import cudnn_package
 
-XPU_INDEX = "https://download.pytorch.org/whl/xpu"
-XPU_PLATFORMS = ("linux_x86_64", "windows")
+_XPU_NOTES = "https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html"
 
 
 def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) -> Iterator[Reason]:
@@ -31,10 +30,12 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     yield from _price_of_sharing(outcome)
     yield from hopeless_cards(question)
     yield from _driver_needed(candidate, question)
+    yield from _intel_gpus(candidate, question)
     yield from _cards_in_doubt(question)
     for refusal in assessed.doubts:
         remedy = f" {sentence(refusal.remedy)}" if refusal.remedy else ""
-        yield Reason(code=refusal.code, text=f"Cannot tell for sure: {refusal.reason}{remedy}", source=refusal.source)
+        seen = "" if refusal.rule == "R402" else "Cannot tell for sure: "
+        yield Reason(code=refusal.code, text=f"{seen}{refusal.reason}{remedy}", source=refusal.source)
     yield from _code_in_doubt(assessed)
     yield from _limits(candidate, question)
     yield from _cudnn_by_hand(candidate, cudnn, question)
@@ -43,6 +44,8 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
         text = f"Python {candidate.python} is not among those found ({', '.join(have)})"
         yield Reason(code="python-missing", text=f"{text}: uv python install {candidate.python}")
     for hazard in assessed.hazards:
+        if hazard.effect == "wrong":
+            continue  # told above
         handled = candidate.answer == "build" and bool(hazard.env or hazard.cmake or hazard.patch)
         text = f"{hazard.text} {hazard.remedy}"
         yield Reason(code=hazard.id, text=text, source=hazard.source[0], handled=handled)
@@ -97,7 +100,7 @@ def _cards_in_doubt(question: Question) -> Iterator[Reason]:
     """Cards of the other maker, and names that several chips go by."""
     for gpu in question.usable_gpus:
         if gpu not in question.gpus and gpu.arch not in [other.arch for other in question.gpus]:
-            text = f"{card(gpu)} stays unused: one torch serves either NVIDIA or AMD cards."
+            text = f"{card(gpu)} stays unused: one torch serves the cards of one maker."
             yield Reason(code="other-vendor-unused", text=text)
         if gpu.possible:
             others = ", ".join(map(str, gpu.possible))
@@ -147,6 +150,8 @@ def _on_this_cpu(candidate: Candidate, question: Question) -> Iterator[Reason]:
 def hopeless_cards(question: Question) -> Iterator[Reason]:
     """What is the matter with each card that no torch can use."""
     for gpu in question.hopeless_gpus:
+        if gpu.vendor == "intel" and question.backend != "cpu":
+            continue  # graphics inside the processor, beside a card that computes
         yield Reason(code="gpu-unsupported", text=_hopeless(gpu, question), source=_hopeless_source(gpu, question))
 
 
@@ -158,11 +163,13 @@ def _hopeless(gpu: Gpu, question: Question) -> str:
         )
     if isinstance(gpu.arch, Sm) and (end := source_end(gpu.arch, question.facts)) is not None:
         return f"{card(gpu)} is {end.note or 'supported by no torch'}."
-    if gpu.vendor == "intel":
+    if gpu.vendor == "intel" and gpu.arch is None:
         return (
-            f"{card(gpu)}: Intel GPUs run torch with the XPU wheels (torch 2.5 and later, {XPU_INDEX}). They are not"
-            " in the tables, so nothing is promised about this card."
+            f"{card(gpu)}: which generation this is cannot be told, so torch is planned for the CPU. Arc cards and Core"
+            ' Ultra\'s Arc graphics run the XPU wheels: name one (--gpu "Arc A770"), or give its PCI id (8086:56a0).'
         )
+    if gpu.vendor == "intel":
+        return f"{card(gpu)}: {ever_supported(gpu, question.facts).text}. torch runs on the CPU here."
     return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
 
 
@@ -185,6 +192,34 @@ def _cudnn_by_hand(candidate: Candidate, cudnn: str | None, question: Question) 
             " CUDNN_INCLUDE_DIR and CUDNN_LIBRARY must name where it is: the package index has none to build with."
         )
         yield Reason(code="cudnn-by-hand", text=text, source="https://developer.nvidia.com/cudnn-archive")
+
+
+def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
+    """Which driver the XPU wheels were validated with, how a GPU is chosen, and what became of Intel's extension."""
+    rows = [row for gpu in question.gpus if (row := question.facts.xe_generation(gpu.arch))]
+    if candidate.backend != "xpu" or not rows:
+        return
+    windows = question.side == "windows"
+    driver = rows[0].driver_windows if windows else rows[0].driver_linux
+    if driver:
+        text = (
+            f"Needs Intel's graphics driver; {driver} is the oldest seen with a torch of today, so take that or newer."
+        )
+        text = text if windows else f"Needs Intel's driver: {driver}; the user must be in the group render."
+        yield Reason(code="driver-needed", text=text, source=rows[0].source[0])
+    text = (
+        'The device is torch.device("xpu"), and nothing else has to be installed: the wheel brings oneAPI\'s libraries and'
+        f" {'triton-xpu' if compare(candidate.torch, '2.10') >= 0 else 'pytorch-triton-xpu'}. Intel ended its extension"
+        " (IPEX) in March 2026, since torch does it itself; do not install it beside this."
+    )
+    yield Reason(code="xpu", text=text, source=_XPU_NOTES)
+    shared = [gpu for gpu in question.machine.gpus if gpu.vendor == "intel" and gpu.arch not in (None, rows[0].arch)]
+    if shared:
+        text = (
+            f"{card(shared[0])} is beside it: ONEAPI_DEVICE_SELECTOR=level_zero:0 (or :1) shows torch one of them alone;"
+            " sycl-ls lists them in their order."
+        )
+        yield Reason(code="xpu-selection", text=text, source="https://intel.github.io/llvm/EnvironmentVariables.html")
 
 
 def _driver_needed(candidate: Candidate, question: Question) -> Iterator[Reason]:
