@@ -97,7 +97,7 @@ class RocmBackend(CardBackend):
 
 
 class XpuBackend(CardBackend):
-    """Intel's GPUs; their wheels hold SPIR-V too, which the driver compiles for a generation without code of its own."""
+    """Intel's GPUs; their wheels hold SPIR-V too, which the driver compiles for a generation without own code."""
 
     name: Name = "xpu"
     vendor: str | None = "intel"

@@ -208,7 +208,7 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
         text = text if windows else f"Needs Intel's driver: {driver}; the user must be in the group render."
         yield Reason(code="driver-needed", text=text, source=rows[0].source[0])
     text = (
-        'The device is torch.device("xpu"), and nothing else has to be installed: the wheel brings oneAPI\'s libraries and'
+        'The device is torch.device("xpu"), and nothing else is needed: the wheel brings oneAPI\'s libraries and'
         f" {'triton-xpu' if compare(candidate.torch, '2.10') >= 0 else 'pytorch-triton-xpu'}. Intel ended its extension"
         " (IPEX) in March 2026, since torch does it itself; do not install it beside this."
     )
@@ -216,7 +216,7 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
     shared = [gpu for gpu in question.machine.gpus if gpu.vendor == "intel" and gpu.arch not in (None, rows[0].arch)]
     if shared:
         text = (
-            f"{card(shared[0])} is beside it: ONEAPI_DEVICE_SELECTOR=level_zero:0 (or :1) shows torch one of them alone;"
+            f"{card(shared[0])} is beside it: ONEAPI_DEVICE_SELECTOR=level_zero:0 (or :1) shows torch one alone;"
             " sycl-ls lists them in their order."
         )
         yield Reason(code="xpu-selection", text=text, source="https://intel.github.io/llvm/EnvironmentVariables.html")
