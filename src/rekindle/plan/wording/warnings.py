@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rekindle.compat.driver import card_drivers, driver_runs, wanted_driver
+from rekindle.compat.driver import card_drivers, driver_runs, intel_driver, wanted_driver
 from rekindle.compat.hazards import ever_supported, lost_features
 from rekindle.compat.processor import wheel_starts
 from rekindle.compat.toolkit import last_cudnn
@@ -200,7 +200,7 @@ def _intel_gpus(candidate: Candidate, question: Question) -> Iterator[Reason]:
     if candidate.backend != "xpu" or not rows:
         return
     windows = question.side == "windows"
-    driver = rows[0].driver_windows if windows else rows[0].driver_linux
+    driver = intel_driver(rows[0], question.side)
     if driver:
         text = (
             f"Needs Intel's graphics driver; {driver} is the oldest seen with a torch of today, so take that or newer."
