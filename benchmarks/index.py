@@ -16,12 +16,12 @@ import msgspec
 
 from rekindle import api
 from rekindle.host.keys import new_key
-from rekindle.index import simple
+from rekindle.index.pages import simple
 from rekindle.index.wheelhouse.rows import row_of
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.document import encode, load
 from rekindle.model.wheel import ArchSet, Kernels, LibraryGpu, WheelGpu, WheelReport
-from rekindle.model.wheelhouse import Entry, Row
+from rekindle.model.wheelhouse import StoredWheel, WheelRow
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from tiny_wheels import make_wheel
@@ -41,7 +41,7 @@ def fill(house: Wheelhouse, wheels: int, projects: int) -> None:
         project = f"project{number % projects}"
         file = f"{project}-1.{number}-cp311-cp311-linux_x86_64.whl"
         digest = hashlib.sha256(file.encode()).hexdigest()
-        entry = Entry(
+        entry = StoredWheel(
             file=file, project=project, version=f"1.{number}", tags=("cp311-cp311-linux_x86_64",), sha256=digest,
             bytes=number, metadata_sha256=digest, added="2026-01-01T00:00:00Z", report=report,
         )  # fmt: skip
@@ -51,9 +51,9 @@ def fill(house: Wheelhouse, wheels: int, projects: int) -> None:
 
 
 def plain_rebuild(house: Wheelhouse, out: Path) -> None:
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[WheelRow]] = {}
     for path in house.records.rglob("*.json"):
-        row = row_of(load(path, Entry))
+        row = row_of(load(path, StoredWheel))
         groups.setdefault(row.project, []).append(row)
     for project, rows in groups.items():
         (out / project).mkdir(parents=True)

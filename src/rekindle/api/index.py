@@ -17,7 +17,10 @@ from rekindle.index.wheelhouse.catalogue import load_wheels, location
 from rekindle.index.wheelhouse.grafts import admit_graft, receive_graft
 from rekindle.index.wheelhouse.search import search, wanted_from
 from rekindle.index.wheelhouse.store import Evidence, Wheelhouse, admit, receive, yank
+from rekindle.model.document import load
 from rekindle.model.progress import Progress, Silent
+from rekindle.model.verify import VerifyReport
+from rekindle.model.wheel import WheelReport
 from rekindle.model.wheelhouse import (
     Added,
     AddedWheel,
@@ -34,7 +37,6 @@ from rekindle.scripts.quoting import paste_line, pasted
 if TYPE_CHECKING:
     from rekindle.model.arch import GpuArch
     from rekindle.model.claims import IndexCheck
-    from rekindle.model.wheel import WheelReport
 
 
 def index_add(
@@ -58,15 +60,13 @@ def index_add(
         check_report,
         find_origin,
         find_provenance,
-        load_proofs,
-        load_report,
     )
 
     if len(wheels) > 1 and (report or proofs):
         raise BadInput("a report speaks about one wheel, but several were given", remedy="add them one by one")
     house = Wheelhouse(Path(root))
-    given = load_report(Path(report) if report else None)
-    proven = load_proofs(tuple(Path(proof) for proof in proofs))
+    given = load(Path(report), WheelReport) if report else None
+    proven = tuple(load(Path(proof), VerifyReport) for proof in proofs)
     done = []
     for wheel in map(Path, wheels):
         if wheel.suffix == ".graft":

@@ -8,9 +8,8 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from rekindle.errors import BadInput
 from rekindle.host.files import write_atomically
-from rekindle.model.document import Document, decode, encode
+from rekindle.model.document import Document, encode, load_kept
 
 MIB = 1 << 20
 # PyTorch 1.13.1, CPU: median 0.48 GiB, 95 % below 0.97 GiB (measured). CUDA's files take several GiB each.
@@ -61,10 +60,12 @@ class Learnt:
         return int(statistics.median(known))
 
     def peak(self, output: str) -> int | None:
+        """The most memory it ever took; None where that is not known."""
         found = self._objects.get(output)
         return found[0] if found else None
 
     def seconds(self, output: str) -> float | None:
+        """How long it ran last; None where that is not known."""
         found = self._objects.get(output)
         return found[1] if found and found[1] > 0 else None
 
@@ -75,20 +76,20 @@ class Learnt:
         self._by_kind.setdefault(kind_of(output), []).append(peak)
 
     def history(self) -> History:
+        """All of it, to be kept."""
         return History(objects=dict(sorted(self._objects.items())))
 
     @property
     def known(self) -> int:
+        """Of how many objects something is known."""
         return len(self._objects)
 
 
 def load_history(path: Path) -> Learnt:
     """A history that cannot be read is no history."""
-    try:
-        return Learnt(decode(path.read_bytes(), History, origin=str(path)))
-    except (OSError, BadInput):
-        return Learnt(History())
+    return Learnt(load_kept(path, History) or History())
 
 
 def save_history(path: Path, learnt: Learnt) -> None:
+    """For the next build."""
     write_atomically(path, encode(learnt.history()))

@@ -21,7 +21,7 @@ from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.document import load
+from rekindle.model.document import load, load_kept
 from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import Synced, WheelCatalogue
 
@@ -32,10 +32,17 @@ _CHUNK = 1 << 20
 class Target(Protocol):
     """Where files go. ``put`` says how many bytes it sent: 0 where the file was there already."""
 
-    def open(self) -> None: ...
-    def put(self, item: Item) -> int: ...
-    def remove_stale(self, wanted: set[str]) -> list[str]: ...
-    def close(self) -> None: ...
+    def open(self) -> None:
+        """Before the first file."""
+
+    def put(self, item: Item) -> int:
+        """One file."""
+
+    def remove_stale(self, wanted: set[str]) -> list[str]:
+        """Away with pages that are not wanted; their names."""
+
+    def close(self) -> None:
+        """After the last file, also of a run that was cut short."""
 
 
 def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
@@ -46,6 +53,7 @@ def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
 
 
 def send_house(house: Wheelhouse, target: Target, name: str, progress: Progress) -> Synced:
+    """Bring any target up to date with the built site of ``house``."""
     if not (house.root / "simple" / "index.html").is_file():
         raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
     sent = kept = bytes_sent = 0
@@ -72,20 +80,29 @@ def send_house(house: Wheelhouse, target: Target, name: str, progress: Progress)
 
 
 class FolderTarget:
+    """A directory. What was written there (digest, size, time) is remembered in it, so that it need not be read."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._memory = _read(folder / MEMORY)
+        self._memory = load_kept(folder / MEMORY, dict[str, tuple[str, int, int]]) or {}
 
     def open(self) -> None:
+        """Make it."""
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, item: Item) -> int:
+        """Copy one file, unless it is there."""
         return _put(item, self._folder / item.name, self._memory)
 
     def remove_stale(self, wanted: set[str]) -> list[str]:
-        return _remove_stale(self._folder, wanted)
+        """Pages of what is gone. Wheels stay: somebody may have posted their link."""
+        gone = [item for name in PAGES for item in below(self._folder, name) if item.name not in wanted]
+        for item in gone:
+            item.path.unlink(missing_ok=True)
+        return [item.name for item in gone]
 
     def close(self) -> None:
+        """Keep what is remembered."""
         write_atomically(self._folder / MEMORY, msgspec.json.encode(self._memory))
 
 
@@ -113,32 +130,11 @@ def _put(item: Item, place: Path, memory: dict[str, tuple[str, int, int]]) -> in
         os.fsync(copy.fileno())
     if digest.hexdigest() != wanted:
         part.unlink()
-        raise BadInput(
-            f"{item.path} is not what its record says (sha256 {digest.hexdigest()[:12]}… against {wanted[:12]}…)",
-            remedy="it was damaged or changed: add it again; no page was changed in the target",
-        )
+        raise other_content(item, digest.hexdigest(), wanted)
     part.replace(place)
     state = place.stat()
     memory[item.name] = (wanted, state.st_size, state.st_mtime_ns)
     return size
-
-
-def _remove_stale(target: Path, wanted: set[str]) -> list[str]:
-    """Pages of what is gone. Wheels stay: somebody may have posted their link."""
-    gone = []
-    for name in PAGES:
-        for item in list(below(target, name)):
-            if item.name not in wanted:
-                item.path.unlink(missing_ok=True)
-                gone.append(item.name)
-    return gone
-
-
-def _read(path: Path) -> dict[str, tuple[str, int, int]]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, tuple[str, int, int]])
-    except (OSError, msgspec.MsgspecError):
-        return {}
 
 
 PAGES = ("wheel", "simple", "variant")
@@ -153,11 +149,21 @@ class Item:
     sha256: str | None = None
 
 
+def other_content(item: Item, found: str, wanted: str) -> BadInput:
+    """The error of a file that is no more what it was when it was added."""
+    return BadInput(
+        f"{item.path} is not what its record says (sha256 {found[:12]}… against {wanted[:12]}…)",
+        remedy="it was damaged or changed: add it again; no page was changed in the target",
+    )
+
+
 def all_items(house: Wheelhouse) -> list[Item]:
+    """Every public file, in the order in which it may appear elsewhere."""
     return [*_wheels(house), *_pages(house)]
 
 
 def is_page(name: str) -> bool:
+    """Is it a page, which changes under its name?"""
     return name.split("/", 1)[0] in PAGES and "/" in name
 
 
@@ -189,6 +195,7 @@ def _pages(house: Wheelhouse) -> Iterator[Item]:
 
 
 def below(root: Path, name: str) -> Iterator[Item]:
+    """Every file in a folder of the root, hidden ones left out."""
     folder = root / name
     for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
         if path.is_file() and not any(part.startswith(".") for part in path.relative_to(folder).parts):

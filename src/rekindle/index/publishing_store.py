@@ -12,19 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.errors import BadInput
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.host.object_store import ObjectStore
-from rekindle.index.publishing import Item, is_page
-
-_KINDS = {
-    ".html": "text/html; charset=utf-8",
-    ".json": "application/json",
-    ".css": "text/css; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".metadata": "text/plain; charset=utf-8",
-    ".provenance": "application/json",
-}
+from rekindle.index.pages.simple import content_type
+from rekindle.index.publishing import Item, is_page, other_content
+from rekindle.model.document import load_kept
 
 
 class _Memory(msgspec.Struct):
@@ -40,18 +32,17 @@ class StoreTarget:
     def __init__(self, store: ObjectStore, memory: Path) -> None:
         self._store = store
         self._path = memory
-        self._memory = _remembered(memory)
+        self._memory = load_kept(memory, _Memory) or _Memory()
         self._there: dict[str, tuple[str, int]] = {}
 
     def open(self) -> None:
+        """Ask what is there."""
         self._there = self._store.objects()
 
     def put(self, item: Item) -> int:
+        """Send one file under each of its names, unless it is there."""
         wanted = item.sha256 or sha256_of(item.path)
-        sent = 0
-        for name in names_of(item.name):
-            sent += self._put(name, item, wanted)
-        return sent
+        return sum(self._put(name, item, wanted) for name in names_of(item.name))
 
     def _put(self, name: str, item: Item, wanted: str) -> int:
         there, known = self._there.get(name), self._memory.sent.get(name)
@@ -63,10 +54,7 @@ class StoreTarget:
                 self._memory.sent[name] = (wanted, *there)
                 return 0
         if item.sha256 and (found := sha256_of(item.path)) != wanted:
-            raise BadInput(
-                f"{item.path} is not what its record says (sha256 {found[:12]}… against {wanted[:12]}…)",
-                remedy="it was damaged or changed: add it again; no page was changed in the target",
-            )
+            raise other_content(item, found, wanted)
         begun = self._memory.begun.get(name)
         tag = self._store.put(
             name,
@@ -95,6 +83,7 @@ class StoreTarget:
         return gone
 
     def close(self) -> None:
+        """Keep what is remembered, give the connections back."""
         self._keep()
         self._store.close()
 
@@ -110,18 +99,11 @@ def names_of(name: str) -> tuple[str, ...]:
 
 def headers_of(name: str) -> dict[str, str]:
     """A wheel under its name never changes; a page is asked for again each time."""
-    kind = _KINDS[".html"] if name.endswith("/") else _KINDS.get(Path(name).suffix, "application/octet-stream")
     fresh = "no-cache" if is_page(name) or "/" not in name else "public, max-age=31536000, immutable"
-    return {"content-type": kind, "cache-control": fresh}
+    return {"content-type": content_type("index.html" if name.endswith("/") else name), "cache-control": fresh}
 
 
 def memory_path(site: Path, place: str, endpoint: str) -> Path:
+    """Where is kept what was sent to this store."""
     digest = hashlib.sha256(f"{endpoint} {place}".encode()).hexdigest()
     return site / f"sync-{digest[:16]}.json"
-
-
-def _remembered(path: Path) -> _Memory:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_Memory)
-    except (OSError, msgspec.MsgspecError):
-        return _Memory()

@@ -25,6 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 from rekindle import __version__
 from rekindle.errors import BadInput
+from rekindle.index.pages.simple import content_type
 from rekindle.index.wheelhouse.listing import LIST_FILE
 from rekindle.index.wheelhouse.store import Wheelhouse
 
@@ -42,16 +43,17 @@ PUBLIC = (
 TIMEOUT_SECONDS = 30
 JSON = "application/vnd.pypi.simple.v1+json"
 HTML = "application/vnd.pypi.simple.v1+html"
-_TYPES = {
-    ".whl": "application/zip", ".graft": "application/zip",
-    ".metadata": "text/plain; charset=utf-8", ".json": "application/json",
-    ".provenance": "application/json",
-    ".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
-}  # fmt: skip
+_PLAIN_HTML = "text/html; charset=utf-8"
+_POLICY = (
+    "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _CHUNK = 1 << 20
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers one connection's requests."""
+
     protocol_version = "HTTP/1.1"
     server_version = f"rekindle/{__version__}"
     sys_version = ""
@@ -85,21 +87,21 @@ class Handler(BaseHTTPRequestHandler):
         kind: str | None = None
         if parts and path and ("simple" in parts[:2] or parts[0] == "wheel") and path.is_dir():
             if not urlsplit(self.path).path.endswith("/"):
-                self._redirect(HTTPStatus.MOVED_PERMANENTLY, "/" + "/".join(parts) + "/")
+                self._empty(HTTPStatus.MOVED_PERMANENTLY, "Location", "/" + "/".join(parts) + "/")
                 return
             kind = choose(self.headers.get("Accept")) if parts[0] != "wheel" else None
             path = path / ("index.json" if kind == JSON else "index.html")
         elif parts == [] and path and not path.is_file():
             # Whoever types the bare address is a person.
-            self._redirect(HTTPStatus.FOUND, "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/")
+            page = "/wheel/" if (root / "wheel" / "index.html").is_file() else "/simple/"
+            self._empty(HTTPStatus.FOUND, "Location", page)
             return
         file = self._open(path)
         if file is None:
             self._not_found(body)
             return
         with file:
-            self._send_file(file, kind or _TYPES.get(path.suffix if path else "", "application/octet-stream"),
-                            body, vary=kind is not None)  # fmt: skip
+            self._send_file(file, kind or content_type(path.name if path else ""), body, vary=kind is not None)
 
     def _open(self, path: Path | None) -> BinaryIO | None:
         """Only what really lies inside the wheelhouse, whatever links say."""
@@ -118,30 +120,25 @@ class Handler(BaseHTTPRequestHandler):
             self._common(etag, stat.st_mtime, vary)
             self.end_headers()
             return
-        span: Span | None = None
-        if self.headers.get("If-Range") in (None, etag):
-            try:
-                span = parse_range(self.headers.get("Range"), stat.st_size)
-            except Unsatisfiable:
-                self.send_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE)
-                self.send_header("Content-Range", f"bytes */{stat.st_size}")
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-                return
+        asked = self.headers.get("Range") if self.headers.get("If-Range") in (None, etag) else None
+        span = parse_range(asked, stat.st_size)
+        if span is not None and not span:
+            self._empty(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "Content-Range", f"bytes */{stat.st_size}")
+            return
         self.send_response(HTTPStatus.PARTIAL_CONTENT if span else HTTPStatus.OK)
         self.send_header("Content-Type", kind)
-        whole = span or Span(0, stat.st_size - 1)
         if span:
-            self.send_header("Content-Range", f"bytes {span.first}-{span.last}/{stat.st_size}")
-        self.send_header("Content-Length", str(whole.length))
+            self.send_header("Content-Range", f"bytes {span.start}-{span.stop - 1}/{stat.st_size}")
+        sent = span or range(stat.st_size)
+        self.send_header("Content-Length", str(len(sent)))
         self._common(etag, stat.st_mtime, vary)
         self.end_headers()
         if body:
-            self._copy(file, whole)
+            self._copy(file, sent)
 
-    def _copy(self, file: BinaryIO, span: Span) -> None:
-        file.seek(span.first)
-        left = span.length
+    def _copy(self, file: BinaryIO, span: range) -> None:
+        file.seek(span.start)
+        left = len(span)
         self.server.connections.answers(self.connection, left)
         while left and (chunk := file.read(min(left, _CHUNK))):
             self.wfile.write(chunk)
@@ -161,9 +158,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.brings_body:
             self.send_header("Connection", "close")
         self.send_header("X-Content-Type-Options", "nosniff")
-        self.send_header("Content-Security-Policy", "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src "
-                         "'self' 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-                         "frame-ancestors 'none'")  # fmt: skip
+        self.send_header("Content-Security-Policy", _POLICY)
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
 
@@ -176,9 +171,9 @@ class Handler(BaseHTTPRequestHandler):
         if body:
             self.wfile.write(text)
 
-    def _redirect(self, status: HTTPStatus, to: str) -> None:
+    def _empty(self, status: HTTPStatus, header: str, value: str) -> None:
         self.send_response(status)
-        self.send_header("Location", to)
+        self.send_header(header, value)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
@@ -187,6 +182,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
+    """A thread per connection, within :class:`OpenConnections`'s limits."""
+
     daemon_threads = True
     allow_reuse_address = True
 
@@ -227,6 +224,7 @@ class Server(ThreadingHTTPServer):
 
 
 def open_server(house: Wheelhouse, host: str, port: int) -> Server:
+    """A server that listens; what keeps it from that is the user's to fix."""
     if not (house.root / "simple").is_dir():
         raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")
     if not 0 <= port <= 65535:
@@ -253,7 +251,13 @@ def split_path(target: str) -> list[str] | None:
 
 def choose(accept: str | None) -> str:
     """PEP 691: JSON only for those who prefer it in so many words."""
-    best, best_quality = "text/html; charset=utf-8", 0.0
+    meant = {
+        "application/vnd.pypi.simple.latest+json": JSON,
+        "application/vnd.pypi.simple.latest+html": HTML,
+        "text/html": _PLAIN_HTML,
+        "*/*": _PLAIN_HTML,
+    }
+    best, best_quality = _PLAIN_HTML, 0.0
     for item in (accept or "").split(","):
         kind, *parameters = (piece.strip() for piece in item.split(";"))
         quality = 1.0
@@ -263,9 +267,8 @@ def choose(accept: str | None) -> str:
                     quality = float(parameter[2:])
                 except ValueError:
                     quality = 0.0
-        kind = {"application/vnd.pypi.simple.latest+json": JSON, "application/vnd.pypi.simple.latest+html": HTML,
-                "text/html": "text/html; charset=utf-8", "*/*": "text/html; charset=utf-8"}.get(kind, kind)  # fmt: skip
-        if kind in (JSON, HTML, "text/html; charset=utf-8") and quality > best_quality:
+        kind = meant.get(kind, kind)
+        if kind in (JSON, HTML, _PLAIN_HTML) and quality > best_quality:
             best, best_quality = kind, quality
     return best
 
@@ -287,6 +290,8 @@ class _Connection:
 
 
 class OpenConnections:
+    """Who is connected since when, and until when he may be: a slow client loses its place, not the others theirs."""
+
     def __init__(self) -> None:
         self._open: dict[socket.socket, _Connection] = {}
         self._lock = threading.Lock()
@@ -295,13 +300,13 @@ class OpenConnections:
         """Let a connection in, if need be instead of an idle one; False where all others are being served."""
         now = time.monotonic()
         with self._lock:
-            same = [one for one, peer in self._open.items() if peer.client == client]
+            same = [other for other, peer in self._open.items() if peer.client == client]
             crowd = same if len(same) >= MAX_PER_CLIENT else list(self._open)
             if len(crowd) >= (MAX_PER_CLIENT if crowd is same else MAX_CONNECTIONS):
-                idle = [one for one in crowd if self._open[one].waiting]
+                idle = [other for other in crowd if self._open[other].waiting]
                 if not idle:
                     return False
-                oldest = min(idle, key=lambda one: self._open[one].since)
+                oldest = min(idle, key=lambda other: self._open[other].since)
                 del self._open[oldest]
                 _hang_up(oldest)
             self._open[connection] = _Connection(client, now + HEAD_SECONDS, now)
@@ -322,6 +327,7 @@ class OpenConnections:
                 peer.deadline = time.monotonic() + ANSWER_SECONDS + size / SLOWEST_BYTES_PER_SECOND
 
     def leave(self, connection: socket.socket) -> None:
+        """It is over."""
         with self._lock:
             self._open.pop(connection, None)
 
@@ -329,7 +335,7 @@ class OpenConnections:
         """End what is past its deadline."""
         now = time.monotonic()
         with self._lock:
-            for connection in [one for one, peer in self._open.items() if peer.deadline < now]:
+            for connection in [each for each, peer in self._open.items() if peer.deadline < now]:
                 del self._open[connection]
                 _hang_up(connection)
 
@@ -343,40 +349,17 @@ def _hang_up(connection: socket.socket) -> None:
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 
 
-@dataclass(frozen=True)
-class Span:
-    """Bytes ``first`` to ``last``, both included."""
-
-    first: int
-    last: int
-
-    @property
-    def length(self) -> int:
-        return self.last - self.first + 1
-
-
-class Unsatisfiable(Exception):
-    """The range lies outside the file: the answer is 416."""
-
-
-def parse_range(header: str | None, size: int) -> Span | None:
-    """The one span asked for; None for none, for several or for nonsense, all of which mean "send everything"."""
+def parse_range(header: str | None, size: int) -> range | None:
+    """The bytes asked for; none of them where they lie outside the file (the answer is 416). None for no range, for
+    several or for nonsense, all of which mean "send everything"."""
     match = _RANGE.fullmatch((header or "").strip()) if header and len(header) < 100 else None
     if not match or match[0] == "bytes=-":
         return None
     first, last = match[1], match[2]
     if not first:
-        length = int(last)
-        if length == 0 or size == 0:
-            raise Unsatisfiable
-        return Span(max(0, size - length), size - 1)
-    start = int(first)
-    end = int(last) if last else size - 1
-    if last and end < start:
-        return None
-    if start >= size:
-        raise Unsatisfiable
-    return Span(start, min(end, size - 1))
+        return range(max(0, size - int(last)), size)
+    start, stop = int(first), int(last) + 1 if last else size
+    return None if last and stop <= start else range(start, min(stop, size))
 
 
 def same_tag(header: str | None, etag: str) -> bool:

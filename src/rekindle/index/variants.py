@@ -30,7 +30,7 @@ from rekindle.index.variant_rules import NULL, Properties, Variant, metadata, va
 from rekindle.index.wheelhouse.listing import provenance_object
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.document import Document, decode, encode
+from rekindle.model.document import Document, encode, load_kept
 from rekindle.model.progress import Progress
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
@@ -106,7 +106,7 @@ def _brought_up_to_date(
 ) -> VariantRow:
     place = house.root / FOLDER / row.project / file
     record = place.with_name(f"{file}.variant.json")
-    known = _known(record)
+    known = load_kept(record, VariantRecord)
     origin = _origin(house, row)
     digest = hashlib.sha256(b"".join(origin.values())).hexdigest()
     fresh = (
@@ -161,13 +161,6 @@ def _origin(house: Wheelhouse, row: WheelRow) -> dict[str, bytes]:
     if row.provenance and statement.is_file():
         said["variant_of.provenance"] = statement.read_bytes()
     return said
-
-
-def _known(record: Path) -> VariantRecord | None:
-    try:
-        return decode(record.read_bytes(), VariantRecord, origin=str(record))
-    except (OSError, BadInput):
-        return None
 
 
 def _sweep(house: Wheelhouse, keep: set[tuple[str, str]]) -> None:

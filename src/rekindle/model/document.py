@@ -135,6 +135,14 @@ def load(path: Path, kind: type[D]) -> D:
     return decode(read_bounded(path, MAX_DOCUMENT_BYTES, "document"), kind, origin=str(path))
 
 
+def load_kept(path: Path, kind: type[D]) -> D | None:
+    """What we noted in a file to save time; None where it is gone or damaged: it can be found out again."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind, dec_hook=_from_json)
+    except (OSError, msgspec.MsgspecError, ValueError):
+        return None
+
+
 def read_bounded(path: Path, limit: int, what: str, *, remedy: str | None = None) -> bytes:
     """A file that a user names, read whole: more bytes than a ``what`` of ours can have are an error, not memory."""
     try:

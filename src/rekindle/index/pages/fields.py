@@ -6,9 +6,8 @@ compiles, not known, or no code. What was not read is not known; it is never sho
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -17,9 +16,9 @@ from urllib.parse import quote
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from rekindle.compat.toolkit import ptx_runs, sass_runs
+from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
-from rekindle.model.arch import Sm, parse_sm
+from rekindle.model.arch import parse_gpu_arch
 from rekindle.model.wheelhouse import RowProof, WheelRow
 
 # Sign and words of each kind, the best first.
@@ -54,11 +53,14 @@ class Line(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
+    """What is known of one architecture: a kind of :data:`KINDS`, in words."""
+
     kind: str
     says: str
 
     @property
     def sign(self) -> str:
+        """The kind's sign."""
         return KINDS[self.kind][0]
 
 
@@ -75,9 +77,10 @@ class FieldRow:
 
 def columns_of(rows: Iterable[WheelRow | Line]) -> list[str]:
     """The architectures that some wheel has code for or was proven on."""
-    found = {name for row in rows for name in (*row.sass, *row.gfx)}
-    found |= {name for row in rows for proof in row.proofs for name in seen(proof.environment) if _is_arch(name)}
-    return sorted(found, key=_order)
+    names = {name for row in rows for name in (*row.sass, *row.gfx)}
+    on_cards = {word for row in rows for proof in row.proofs for word in seen(proof.environment)}
+    names |= {word for word in on_cards if word.startswith(("sm_", "gfx")) and word.isascii() and " " not in word}
+    return sorted(names, key=_order)
 
 
 def field_rows(rows: Sequence[WheelRow | Line], columns: Sequence[str]) -> list[FieldRow]:
@@ -130,21 +133,10 @@ def _read(sass: tuple[str, ...], ptx: tuple[str, ...], gfx: tuple[str, ...], cud
     """Wheels of a house have few different contents, so this is asked seldom."""
     if arch in sass or arch in gfx:
         return "s"
-    if not arch.startswith("sm_"):
+    if not (sass or ptx or gfx):
         return "n"
-    card, facts = parse_sm(arch), load_facts()
-    runs = {sass_runs(code, card, cuda, facts) for code in _codes(sass)}
-    if True in runs:
-        return "s"
-    if any(ptx_runs(code, card) for code in _codes(ptx)):
-        return "j"
-    return "u" if None in runs else "n"
-
-
-def _codes(names: Iterable[str]) -> Iterator[Sm]:
-    for name in names:
-        with contextlib.suppress(ValueError):
-            yield parse_sm(name.replace("compute_", "sm_"))
+    kind = covers(GpuCode((*sass, *ptx, *gfx), cuda=cuda), parse_gpu_arch(arch), None, load_facts()).kind
+    return {"native": "s", "jit": "j", "unknown": "u"}.get(kind, "n")
 
 
 def seen(environment: Mapping[str, str]) -> set[str]:
@@ -183,10 +175,6 @@ def _place(row: WheelRow | Line) -> str:
     return " ".join([*systems, *arm]) or "any system"
 
 
-def _is_arch(name: str) -> bool:
-    return name.startswith(("sm_", "gfx")) and name.isascii() and " " not in name
-
-
 def _order(name: str) -> tuple[str, int, str]:
     """sm_61 before sm_120, gfx906 before gfx1030."""
     letters = name.rstrip("0123456789abcdef")
@@ -196,6 +184,7 @@ def _order(name: str) -> tuple[str, int, str]:
 
 @functools.lru_cache(maxsize=65536)
 def version_key(text: str) -> tuple[bool, Any]:
+    """By version, and what is none below all."""
     try:
         return True, Version(text)
     except InvalidVersion:
@@ -235,6 +224,7 @@ def _number(value: int) -> str:
 
 
 def is_proven(row: WheelRow | Line) -> bool:
+    """Did some proof hold?"""
     return any(proof.passed and not proof.failed for proof in row.proofs)
 
 
@@ -256,6 +246,7 @@ def _proof(row: WheelRow | Line) -> str:
 
 
 def spoken_size(count: int) -> str:
+    """With one digit behind the point, so that a column of them can be compared."""
     for unit, scale in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if count >= scale:
             return f"{count / scale:.1f} {unit}"

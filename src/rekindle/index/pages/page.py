@@ -6,30 +6,25 @@ text only as text, so a name from a stranger's wheel stays a name.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from rekindle import __version__
+from rekindle.compat.images import covers, flavour_code
+from rekindle.compat.toolkit import cudnn_covers
 from rekindle.facts import Facts
 from rekindle.index.pages.fields import version_key
 from rekindle.index.pages.grid import FIELDS, NAME, OLD_CPUS, PLACES, PYTHONS, Grid, processors, products
+from rekindle.index.pages.wheel_pages import environment, template_text
 from rekindle.index.wheelhouse.search import WantedWheel, verdict_for
-from rekindle.model.arch import parse_gpu_arch
-from rekindle.model.page import report_style
-from rekindle.model.wheelhouse import WheelRow
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-from rekindle.compat.images import covers, flavour_code
-from rekindle.compat.toolkit import cudnn_covers
-from rekindle.model.arch import GpuArch, parse_gfx, parse_sm
+from rekindle.model.arch import GpuArch, parse_gfx, parse_gpu_arch, parse_sm
 from rekindle.model.facts import Flavour, Platform
+from rekindle.model.page import report_style
 from rekindle.model.version import key
+from rekindle.model.wheelhouse import WheelRow
 
 
 def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str) -> tuple[str, int]:
@@ -64,18 +59,9 @@ def render_page(facts: Facts, grid: Grid, rows: Sequence[WheelRow], *, base: str
         "verdicts": _verdicts(firsts, grid.gpus),
     }
     text = msgspec.json.encode(data).decode().replace("<", "\\u003c").replace("\u2028", "\\u2028")
-    page = (
-        _environment()
-        .from_string(_file("page.html"))
-        .render(
-            style=report_style() + _file("page.css"),
-            script=_file("page.js"),
-            data=text,
-            version=__version__,
-            cards=len(cards),
-        )
-    )
-    return page, len(cards)
+    page = environment().get_template("page.html")
+    style, script = report_style() + template_text("page.css"), template_text("page.js")
+    return page.render(style=style, script=script, data=text, version=__version__, cards=len(cards)), len(cards)
 
 
 class _Shelf:
@@ -87,11 +73,9 @@ class _Shelf:
 
     def put(self, row: WheelRow, kind: int) -> list[Any]:
         """[file, its project, bytes, sha256, its shape, proofs]; the page knows where the file lies by its name."""
-        shape = {
-            "pythons": row.pythons, "systems": row.systems, "machines": row.machines, "yanked": row.yanked,
-            "code": [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx], "cpu": row.cpu, "glibc": row.glibc,
-            "kind": kind,
-        }  # fmt: skip
+        told = ("pythons", "systems", "machines", "yanked", "cpu", "glibc")
+        shape = {name: getattr(row, name) for name in told} | {"kind": kind}
+        shape["code"] = [*row.sass, *(f"PTX {ptx}" for ptx in row.ptx), *row.gfx]
         number = self.shapes.setdefault(msgspec.json.encode(shape), len(self.shapes))
         project = self.projects.setdefault(row.project, len(self.projects))
         good = sum(1 for proof in row.proofs if proof.passed and not proof.failed)
@@ -132,18 +116,6 @@ def _verdicts(kinds: Sequence[WheelRow], gpus: tuple[str, ...]) -> list[dict[str
     return found
 
 
-def _file(name: str) -> str:
-    return resources.files("rekindle.index.pages").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-@functools.cache
-def _environment() -> Environment:
-    from jinja2 import Environment, StrictUndefined
-
-    # Only our own files go in unescaped, marked |safe in the template.
-    return Environment(autoescape=True, undefined=StrictUndefined)
-
-
 PLATFORMS: dict[str, Platform] = {"linux": "linux_x86_64", "windows": "windows", "linux-arm": "linux_aarch64"}
 # What a cell says; the page has a colour and a word for each.
 HAS, SAME_MAJOR, JIT, OVERRIDE, NO_CUDNN, UNKNOWN, NO = "h", "s", "j", "o", "c", "u", "-"
@@ -157,7 +129,8 @@ def make_matrix(facts: Facts, sms: tuple[str, ...], gfxs: tuple[str, ...]) -> di
         nvidia, amd = [], []
         order = sorted(facts.wheels.flavour, key=lambda row: (key(row.torch), row.name), reverse=True)
         for flavour in order:
-            head = [flavour.torch, flavour.name, flavour.cuda or flavour.rocm or "", _source(flavour)]
+            source = f"{'; '.join(flavour.source)} ({flavour.how}, {flavour.date})"
+            head = [flavour.torch, flavour.name, flavour.cuda or flavour.rocm or "", source]
             if flavour.sm.get(platform):
                 nvidia.append([*head, "".join(cell(flavour, platform, card, facts) for card in nvidia_cards)])
             if flavour.gfx.get(platform):
@@ -177,7 +150,3 @@ def cell(flavour: Flavour, platform: Platform, card: GpuArch, facts: Facts) -> s
     if found.kind == "native":
         return HAS if found.target is None or found.target.split(":")[0] == str(card).split(":")[0] else SAME_MAJOR
     return JIT if found.kind == "jit" else OVERRIDE
-
-
-def _source(flavour: Flavour) -> str:
-    return f"{'; '.join(flavour.source)} ({flavour.how}, {flavour.date})"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from pathlib import PurePosixPath
 from urllib.parse import quote
 
 import msgspec
@@ -14,6 +15,21 @@ import msgspec
 from rekindle.model.wheelhouse import VariantRow, WheelRow
 
 API_VERSION = "1.0"
+_CONTENT_TYPES = {
+    ".whl": "application/zip",
+    ".graft": "application/zip",
+    ".metadata": "text/plain; charset=utf-8",
+    ".json": "application/json",
+    ".provenance": "application/json",
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+}
+
+
+def content_type(name: str) -> str:
+    """What a file of a wheelhouse is called over HTTP, by its ending."""
+    return _CONTENT_TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
 
 
 def project_html(project: str, links: Iterable[str]) -> bytes:

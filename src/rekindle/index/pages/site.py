@@ -29,7 +29,7 @@ from rekindle.index.pages.wheel_pages import edition, project_page, projects_pag
 from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece, deeper, load_pieces, load_rows, piece_of_file, piece_of_variant
 from rekindle.index.wheelhouse.store import Wheelhouse
-from rekindle.model.document import SCHEMA
+from rekindle.model.document import SCHEMA, load_kept
 from rekindle.model.progress import Progress, Silent
 from rekindle.model.wheelhouse import GraftRow, SiteBuilt, VariantRow
 
@@ -56,21 +56,16 @@ def build_site(
             grafts = load_grafts(str(house.root))
             projects = {key: list(group) for key, group in itertools.groupby(pieces, key=lambda piece: piece.project)}
             chosen, found, left_out = _variants(house, projects, variants, signer, progress)
-            if _links_work(house):
-                current = _current(house)
-                target = house.site / ("b" if current == "a" else "a")
-                hidden = _Hidden()
-                written = _bring_up_to_date(target, projects, hidden, progress)
-                show_wheels(target, projects, hidden, grafts)
-                if chosen:
-                    _bring_up_to_date(target / "variant", chosen, hidden, progress)
+            hidden = _Hidden() if _links_work(house) else None
+            target = house.site / ("b" if _current(house) == "a" else "a") if hidden else house.root
+            write = hidden or write_atomically
+            written = _bring_up_to_date(target, projects, write, progress)
+            show_wheels(target, projects, write, grafts)
+            if chosen:
+                _bring_up_to_date(target / "variant", chosen, write, progress)
+            if hidden:
                 hidden.flush()
                 _switch(house, target.name)
-            else:
-                written = _bring_up_to_date(house.root, projects, write_atomically, progress)
-                show_wheels(house.root, projects, write_atomically, grafts)
-                if chosen:
-                    _bring_up_to_date(house.root / "variant", chosen, write_atomically, progress)
             then(pieces)
     except OSError as error:
         raise BadInput(
@@ -146,7 +141,7 @@ def _bring_up_to_date(
     progress: Progress,
 ) -> int:
     manifest = target / _MANIFEST
-    old = _read_manifest(manifest)
+    old = load_kept(manifest, dict[str, str]) or {}
     if not old and (target / "simple").exists():
         shutil.rmtree(target / "simple")
     digests = {
@@ -182,7 +177,7 @@ def show_wheels(
     """``wheel/``: a page per wheel, a list per project, one of all projects and ``grafts``; only what changed since
     this copy was written is."""
     memory, folder = target / _SHOWN, target / "wheel"
-    old = _read_manifest(memory)
+    old = load_kept(memory, dict[str, str]) or {}
     if not old and folder.exists():
         shutil.rmtree(folder)
     memory.unlink(missing_ok=True)
@@ -218,13 +213,6 @@ def _catalogue(projects: dict[str, list[Piece]]) -> bytes:
     generated = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     rows = b",".join(piece.row for group in projects.values() for piece in group if piece.row)
     return f'{{"schema":{SCHEMA},"generated":"{generated}","wheels":['.encode() + rows + b"]}\n"
-
-
-def _read_manifest(path: Path) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError):
-        return {}
 
 
 def _current(house: Wheelhouse) -> str | None:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -41,6 +42,7 @@ MOST_LIBRARIES = 6
 
 
 def wheel_page(row: WheelRow) -> bytes:
+    """The page of one wheel."""
     code = [*row.sass, *(f"PTX {name}" for name in row.ptx), *row.gfx]
     link = f"{BASE}{quote(row.url)}#sha256={row.sha256}"
     verdict, good = _verdict(row)
@@ -114,16 +116,22 @@ def projects_page(counts: Mapping[str, int], grafts: Sequence[GraftRow] = ()) ->
 
 
 def style() -> bytes:
+    """The one stylesheet of all these pages."""
     return report_style().encode()
 
 
 def script() -> bytes:
-    return _file("house.js").encode()
+    """The one script of all these pages."""
+    return template_text("house.js").encode()
 
 
 def edition() -> str:
     """Changes when any page would look different for the same wheel."""
-    parts = [style(), script(), *(_file(name).encode() for name in ("wheel.html", "project.html", "projects.html"))]
+    parts = [
+        style(),
+        script(),
+        *(template_text(name).encode() for name in ("wheel.html", "project.html", "projects.html")),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16] + __version__
 
 
@@ -137,32 +145,36 @@ def _framed(title: str, body: str, *, style: str = "../style.css", script: str =
 
 
 def lines_of(pieces: Iterable[Piece]) -> list[Line]:
+    """What the project's page shows of each."""
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces) + b"]", type=list[Line])
 
 
 def rows_of(pieces: Iterable[Piece]) -> list[WheelRow]:
+    """Their whole rows."""
     return msgspec.json.decode(b"[" + b",".join(piece.row for piece in pieces if piece.row) + b"]", type=list[WheelRow])
 
 
-def _breaks(version: str) -> Markup:
-    """A narrow column may break a version before its local part, and nowhere else."""
-    return Markup("<wbr>+").join(version.split("+"))
-
-
 def _render(name: str, **values: Any) -> str:
-    return _environment().get_template(name).render(**values)
+    return environment().get_template(name).render(**values)
 
 
-def _file(name: str) -> str:
-    from importlib import resources
-
-    return resources.files("rekindle.index.pages").joinpath("templates", name).read_text(encoding="utf-8")
+def template_text(name: str) -> str:
+    """A template, style or script of ours."""
+    return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Everything is escaped but our own files, which the templates mark ``|safe``."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
-    made = Environment(autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(_file), trim_blocks=True)
-    made.filters |= {"path": quote, "size": spoken_size, "breaks": _breaks}
+    made = Environment(
+        autoescape=True, undefined=StrictUndefined, loader=FunctionLoader(template_text), trim_blocks=True
+    )
+    # A narrow column may break a version before its local part, and nowhere else.
+    made.filters |= {
+        "path": quote,
+        "size": spoken_size,
+        "breaks": lambda version: Markup("<wbr>+").join(version.split("+")),
+    }
     return made

@@ -69,10 +69,6 @@ def find_provenance(wheel: Path, sha256: str, check: Check) -> tuple[bytes | Non
     return provenance_object(raw, path.name), None
 
 
-def load_report(path: Path | None) -> WheelReport | None:
-    return load(path, WheelReport) if path else None
-
-
 def check_report(report: WheelReport, name: WheelName, size: int) -> None:
     """A report that was given is believed only where it does not contradict the file beside it."""
     told = {
@@ -100,10 +96,6 @@ def broken_claims(report: WheelReport | None) -> tuple[str, ...]:
     return (
         f"its own list names {', '.join(claimed)}, but no code for {'it' if len(claimed) == 1 else 'them'} is in it",
     )
-
-
-def load_proofs(paths: tuple[Path, ...]) -> tuple[VerifyReport, ...]:
-    return tuple(load(path, VerifyReport) for path in paths)
 
 
 def check_about(sha256: str, file: str, proofs: tuple[VerifyReport, ...]) -> None:

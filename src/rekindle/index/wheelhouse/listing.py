@@ -27,7 +27,7 @@ from rekindle.index.wheelhouse.grafts import load_grafts
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.index.wheelhouse.store import Wheelhouse
 from rekindle.model.claims import ListedWheel, WheelList
-from rekindle.model.document import decode, encode
+from rekindle.model.document import decode, encode, load_kept
 
 LIST_FILE = "wheels.dsse.json"
 CATALOGUE = "catalogue.json"
@@ -179,6 +179,7 @@ def payload_of(raw: bytes, origin: str) -> bytes:
 
 
 def moment(text: str) -> datetime:
+    """A time as the list writes it."""
     try:
         return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
     except ValueError as error:
@@ -220,19 +221,19 @@ class Seen(msgspec.Struct, frozen=True):
 
 def last_seen(path: Path, signer: str, house: str) -> int:
     """The number of the newest list of this house that was seen, 0 where none was."""
-    return _load(path).lists.get(f"{signer}/{house}", 0)
+    return _seen(path).lists.get(f"{signer}/{house}", 0)
 
 
 def other_content(path: Path, signer: str, listed: WheelList, payload: bytes) -> bool:
     """Whether a list of the same number was seen that said something else."""
-    seen, which = _load(path), house_key(signer, listed)
+    seen, which = _seen(path), house_key(signer, listed)
     known = seen.digests.get(which) if seen.lists.get(which) == listed.serial else None
     return known is not None and known != hashlib.sha256(payload).hexdigest()
 
 
 def house_at(path: Path, place: str) -> str | None:
     """Which house was met at this place before."""
-    return _load(path).places.get(place)
+    return _seen(path).places.get(place)
 
 
 def house_key(signer: str, listed: WheelList) -> str:
@@ -242,7 +243,7 @@ def house_key(signer: str, listed: WheelList) -> str:
 
 def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: str) -> None:
     """Note the list as the newest of its house, and that this house lies at ``place``."""
-    seen, which = _load(path), house_key(signer, listed)
+    seen, which = _seen(path), house_key(signer, listed)
     if listed.serial < seen.lists.get(which, 0):
         return
     now = Seen(
@@ -254,8 +255,5 @@ def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: 
         write_atomically(path, msgspec.json.encode(now))
 
 
-def _load(path: Path) -> Seen:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Seen)
-    except (OSError, msgspec.MsgspecError):
-        return Seen()
+def _seen(path: Path) -> Seen:
+    return load_kept(path, Seen) or Seen()
