@@ -55,3 +55,11 @@ def test_what_can_be_tried_without_a_card_says_what_the_readme_shows(tmp_path: P
     # Planning leaves nothing behind in a home but what was asked for.
     left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
     assert all("cache" in name or "facts" in name for name in left), left
+
+
+def test_the_picture_shows_what_the_commands_say_today(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT / "src")}
+    argv = [sys.executable, str(ROOT / "tools" / "make_picture.py"), "--check"]
+    done = subprocess.run(argv, cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert all(f"docs/pictures/session-{theme}.svg" in README for theme in ("light", "dark"))
