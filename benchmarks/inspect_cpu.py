@@ -16,7 +16,7 @@ import time
 OURS = """
 import sys, time, resource
 from rekindle.inspect.cpu import survey_cpu
-from rekindle.inspect.libraries import open_binary
+from rekindle.formats.binary import open_binary
 from rekindle.formats.functions import code_of
 from rekindle.inspect.reader import map_file
 from pathlib import Path
@@ -49,7 +49,7 @@ def compare(library: str, size: int) -> None:
     import capstone
 
     from rekindle.formats.functions import code_of
-    from rekindle.inspect.libraries import open_binary
+    from rekindle.formats.binary import open_binary
 
     with open(library, "rb") as file:  # noqa: PTH123
         binary = open_binary(file.read(), library)

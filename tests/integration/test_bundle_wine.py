@@ -18,9 +18,9 @@ import pytest
 import needs
 from rekindle import api
 from rekindle.bundle.trim import trim
+from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import SECTIONS, read_containers
 from rekindle.formats.pe import Pe
-from rekindle.inspect.libraries import open_binary
 from rekindle.model.arch import Sm
 from tiny_wheels import make_wheel
 from under_wine import CACHE, MARKS, PYTHON, run_python, windows

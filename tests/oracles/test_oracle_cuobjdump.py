@@ -16,8 +16,8 @@ import pytest
 import zstandard
 
 from rekindle import api
+from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import SECTIONS, Entry, read_containers
-from rekindle.inspect.libraries import open_binary
 
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rekindle-ci" / "cuda" / "nvidia" / "cu13"
 TOOL, LIBRARY = HOME / "bin" / "cuobjdump", HOME / "lib" / "libnvjpeg.so.13"

@@ -7,33 +7,19 @@ file is called on disk. What is left out or cannot be found is told with who nee
 from __future__ import annotations
 
 import fnmatch
-import mmap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rekindle.bundle.rules import Rules
 from rekindle.errors import BadInput
-from rekindle.formats.elf import Elf, is_elf
-from rekindle.formats.pe import Pe, is_pe
+from rekindle.formats.binary import map_binary
+from rekindle.formats.linked import Linked, link_fields
+from rekindle.formats.pe import Pe
 from rekindle.host.protocol import Host
 from rekindle.model.bundle import Left
 
 MAX_LIBRARIES = 2_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class Native:
-    """What a library says about itself: ``machine`` tells architectures apart, ``needed`` is its wishes."""
-
-    system: str
-    machine: int
-    needed: tuple[str, ...]
-    soname: str | None = None
-    rpath: tuple[str, ...] = ()
-    # Windows only, parts of ``needed``: loaded at first use; where exports are handed on to.
-    delayed: tuple[str, ...] = ()
-    forwards: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,45 +39,22 @@ class Collection:
     missing: dict[str, Left] = field(default_factory=dict)
 
 
-def read_native(path: Path) -> Native | None:
+def read_native(path: Path) -> Linked | None:
     """None for what is no library."""
-    with path.open("rb") as file:
-        head = file.read(64)
-        if not (is_elf(head) or is_pe(head)):
+    with map_binary(path) as binary:
+        if binary is None:
             return None
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return native_of(data, path.name)
-
-
-def native_of(data: mmap.mmap | bytes, what: str) -> Native | None:
-    head = bytes(data[:64])
-    if is_elf(head):
-        elf = Elf(data, what)
-        machine = int.from_bytes(head[18:20], "little")
-        return Native(system="linux", machine=machine, needed=elf.needed, soname=elf.soname, rpath=elf.rpath)
-    if is_pe(head):
-        pe = Pe(data, what)
-        at = int.from_bytes(head[60:64], "little")
-        machine = int.from_bytes(bytes(data[at + 4 : at + 6]), "little")
-        forwards = tuple(f"{name}.dll" for name in pe.forwards)
-        return Native(
-            system="windows",
-            machine=machine,
-            needed=tuple(dict.fromkeys((*pe.needed, *pe.delayed, *forwards))),
-            delayed=pe.delayed,
-            forwards=forwards,
-        )
-    return None
+        forwards = tuple(f"{name}.dll" for name in binary.forwards) if isinstance(binary, Pe) else ()
+        return Linked(file=path.name, forwards=forwards, **link_fields(binary))
 
 
 def collect(
-    own: dict[str, Native],
+    own: dict[str, Linked],
     rules: Rules,
     places: Sequence[Path],
     *,
     exclude: Iterable[str] = (),
     requires: Iterable[str] = (),
-    tell: Callable[[str], None] = lambda name: None,
 ) -> Collection:
     """``own`` are the wheel's libraries by member name; ``places`` are searched in order; ``requires`` are the packages
     that are installed with it."""
@@ -104,7 +67,7 @@ def collect(
     if len(systems) > 1:
         raise BadInput("the wheel holds libraries for both Linux and Windows, so it is no wheel of either")
     machines = {lib.machine for lib in own.values()}
-    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in own.items() for name in lib.needed]
+    waiting = [(name, member.rsplit("/", 1)[-1], "") for member, lib in own.items() for name in lib.wishes]
     system = next(iter(systems), "linux")
     while waiting:
         name, who, opened_by = waiting.pop(0)
@@ -117,7 +80,6 @@ def collect(
         if why:
             result.left[name] = Left(name=name, why=why, needed_by=who)
             continue
-        tell(name)
         path = _find(name, places, machines)
         if path is None:
             if not opened_by:
@@ -129,7 +91,7 @@ def collect(
         if len(result.brought) > MAX_LIBRARIES:
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)
-        waiting += [(need, name, "") for need in (native.needed if native else ())]
+        waiting += [(need, name, "") for need in (native.wishes if native else ())]
         waiting += [(other, f"{name} (opened while running)", key) for other in _siblings(path, patterns)]
     return result
 
@@ -141,7 +103,7 @@ def _siblings(path: Path, patterns: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(native.soname or file.name for file, native in others if native))
 
 
-def _find(name: str, places: Sequence[Path], machines: set[int]) -> Path | None:
+def _find(name: str, places: Sequence[Path], machines: set[str]) -> Path | None:
     """The first file of that name made for the same processor. ``name`` comes from a header: it is only a name."""
     if "/" in name or "\\" in name or name in ("", ".", ".."):
         return None

@@ -17,8 +17,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from rekindle.bundle.collect import Collection, Native, fold, read_native
+from rekindle.bundle.collect import Collection, fold, read_native
 from rekindle.bundle.rules import Rules
+from rekindle.formats.linked import Linked
 
 _DIGITS = 16
 _LOST = (
@@ -38,14 +39,14 @@ class Placing:
     order: tuple[str, bytes] | None = None
     notes: tuple[str, ...] = ()
 
-    def changed(self, native: Native) -> dict[str, str]:
+    def changed(self, native: Linked) -> dict[str, str]:
         """Old -> new for those of its wishes that got another name."""
-        pairs = ((need, self.names.get(fold(need))) for need in native.needed)
+        pairs = ((need, self.names.get(fold(need))) for need in native.wishes)
         return {old: new for old, new in pairs if new is not None and fold(new) != fold(old)}
 
 
 def place(
-    own: Mapping[str, Native],
+    own: Mapping[str, Linked],
     found: Collection,
     rules: Rules,
     *,
@@ -95,8 +96,8 @@ def place(
 
 def _names(
     found: Collection,
-    natives: Mapping[str, Native],
-    own: Mapping[str, Native],
+    natives: Mapping[str, Linked],
+    own: Mapping[str, Linked],
     rules: Rules,
     order: list[str],
     salt: str,
@@ -111,7 +112,7 @@ def _names(
         digest = hashlib.sha256(salt.encode())
         with lib.path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-        for need in sorted(map(fold, natives[key].needed)):
+        for need in sorted(map(fold, natives[key].wishes)):
             # In a circle the later one's name is not known yet; its content decides on its own name alone.
             digest.update(names.get(need, need).encode())
         stem, dot, ending = lib.name.rpartition(".")
@@ -119,7 +120,7 @@ def _names(
     return names
 
 
-def _in_order(natives: Mapping[str, Native]) -> list[str]:
+def _in_order(natives: Mapping[str, Linked]) -> list[str]:
     """Each behind what it needs; circles are cut where they are met."""
     out: dict[str, None] = {}
     begun: set[str] = set()
@@ -132,25 +133,25 @@ def _in_order(natives: Mapping[str, Native]) -> list[str]:
             elif key not in begun:
                 begun.add(key)
                 waiting.append((key, True))
-                needs = [fold(need) for need in natives[key].needed]
+                needs = [fold(need) for need in natives[key].wishes]
                 waiting += [(need, False) for need in reversed(needs) if need in natives and need not in begun]
     return list(out)
 
 
 def _closure(
-    member: str, own: Mapping[str, Native], natives: Mapping[str, Native], opened: Mapping[str, list[str]]
+    member: str, own: Mapping[str, Linked], natives: Mapping[str, Linked], opened: Mapping[str, list[str]]
 ) -> list[str]:
     """The brought DLLs that must be found when ``member`` is loaded: through other DLLs of the wheel, too, and those
     that are opened by name."""
     inside = {fold(posixpath.basename(name)): native for name, native in own.items()}
     seen: dict[str, None] = {}
-    waiting = [fold(need) for need in own[member].needed]
+    waiting = [fold(need) for need in own[member].wishes]
     while waiting:
         key = waiting.pop()
         native = natives.get(key) or inside.get(key)
         if native is not None and key not in seen:
             seen[key] = None
-            waiting += [*map(fold, native.needed), *opened.get(key, ())]
+            waiting += [*map(fold, native.wishes), *opened.get(key, ())]
     return [key for key in seen if key in natives]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.bundle.collect import Collection, Found, Native, collect, fold, read_native
+from rekindle.bundle.collect import Collection, Found, collect, fold, read_native
 from rekindle.bundle.dlls import Placing, place
 from rekindle.bundle.notes import (
     bill_of_materials,
@@ -32,6 +32,7 @@ from rekindle.bundle.rules import Rules
 from rekindle.bundle.trim import Outcome, trim
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed
+from rekindle.formats.linked import Linked
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
@@ -145,7 +146,7 @@ class _Bundling:
             self._refuse_small_disk(found)
             return self._write(own, found, report)
 
-    def _placing(self, own: dict[str, Native], found: Collection, system: str) -> Placing:
+    def _placing(self, own: dict[str, Linked], found: Collection, system: str) -> Placing:
         if system != "windows":
             names = {key: lib.name for key, lib in found.brought.items()}
             return Placing(names=names, folders=dict.fromkeys(names, (self.where,)))
@@ -168,9 +169,9 @@ class _Bundling:
                 remedy="nothing was written; make room there, or write to another disk with --out DIR",
             )
 
-    def _own(self) -> dict[str, Native]:
+    def _own(self) -> dict[str, Linked]:
         members = [name for name in self.source.namelist() if _NATIVE.search(name)]
-        own: dict[str, Native] = {}
+        own: dict[str, Linked] = {}
         self.progress.stage("read", f"{len(members)} libraries")
         for number, name in enumerate(members):
             self.progress.step(number, len(members), name)
@@ -182,7 +183,7 @@ class _Bundling:
         (self.shop / "reading").unlink(missing_ok=True)
         return own
 
-    def _write(self, own: dict[str, Native], found: Collection, report: BundleReport) -> BundleReport:
+    def _write(self, own: dict[str, Linked], found: Collection, report: BundleReport) -> BundleReport:
         order, placing = self.order, self.placing
         part = self.shop / "wheel"
         names = {lib.name for lib in found.brought.values()}
@@ -243,11 +244,11 @@ class _Bundling:
             rows.append((_brought(lib, file, copy.stat().st_size, self.order.rules), lib.path))
         return rows
 
-    def _member(self, out: Rewriter, info: zipfile.ZipInfo, native: Native | None, names: set[str]) -> None:
+    def _member(self, out: Rewriter, info: zipfile.ZipInfo, native: Linked | None, names: set[str]) -> None:
         if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
             return
         # Only a library that asks for something brought along, and would not find it, gets another path.
-        asks = native is not None and native.system == "linux" and bool(names & set(native.needed))
+        asks = native is not None and native.system == "linux" and bool(names & set(native.wishes))
         patch = native is not None and asks and not reaches(info.filename, native.rpath, self.where)
         renamed = self.placing.changed(native) if native and native.system == "windows" else {}
         if native is None or not (patch or renamed or self.order.archs):
@@ -289,7 +290,7 @@ class _Bundling:
                 out.add(f"{self.folder}/licenses/bundled/{name}", file_chunks(path))
 
 
-def destination(own: dict[str, Native], folder: str) -> str:
+def destination(own: dict[str, Linked], folder: str) -> str:
     """Where libraries go: ``name.libs`` beside the packages; on Linux ``package/lib`` if the wheel has one."""
     folders = [posixpath.dirname(name) for name, lib in own.items() if lib.system == "linux"]
     for candidate in ("torch/lib", *sorted(name for name in set(folders) if posixpath.basename(name) == "lib")):
@@ -318,6 +319,6 @@ def _planned(report: BundleReport, found: Collection, placing: Placing, rules: R
     return msgspec.structs.replace(report, brought=tuple(rows))
 
 
-def _hip_note(own: dict[str, Native]) -> str:
-    hip = any("libamdhip64" in need for lib in own.values() for need in lib.needed)
+def _hip_note(own: dict[str, Linked]) -> str:
+    hip = any("libamdhip64" in need for lib in own.values() for need in lib.wishes)
     return "AMD device code is left whole: bundles are found by offsets that only their maker may change" if hip else ""

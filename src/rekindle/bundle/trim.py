@@ -20,9 +20,8 @@ from pathlib import Path
 from rekindle.compat.toolkit import ptx_runs, sass_runs
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
-from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import Container, Entry, read_containers
-from rekindle.formats.pe import Pe, is_pe
 from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
 
@@ -75,15 +74,9 @@ def trim(path: Path, wanted: Sequence[Sm]) -> Outcome:
 
 
 def _containers(data: mmap.mmap) -> list[Container]:
-    head = data[:64]
-    if is_elf(head):
-        elf = Elf(data)
-        spans = [elf.content(section) for section in elf.sections if section.name in SECTIONS]
-    elif is_pe(head):
-        pe = Pe(data)
-        spans = [pe.content(section) for section in pe.sections if section.name in SECTIONS]
-    else:
-        return []
+    binary = open_binary(data, "file")
+    sections = [section for section in binary.sections if section.name in SECTIONS] if binary else []
+    spans = [binary.content(section) for section in sections]  # type: ignore[union-attr, arg-type]
     return [container for start, size in spans for container in read_containers(data, start, size)]
 
 

@@ -52,7 +52,6 @@ class Section:
     size: int
     link: int
     info: int
-    entry_size: int
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,11 @@ def is_elf(head: bytes) -> bool:
 
 
 class Elf:
+    """One file; what is not read by the constructor is read when it is asked for."""
+
+    format = "elf"
+    delayed: tuple[str, ...] = ()
+
     def __init__(self, data: Any, what: str = "file") -> None:
         self.view = View(data, what)
         view = self.view
@@ -131,12 +135,8 @@ class Elf:
             raise Malformed(f"{view.what} keeps its section names in section {names_at}, which does not exist")
         table, end = rows[names_at][4], rows[names_at][4] + rows[names_at][5]
         return tuple(
-            Section(
-                view.text(table + row[0], end) if row[0] < rows[names_at][5] else "",
-                row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[9],
-            )
-            for row in rows
-        )  # fmt: skip
+            Section(view.text(table + row[0], end) if row[0] < rows[names_at][5] else "", *row[1:8]) for row in rows
+        )
 
     def section(self, name: str) -> Section | None:
         return next((section for section in self.sections if section.name == name), None)

@@ -52,6 +52,12 @@ def is_pe(head: bytes) -> bool:
 
 
 class Pe:
+    """One image; tables are read when they are asked for."""
+
+    format = "pe"
+    soname: str | None = None
+    rpath: tuple[str, ...] = ()
+
     def __init__(self, data: Any, what: str = "file") -> None:
         self.view = View(data, what)
         view = self.view

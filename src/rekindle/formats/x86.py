@@ -7,6 +7,8 @@ the lengths from each function's start then visits only the instructions the CPU
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -175,6 +177,14 @@ def _prefixes(b: Bytes, length: Bytes, isa: Bytes) -> None:
     carry = two[(second == 0x38) & (third == 0xF6) & (small | repeat)[two]]
     kind[carry] = tables.ID["adx"]
     isa[at] = kind
+
+
+def follow(length: Bytes) -> Iterator[int]:
+    """The offset of each instruction of code without gaps, from the first on."""
+    sizes, at = length.tobytes(), 0
+    while at < len(sizes):
+        yield at
+        at += sizes[at]
 
 
 def walk(length: Bytes, isa: Bytes, starts: Offsets, ends: Offsets) -> tuple[Offsets, Offsets]:

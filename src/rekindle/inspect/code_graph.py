@@ -42,7 +42,6 @@ class CodeGraph:
         caller, callee = (np.concatenate(both) for both in zip(self.edges, taken, strict=True))
         self._by_callee = Edges(callee, caller)
         self._by_caller = Edges(caller, callee)
-        self._slots_read = Edges(library.scan.reads[:, 0], library.scan.reads[:, 1])
         self.started = set(self.numbers(references.started).tolist()) - {-1}
         self.resolvers = set(self.numbers(references.resolvers).tolist()) - {-1}
         self._taken = set(self.numbers(np.unique(self._pointer_to)).tolist()) - {-1}
@@ -83,6 +82,7 @@ class CodeGraph:
         real = (number >= 0) & (number != caller)
         return caller[real], number[real]
 
+    @functools.cached_property
     def state_readers(self) -> set[int]:
         """Functions that read a variable, or an imported function's slot, known by name to tell of the CPU."""
         reads = self.library.scan.reads
@@ -155,17 +155,12 @@ class CodeGraph:
     @functools.cache  # noqa: B019 (the graph lives as long as one library's audit)
     def callers(self, number: int) -> tuple[int, ...]:
         """Functions that really call or jump to this one."""
-        start = int(self.functions.start[number])
-        return tuple(caller for caller in self._by_callee.of(number) if self._calls(caller, start))
+        return tuple(caller for caller in self._by_callee.of(number) if self.calls(caller, number))
 
     def calls(self, caller: int, number: int) -> bool:
         """Does it really call or jump there?"""
-        return self._calls(caller, int(self.functions.start[number]))
-
-    def _calls(self, caller: int, start: int) -> bool:
-        if self.library.binary.machine != "x86_64":
-            return True
-        return start in self._callees(caller)
+        machine = self.library.binary.machine
+        return machine != "x86_64" or int(self.functions.start[number]) in self._callees(caller)
 
     @functools.cache  # noqa: B019
     def _callees(self, caller: int) -> frozenset[int]:
@@ -188,14 +183,8 @@ class CodeGraph:
         return False
 
     def _asks_here(self, number: int) -> bool:
-        if number in self.asking or any(slot in self._state for slot in self._slots_read.of(number)):
+        if number in self.asking or number in self.state_readers or self.import_askers.get(number):
             return True
-        if self.import_askers.get(number):
-            return True
-        for slot in self._slots_read.of(number):
-            name = self.library.references.imports.get(slot)
-            if name and self._check.search(name):
-                return True
         for callee in self._by_caller.of(number):
             if callee in self.asking or self._check.search(self.functions.name(callee)):
                 return True
@@ -249,10 +238,7 @@ class CodeGraph:
         length, _ = x86.decode(np.concatenate([piece for raw in raws for piece in (raw, gap)]))
         out, begin = [], 0
         for raw in raws:
-            sizes, at, places = length[begin : begin + len(raw)].tobytes(), 0, []
-            while at < len(sizes):
-                places.append(at)
-                at += sizes[at]
+            places = list(x86.follow(length[begin : begin + len(raw)]))
             out.append((np.concatenate([raw, gap]), np.array(places, np.int64)))
             begin += len(raw) + 32
         return out
@@ -295,12 +281,7 @@ class CodeGraph:
 def _executes_cpuid(raw: bytes) -> bool:
     """Is one of these bytes really the instruction? Decoded from the start on, as assembly stands without gaps."""
     length, _ = x86.decode(np.frombuffer(raw, np.uint8))
-    sizes, at = length.tobytes(), 0
-    while at < len(raw):
-        if raw.startswith(CPUID, at):
-            return True
-        at += sizes[at]
-    return False
+    return any(raw.startswith(CPUID, at) for at in x86.follow(length))
 
 
 def _int32(code: Bytes, at: int) -> int:

@@ -14,13 +14,7 @@ from rekindle.formats.pe import Pe
 from rekindle.model.wheel import CodeEvidence, GuardUse, IsaUse, WheelCpu
 
 if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import Exposed
-
-if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import Exposure
-
-if TYPE_CHECKING:
-    from rekindle.inspect.isa_exposure import Offer, Taking
+    from rekindle.inspect.isa_exposure import Exposed, Exposure, Offer, Taking
 
 # For each combination of instruction sets: one that many functions use must not hide the others.
 MOST_EVIDENCE = 40
@@ -86,11 +80,9 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
     needed |= untold & {"sse3"}
     level = runs_from(needed, machine) if machine else None
     doubt = beyond(untold, level, machine) if machine else frozenset()
-    dispatched: Counter[str] = Counter()
-    guards: Counter[str] = Counter()
-    for survey in surveys:
-        dispatched.update(survey.exposure.dispatched)
-        guards.update(survey.exposure.guards)
+    doubtful = [row for row in lists["untold"] if doubt.intersection(row.isa)]
+    dispatched = sum((survey.exposure.dispatched for survey in surveys), Counter[str]())
+    guards = sum((survey.exposure.guards for survey in surveys), Counter[str]())
     return WheelCpu(
         arch=machine,
         unconditional=_uses(lists["unconditional"]),
@@ -99,9 +91,7 @@ def join_cpu(surveys: Sequence[CpuSurvey], machines: Sequence[str]) -> WheelCpu:
         silent=_uses(lists["silent"]),
         untold=tuple(use for use in _uses(lists["untold"]) if use.isa in doubt),
         guards=tuple(GuardUse(guard=title, functions=count) for title, count in guards.most_common() if count > 0),
-        evidence=_shared_out(
-            _distinct(lists["unconditional"] + _doubtful(lists["untold"], doubt) + lists["suspects"] + lists["silent"])
-        ),
+        evidence=_shared_out([*lists["unconditional"], *doubtful, *lists["suspects"], *lists["silent"]]),
         required=tuple(sorted(needed)),
         runs_from=None if doubt else level,
         at_least=level,
@@ -187,22 +177,14 @@ def _set_aside_uncalled(surveys: Sequence[CpuSurvey]) -> None:
             setattr(found, kind, kept)
 
 
-def _doubtful(evidence: Sequence[CodeEvidence], doubt: frozenset[str]) -> list[CodeEvidence]:
-    return [one for one in evidence if doubt.intersection(one.isa)]
-
-
-def _distinct(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
-    """One row per function and instruction sets: templates share a name."""
-    return tuple({(one.function, one.isa, one.file): one for one in reversed(evidence)}.values())[::-1]
-
-
 def _shared_out(evidence: Sequence[CodeEvidence]) -> tuple[CodeEvidence, ...]:
+    """One row per function and instruction sets (templates share a name), and not too many of one combination."""
     count: Counter[tuple[str, ...]] = Counter()
     kept = []
-    for one in evidence:
-        count[one.isa] += 1
-        if count[one.isa] <= MOST_EVIDENCE:
-            kept.append(one)
+    for row in reversed({(row.function, row.isa, row.file): row for row in reversed(evidence)}.values()):
+        count[row.isa] += 1
+        if count[row.isa] <= MOST_EVIDENCE:
+            kept.append(row)
     return tuple(kept)
 
 

@@ -20,8 +20,8 @@ from email.parser import BytesParser
 from pathlib import Path
 
 from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.linked import Linked, Needs, is_native, link_fields
 from rekindle.formats.view import Malformed
-from rekindle.inspect.outside import Needs, is_native
 from rekindle.inspect.packages import comes_along
 
 # The loader's own places, after what LD_LIBRARY_PATH says and what ldconfig has listed.
@@ -29,18 +29,9 @@ _PLACES = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 
 
 @dataclass(frozen=True)
-class Linked:
-    base: str
-    machine: str
-    soname: str | None
-    needed: tuple[str, ...]
-    rpath: tuple[str, ...]
-    format: str = "elf"
-    delayed: tuple[str, ...] = ()
+class OutsideLibraries:
+    """The Debian packages to install, where each library from outside lies, and those that belong to no package."""
 
-
-@dataclass(frozen=True)
-class Answer:
     packages: tuple[str, ...]
     libraries: dict[str, Path]
     loose: dict[str, Path]
@@ -67,14 +58,13 @@ def read_library(path: Path, base: str) -> Iterator[Linked]:
     with path.open("rb") as file:
         if is_elf(file.read(4)):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                elf = Elf(mapped, base)
-                yield Linked(base, elf.machine, elf.soname, elf.needed, elf.rpath)
+                yield Linked(file=base, **link_fields(Elf(mapped, base)))
 
 
 def find_library(name: str, machine: str, places: Sequence[str], listed: dict[str, list[str]]) -> Path | None:
     """As the loader looks for it: a library for another machine is passed over."""
-    for path in [*(Path(place, name) for place in places if place.startswith("/")), *map(Path, listed.get(name, ())),
-                 *(Path(place, name) for place in _PLACES)]:  # fmt: skip
+    own = [Path(place, name) for place in places if place.startswith("/")]
+    for path in [*own, *map(Path, listed.get(name, ())), *(Path(place, name) for place in _PLACES)]:
         if path.is_file() and _machine_of(path) == machine:
             return path
     return None
@@ -108,7 +98,7 @@ def package_of(path: Path) -> str | None:
     return None
 
 
-def ask(wheels: Sequence[Path]) -> Answer:
+def ask(wheels: Sequence[Path]) -> OutsideLibraries:
     """Raises LookupError where a library is nowhere on this system."""
     libraries: list[Linked] = []
     requires: list[str] = []
@@ -140,12 +130,13 @@ def ask(wheels: Sequence[Path]) -> Answer:
                 packages.add(package)
             else:
                 loose[name] = path
-        waiting = [library for name, path in loose.items() if name not in {each.base for each in libraries}
-                   for library in read_library(path, name)]  # fmt: skip
+        known = {library.base for library in libraries}
+        strays = [(name, path) for name, path in loose.items() if name not in known]
+        waiting = [library for name, path in strays for library in read_library(path, name)]
         libraries = [*libraries, *waiting]
     if missing:
         raise LookupError("; ".join(f"{name} (needed by {', '.join(by[:3])})" for name, by in sorted(missing.items())))
-    return Answer(tuple(sorted(packages)), dict(sorted(wanted.items())), loose)
+    return OutsideLibraries(tuple(sorted(packages)), dict(sorted(wanted.items())), loose)
 
 
 def main(arguments: Sequence[str]) -> int:

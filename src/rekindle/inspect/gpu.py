@@ -89,32 +89,28 @@ class GpuSurvey:
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
 
 
-def survey_gpu(binary: Elf | Pe, file: str, *, names: bool = True) -> GpuSurvey:
-    """Walk every GPU section of a library by its headers; ``names`` also looks into a few images for their owners."""
+def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
+    """Walk every GPU section of a library by its headers, and look into a few images for their owners."""
     survey = GpuSurvey(file)
-    samples = SAMPLES if names else 0
     known = []
     for section in binary.sections:
-        if section.name in fatbin.SECTIONS:
-            offset, size = binary.content(section)  # type: ignore[arg-type]
-            known.append((offset, size))
-            containers = fatbin.read_containers(binary.view.data, offset, size, survey.file)
-            _walk_fatbin(survey, binary, containers, offset, samples)
-        elif section.name in offload.SECTIONS:
-            offset, size = binary.content(section)  # type: ignore[arg-type]
-            known.append((offset, size))
-            _walk_offload(survey, binary, offset, size)
-        elif section.name.startswith(offload.SYCL):
-            offset, size = binary.content(section)  # type: ignore[arg-type]
+        if section.name not in (*fatbin.SECTIONS, *offload.SECTIONS) and not section.name.startswith(offload.SYCL):
+            continue
+        offset, size = binary.content(section)  # type: ignore[arg-type]
+        if section.name.startswith(offload.SYCL):
             count = offload.count_modules(binary.view.data, offset, size)
             survey.sycl[section.name.removeprefix(offload.SYCL) or "unknown"] += count
-    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0, samples)
+            continue
+        known.append((offset, size))
+        if section.name in fatbin.SECTIONS:
+            _walk_fatbin(survey, binary, fatbin.read_containers(binary.view.data, offset, size, survey.file), offset)
+        else:
+            _walk_offload(survey, binary, offset, size)
+    _walk_fatbin(survey, binary, fatbin.stray_containers(binary.view.data, known), 0)
     return survey
 
 
-def _walk_fatbin(
-    survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int, samples: int
-) -> None:
+def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
     known: dict[tuple[str, int, str], Target] = {}
@@ -141,7 +137,7 @@ def _walk_fatbin(
         if found:
             together = frozenset(found)
             sets[together] += 1
-            if samples and len(seen := owners.setdefault(together, [])) < samples:
+            if len(seen := owners.setdefault(together, [])) < SAMPLES:
                 seen.append(owners_of(binary.view.data, container))
     for key, count in counts.items():
         target = known[key] = Target(key[0], Sm.from_number(key[1], key[2]))

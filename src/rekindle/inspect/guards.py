@@ -7,17 +7,20 @@ import re
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from rekindle.formats.functions import Functions
 
 
 @dataclass(frozen=True)
 class Guard:
+    """A row of ``guards.toml``, where its fields are explained."""
+
     id: str
     title: str
     trust: str
-    name: re.Pattern[str] | None
-    file: re.Pattern[str] | None
+    name: re.Pattern[str] | None = None
+    file: re.Pattern[str] | None = None
     library: re.Pattern[str] | None = None
     needs: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
@@ -38,11 +41,14 @@ class Check:
     words: tuple[str, ...]
 
     def search(self, name: str) -> bool:
+        """Is this the name of one?"""
         return has_one(name.lower(), self.words) and self.pattern.search(name) is not None
 
 
 @dataclass(frozen=True)
 class Guards:
+    """The table: guards in the order of trust, and how code asks the CPU."""
+
     rows: tuple[Guard, ...]
     check_function: Check
     check_variable: re.Pattern[str]
@@ -89,6 +95,7 @@ class NamedGuards:
 
 
 def has_one(text: str, words: tuple[str, ...]) -> bool:
+    """Is one of the words in the text?"""
     return any(map(text.__contains__, words))
 
 
@@ -97,25 +104,17 @@ def short(name: str) -> str:
     return name if len(name) <= 320 else name[:240] + name[-80:]
 
 
+def _read_guard(row: dict[str, Any]) -> Guard:
+    name, file, library = (re.compile(row[key]) if key in row else None for key in ("name", "file", "library"))
+    needs, words = frozenset(row.get("needs", ())), tuple(row.get("words", ()))
+    return Guard(row["id"], row["title"], row["trust"], name, file, library, needs, words)
+
+
 @functools.cache
 def load_guards() -> Guards:
+    """All of ``guards.toml``."""
     raw = tomllib.loads(resources.files("rekindle.inspect").joinpath("guards.toml").read_text("utf-8"))
 
-    def pattern(text: str | None) -> re.Pattern[str] | None:
-        return re.compile(text) if text else None
-
-    rows = tuple(
-        Guard(
-            row["id"],
-            row["title"],
-            row["trust"],
-            pattern(row.get("name")),
-            pattern(row.get("file")),
-            pattern(row.get("library")),
-            frozenset(row.get("needs", ())),
-            tuple(row.get("words", ())),
-        )
-        for row in raw["guard"]
-    )
+    rows = tuple(map(_read_guard, raw["guard"]))
     check = Check(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
     return Guards(rows, check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rekindle.formats.elf import Elf, is_elf
-from rekindle.formats.pe import Pe, is_pe
+from rekindle.formats.binary import open_binary
+from rekindle.formats.elf import Elf
+from rekindle.formats.linked import Linked, Needs, link_fields
 from rekindle.inspect.cpu import CpuSurvey, survey_cpu
 from rekindle.inspect.gpu import GpuSurvey, survey_gpu
-from rekindle.inspect.outside import Needs
 from rekindle.inspect.packages import find_provider, promised_glibc
 from rekindle.model.wheel import External, LibraryLinks, Links, WheelFinding
 
@@ -21,32 +21,13 @@ _VERSION = re.compile(r"(GLIBC|GLIBCXX|CXXABI|GCC)_(\d+(?:\.\d+)*)$")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Library:
+class Library(Linked):
     """``floors`` are the newest symbol versions wanted: {"GLIBC": "2.28", "GLIBCXX": "3.4.25"}."""
 
-    file: str
-    format: str
-    machine: str
     gpu: GpuSurvey
-    needed: tuple[str, ...] = ()
-    delayed: tuple[str, ...] = ()
-    soname: str | None = None
-    rpath: tuple[str, ...] = ()
     floors: dict[str, str]
     cpu: CpuSurvey | None = None
     cxx_abi: str | None = None
-
-    @property
-    def base(self) -> str:
-        return self.file.rsplit("/", 1)[-1]
-
-
-def open_binary(data: Any, what: str) -> Elf | Pe | None:
-    """An ELF or PE reader, or None where the file is neither (a script in bin/, a linker text file)."""
-    head = bytes(data[:4])
-    if is_elf(head):
-        return Elf(data, what)
-    return Pe(data, what) if is_pe(head) else None
 
 
 def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int, int], None]) -> Library | None:
@@ -56,15 +37,8 @@ def read_library(data: Any, file: str, *, cpu: bool = True, step: Callable[[int,
         return None
     gpu = survey_gpu(binary, file)
     code = survey_cpu(binary, file, step) if cpu else None
-    if isinstance(binary, Pe):
-        return Library(
-            file=file, format="pe", machine=binary.machine, gpu=gpu, needed=binary.needed, delayed=binary.delayed,
-            floors={}, cpu=code,
-        )  # fmt: skip
-    return Library(
-        file=file, format="elf", machine=binary.machine, gpu=gpu, needed=binary.needed, soname=binary.soname,
-        rpath=binary.rpath, floors=_floors(binary), cxx_abi=_cxx_abi(binary), cpu=code,
-    )  # fmt: skip
+    floors, abi = (_floors(binary), _cxx_abi(binary)) if isinstance(binary, Elf) else ({}, None)
+    return Library(file=file, gpu=gpu, floors=floors, cpu=code, cxx_abi=abi, **link_fields(binary))
 
 
 def _cxx_abi(elf: Elf) -> str | None:

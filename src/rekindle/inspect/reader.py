@@ -10,14 +10,20 @@ import contextlib
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Literal, Protocol
 
 from rekindle.errors import BadInput
 
 MAX_FILES = 200_000
 
 
+Kind = Literal["wheel", "library", "directory", "installed"]
+
+
 class Source(Protocol):
+    """The files of a target, by name with their sizes."""
+
+    kind: Kind
     label: str
     size: int
     files: dict[str, int]
@@ -34,6 +40,8 @@ class Source(Protocol):
 
 class WheelSource:
     """``digests`` collects the SHA-256 of every member that was inflated, for the RECORD check."""
+
+    kind: Kind = "wheel"
 
     def __init__(
         self, opener: Callable[[], BinaryIO], label: str, size: int, fetched: Callable[[], int] | None = None
@@ -91,7 +99,7 @@ class DirectorySource:
     def __init__(self, root: Path, label: str | None = None, folders: Sequence[str] | None = None) -> None:
         self.root = root
         self.label = label or str(root)
-        self.installed = folders is not None
+        self.kind: Kind = "directory" if folders is None else "installed"
         self.files: dict[str, int] = {}
         places = [root] if folders is None else [root / folder for folder in folders]
         for path in sorted(path for place in places for path in place.rglob("*")):
@@ -116,25 +124,13 @@ class DirectorySource:
                 yield name, file.read(size)
 
 
-class FileSource:
+class FileSource(DirectorySource):
     """One library."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.label = str(path)
+        self.root, self.label, self.kind = path.parent, str(path), "library"
         self.size = _size(path)
         self.files = {path.name: self.size}
-
-    def read(self, name: str, limit: int) -> bytes | None:
-        return _read(self.path) if name == self.path.name and self.size <= limit else None
-
-    def mapped(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        return map_file(self.path)
-
-    def heads(self, names: Iterable[str], size: int) -> Iterator[tuple[str, bytes]]:
-        for name in names:
-            with contextlib.suppress(OSError), self.path.open("rb") as file:
-                yield name, file.read(size)
 
 
 def open_local(path: Path) -> Source:

@@ -200,7 +200,7 @@ class RoutesByCalls:
         state = find_state(self.library, set(np.flatnonzero(asking).tolist()), self.by_callee.of)
         knowing = np.zeros(self.count, bool)
         knowing[sorted(readers_of(self.library, state))] = True
-        knowing[sorted(self.graph.state_readers())] = True
+        knowing[sorted(self.graph.state_readers)] = True
         knowing[sorted(self.graph.resolvers)] = True
         question = asking.copy()
         question[sorted(number for number in set(self._callee.tolist()) if self.graph.is_question(number))] = True
@@ -309,7 +309,7 @@ class RoutesByCalls:
 
     @functools.cached_property
     def spread(self) -> Spread:
-        plain = {n: used for n, used in self.uses.items() if not self.copy(n) and not self._asks_itself(n)}
+        plain = {n: used for n, used in self.uses.items() if not self.copy(n) and n not in self.graph.asking}
         legacy = self.library.scan.legacy if self.library.binary.machine == "x86_64" else None
         found = spread_of(plain, self.functions.end - self.functions.start, legacy)
         # Up to x86-64-v2, many functions that others call by name and that ask nothing say the same.
@@ -319,9 +319,6 @@ class RoutesByCalls:
                 open_.update(plain[number] & SECOND)
         offered = frozenset(name for name, times in open_.items() if times >= MANY_OFFERED)
         return Spread(found.everywhere | offered, found.few - offered)
-
-    def _asks_itself(self, number: int) -> bool:
-        return number in self.graph.asking
 
     @functools.cached_property
     def _families(self) -> dict[str, list[int]]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
 
 from rekindle.errors import BadInput, has_package
+from rekindle.formats.linked import is_native
 from rekindle.inspect.cpu import join_cpu
 from rekindle.inspect.declared import Declared, find_arch_list, read_declared
 from rekindle.inspect.gpu import GpuSurvey, find_data_files, survey_images
 from rekindle.inspect.libraries import Library, join_links, link_findings, read_library
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, reference_set
-from rekindle.inspect.outside import is_native
-from rekindle.inspect.reader import DirectorySource, FileSource, Source, WheelSource
+from rekindle.inspect.reader import Source, WheelSource
 from rekindle.model.progress import Progress
 from rekindle.model.wheel import WheelFinding, WheelGpu, WheelReport
 
@@ -30,7 +29,7 @@ _ARCH_LIST_HOLDER = re.compile(r"(?:^|/)(?:lib)?torch_python\.(?:so|dll)$")
 def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, progress: Progress) -> WheelReport:
     declared = read_declared(source)
     natives = sorted((name for name in source.files if is_native(name)), key=lambda name: -source.files[name])
-    if isinstance(source, FileSource):
+    if source.kind == "library":
         natives = list(source.files)
     findings: list[WheelFinding] = []
     libraries: list[Library] = []
@@ -90,7 +89,7 @@ def _read_all(
                     declared.targets = find_arch_list(data)
                 return read_library(data, name, cpu=cpu, step=lambda done, all_: _tell(progress, name, done, all_))
         except BadInput as error:
-            if isinstance(source, FileSource):
+            if source.kind == "library":
                 raise
             return WheelFinding(code="unreadable-library", text=error.message, severity="error")
 
@@ -103,7 +102,7 @@ def _read_all(
             libraries.append(result)
         elif result is not None:
             findings.append(result)
-    if isinstance(source, FileSource) and not libraries:
+    if source.kind == "library" and not libraries:
         raise BadInput(f"{source.label} is neither a wheel nor a native library")
     return sorted(libraries, key=lambda library: library.file)
 
@@ -151,7 +150,7 @@ def assemble(
         tags=declared.tags,
         bytes=source.size,
         target=source.label,
-        kind=_kind(source),
+        kind=source.kind,
         quick=quick,
         cuda=declared.cuda,
         rocm=declared.rocm,
@@ -169,14 +168,6 @@ def assemble(
         findings=(*findings, *link_findings(links, platform)),
         read_bytes=source.fetched() if isinstance(source, WheelSource) and source.fetched else None,
     )
-
-
-def _kind(source: Source) -> Literal["wheel", "library", "directory", "installed"]:
-    if isinstance(source, FileSource):
-        return "library"
-    if isinstance(source, DirectorySource):
-        return "installed" if source.installed else "directory"
-    return "wheel"
 
 
 def check_record(source: WheelSource) -> list[WheelFinding]:

@@ -14,7 +14,7 @@ from rekindle.compat.processor import Corner, code_starts, features_of, missing,
 from rekindle.compat.published import find_flavour
 from rekindle.facts import load_facts
 from rekindle.inspect.verdict_gpu import driver_verdicts, gpu_verdicts
-from rekindle.model.machine import Machine, cpu_arch
+from rekindle.model.machine import Machine, cpu_arch, platform_of
 from rekindle.model.plan import Reason
 from rekindle.model.wheel import Axis, AxisVerdict, KeptTrials, OperatorTrial, Runs, Verdict, WheelCpu, WheelReport
 
@@ -49,26 +49,10 @@ def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = N
     return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 
-def _platforms(report: WheelReport) -> set[tuple[str, str]]:
-    """(system, machine) pairs the tags name."""
-    out = set()
-    for tag in report.tags:
-        platform = tag.rsplit("-", 1)[-1]
-        for one in platform.split("."):
-            system = "windows" if one.startswith("win") else "macos" if one.startswith("macosx") else "linux"
-            for text, machine in (
-                ("x86_64", "x86_64"),
-                ("amd64", "x86_64"),
-                ("aarch64", "aarch64"),
-                ("arm64", "aarch64"),
-            ):
-                if one.endswith(text):
-                    out.add((system, machine))
-    return out
-
-
 def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
-    platforms = _platforms(report)
+    tags = [tag for text in report.tags for tag in text.rsplit("-", 1)[-1].split(".")]
+    pairs = [platform_of(tag) for tag in tags]
+    platforms = {(system or "linux", processor) for system, processor in pairs if processor in ("x86_64", "aarch64")}
     arch = cpu_arch(machine.os.arch or "")
     if not platforms:
         if report.cpu.arch and arch and report.cpu.arch != arch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from rekindle.model.arch import GpuArch
@@ -200,3 +201,17 @@ def cpu_arch(name: str) -> str:
     ('x86_64', 'aarch64', 'riscv64')
     """
     return _ALSO.get(name.lower(), name.lower())
+
+
+_PROCESSOR = re.compile(r"(?:x86_64|amd64|aarch64|arm64|i686)$")
+
+
+def platform_of(tag: str) -> tuple[str | None, str | None]:
+    """The system and the processor family of a wheel's platform tag; None for what it leaves open or nobody knows.
+
+    >>> platform_of("manylinux_2_28_x86_64"), platform_of("win_amd64"), platform_of("any")
+    (('linux', 'x86_64'), ('windows', 'x86_64'), (None, None))
+    """
+    system = "windows" if tag.startswith("win") else "macos" if tag.startswith("macosx") else None
+    processor = _PROCESSOR.search(tag)
+    return system or ("linux" if "linux" in tag else None), cpu_arch(processor[0]) if processor else None

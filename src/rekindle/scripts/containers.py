@@ -34,10 +34,10 @@ _INSPECTOR_FILES = (
     "formats/__init__.py",
     "formats/view.py",
     "formats/elf.py",
+    "formats/linked.py",
     "inspect/__init__.py",
     "inspect/packages.py",
     "inspect/packages.toml",
-    "inspect/outside.py",
     "inspect/debian.py",
 )
 

@@ -13,6 +13,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import check_wheel
+from rekindle.model.machine import platform_of
 
 # distribution -> the package to import, where the two differ
 IMPORTS = {"spark-miniature": "spark"}
@@ -41,11 +42,8 @@ class Subject:
 
     @property
     def package(self) -> str:
+        """What Python imports."""
         return IMPORTS.get(self.distribution, self.distribution.replace("-", "_"))
-
-    @property
-    def platforms(self) -> set[str]:
-        return {tag.platform for tag in self.tags}
 
     @property
     def pythons(self) -> set[tuple[int, int]]:
@@ -65,27 +63,12 @@ class Subject:
     @property
     def machine(self) -> str | None:
         """The processor family its native code is for: x86_64, aarch64; None for pure Python."""
-        for platform in self.platforms:
-            if platform == "any":
-                return None
-            for ending, machine in _MACHINES.items():
-                if platform.endswith(ending):
-                    return machine
-        return None
+        return next((machine for tag in self.tags if (machine := platform_of(tag.platform)[1])), None)
 
     @property
     def system(self) -> str | None:
-        for platform in self.platforms:
-            if platform.startswith("win"):
-                return "windows"
-            if platform.startswith("macosx"):
-                return "macos"
-            if "linux" in platform:
-                return "linux"
-        return None
-
-
-_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64", "i686": "i686"}
+        """The system it is for; None where any will do."""
+        return next((system for tag in self.tags if (system := platform_of(tag.platform)[0])), None)
 
 
 def read_subject(path: Path) -> Subject:

@@ -136,7 +136,7 @@ def test_who_reads_what_is_known_by_name() -> None:
         reads=[("a", SLOT), ("b", SLOT + 8), ("c", DATA + 4), ("d", DATA + 5)],
     )
     found = graph(made)
-    assert found.state_readers() == {0, 2}
+    assert found.state_readers == {0, 2}
     assert [found.checks(number) for number in range(4)] == [True, False, True, False]
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from binaries import make_elf
 from rekindle.errors import BadInput
+from rekindle.formats.binary import open_binary
+from rekindle.formats.linked import is_native
 from rekindle.inspect import reader
 from rekindle.inspect.gpu import GpuSurvey
-from rekindle.inspect.libraries import Library, join_links, link_findings, newest, open_binary
-from rekindle.inspect.outside import is_native
+from rekindle.inspect.libraries import Library, join_links, link_findings, newest
 from rekindle.inspect.reader import DirectorySource, FileSource, open_local
 from rekindle.model.wheel import External, LibraryLinks, Links
 
@@ -119,9 +120,9 @@ def test_a_folder_and_a_file_read_alike(tmp_path: Path, monkeypatch: pytest.Monk
     folder = open_local(tmp_path)
     assert isinstance(folder, DirectorySource)
     assert folder.files == {"one/a.so": len(elf), "two/b.txt": 5, "two/empty": 0}
-    assert (folder.size, folder.installed, folder.label) == (len(elf) + 5, False, str(tmp_path))
+    assert (folder.size, folder.kind, folder.label) == (len(elf) + 5, "directory", str(tmp_path))
     some = DirectorySource(tmp_path, "torch", ["two"])
-    assert (sorted(some.files), some.installed, some.label) == (["two/b.txt", "two/empty"], True, "torch")
+    assert (sorted(some.files), some.kind, some.label) == (["two/b.txt", "two/empty"], "installed", "torch")
     assert (folder.read("two/b.txt", 5), folder.read("two/b.txt", 4), folder.read("two/no", 9)) == (
         b"12345",
         None,

@@ -10,7 +10,8 @@ import pytest
 
 from binaries import make_elf, make_pe, make_wheel
 from rekindle.errors import BadInput
-from rekindle.inspect.libraries import newest, open_binary, read_library
+from rekindle.formats.binary import open_binary
+from rekindle.inspect.libraries import newest, read_library
 from rekindle.inspect.reader import DirectorySource, FileSource, WheelSource, open_local
 from rekindle.inspect.survey import _tell, inspect_source
 from rekindle.model.wheel import WheelReport

@@ -1,0 +1,32 @@
+"""A library by its first bytes: ELF or PE, whatever its name says."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.pe import Pe, is_pe
+
+
+def open_binary(data: Any, what: str) -> Elf | Pe | None:
+    """An ELF or PE reader, or None where the file is neither (a script in bin/, a linker text file)."""
+    head = bytes(data[:4])
+    if is_elf(head):
+        return Elf(data, what)
+    return Pe(data, what) if is_pe(head) else None
+
+
+@contextlib.contextmanager
+def map_binary(path: Path) -> Iterator[Elf | Pe | None]:
+    """The same for a file, mapped and not read."""
+    with path.open("rb") as file:
+        head = file.read(4)
+        if not (is_elf(head) or is_pe(head)):
+            yield None
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield open_binary(data, path.name)
