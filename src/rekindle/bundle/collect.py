@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rekindle.bundle.rules import Rules
+from rekindle.bundle.rules import Rules, load_rules
 from rekindle.errors import BadInput
 from rekindle.formats.binary import map_binary
 from rekindle.formats.linked import Linked, link_fields
@@ -125,17 +125,6 @@ def fold(name: str) -> str:
     return name.lower() if name.lower().endswith((".dll", ".pyd")) else name
 
 
-_LINUX = (
-    "/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64", "/usr/local/cuda-*/targets/*/lib", "/opt/rocm/lib",
-    "/opt/rocm-*/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/lib/*-linux-gnu", "/lib64", "/lib",
-    "/usr/local/lib",
-)  # fmt: skip
-_WINDOWS = (
-    "C:/Program Files/NVIDIA GPU Computing Toolkit/CUDA/v*/bin", "C:/Program Files/NVIDIA/CUDNN/v*/bin",
-    "C:/Program Files/AMD/ROCm/*/bin", "C:/Windows/System32",
-)  # fmt: skip
-
-
 def search_places(given: Sequence[str], host: Host) -> list[Path]:
     """The user's directories first (with the ``lib`` and ``bin`` below them), then the machine's."""
     places: list[Path] = []
@@ -152,7 +141,7 @@ def search_places(given: Sequence[str], host: Host) -> list[Path]:
     for name in ("CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "CUDNN_ROOT"):
         if root := host.env.get(name):
             places += [Path(root) / sub for sub in ("lib64", "lib", "bin")]
-    for pattern in _WINDOWS if host.system == "windows" else _LINUX:
+    for pattern in load_rules().search["windows" if host.system == "windows" else "linux"]:
         # Newest toolkit first: names carry the version, so a wrong one cannot be taken.
         places += [Path(path) for path in reversed(host.glob(pattern))]
     return [path for path in dict.fromkeys(places) if path.is_dir()]

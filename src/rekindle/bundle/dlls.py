@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import hashlib
 import posixpath
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -171,7 +170,6 @@ def _package(member: str, inits: set[str]) -> str | None:
 
 MARK = "# Libraries brought along by rekindle bundle"
 _MOST = 4 << 20
-_LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _LINES = """\
 {mark}
 def _rekindle_libraries():
@@ -232,27 +230,14 @@ def _first_statement(source: bytes) -> int | None:
         if not (text or future):
             break
         first = number + 1
-    last = body[first - 1].end_lineno or 0 if first else _comments(source)
+    lines = source.splitlines(keepends=True)
+    last = body[first - 1].end_lineno or 0 if first else _comments(lines)
     if first < len(body) and body[first].lineno <= last:
         return None  # two statements on one line
-    at = 0
-    for _ in range(last):
-        at = _line_end(source, at)
-    return at
+    return sum(map(len, lines[:last]))
 
 
-def _comments(source: bytes) -> int:
+def _comments(lines: list[bytes]) -> int:
     """How many lines at the top are blank or comments: an encoding must stay in the first two."""
-    count, at = 0, 0
-    while at < len(source):
-        end = _line_end(source, at)
-        line = source[at:end].removeprefix(b"\xef\xbb\xbf").strip()
-        if line and not line.startswith(b"#"):
-            break
-        count, at = count + 1, end
-    return count
-
-
-def _line_end(source: bytes, at: int) -> int:
-    found = _LINE.match(source, at)
-    return found.end() if found else len(source)
+    bare = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in lines)
+    return next((number for number, line in enumerate(bare) if line and not line.startswith(b"#")), len(lines))

@@ -120,7 +120,7 @@ class _Bundling:
             self.shop = Path(shop)
             own = self._own()
             self.progress.stage("find", "what the wheel lacks")
-            requires = required_packages(self.source.read(f"{self.folder}/METADATA").decode("utf-8", "replace"))
+            requires = required_packages(self.source.read(f"{self.folder}/METADATA"))
             found = collect(own, order.rules, order.places, exclude=order.exclude, requires=requires)
             system = next((lib.system for lib in own.values()), "linux")
             report = BundleReport(
@@ -142,7 +142,8 @@ class _Bundling:
             self.placing = self._placing(own, found, system)
             report = msgspec.structs.replace(report, notes=(*report.notes, *self.placing.notes))
             if order.dry_run:
-                return _planned(report, found, self.placing, order.rules)
+                rows = [row for lib in found.brought.values() for row in self._rows(lib, lib.path.stat().st_size)]
+                return msgspec.structs.replace(report, brought=tuple(rows))
             self._refuse_small_disk(found)
             return self._write(own, found, report)
 
@@ -238,11 +239,17 @@ class _Bundling:
         self._trim(copy, f"{folders[0]}/{placing.names[fold(lib.name)]}".lstrip("/"))
         if native and native.system == "windows":
             rename_imports(copy, placing.changed(native))
-        rows = []
-        for file in _files(lib, placing):
-            out.add(file, file_chunks(copy), mode=0o755)
-            rows.append((_brought(lib, file, copy.stat().st_size, self.order.rules), lib.path))
-        return rows
+        rows = self._rows(lib, copy.stat().st_size)
+        for row in rows:
+            out.add(row.file, file_chunks(copy), mode=0o755)
+        return [(row, lib.path) for row in rows]
+
+    def _rows(self, lib: Found, size: int) -> list[Brought]:
+        """One for each place that the library gets."""
+        key, licence = fold(lib.name), self.order.rules.licence_of(lib.name)
+        files = [posixpath.join(folder, self.placing.names[key]) for folder in self.placing.folders[key]]
+        name = licence.name if licence else None
+        return [Brought(file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=name) for file in files]
 
     def _member(self, out: Rewriter, info: zipfile.ZipInfo, native: Linked | None, names: set[str]) -> None:
         if info.filename in (f"{self.folder}/RECORD", f"{self.folder}/METADATA", f"{self.folder}/WHEEL"):
@@ -279,7 +286,7 @@ class _Bundling:
 
     def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")
-        text, _ = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
+        text = without_vendor_packages(metadata, [Path(item.file).name for item, _ in brought])
         out.add(f"{self.folder}/METADATA", [text.encode("utf-8", "surrogateescape")])
         wheel = self.source.read(f"{self.folder}/WHEEL").decode("utf-8")
         out.add(f"{self.folder}/WHEEL", [with_build_tag(wheel, self.tag).encode()])
@@ -297,26 +304,6 @@ def destination(own: dict[str, Linked], folder: str) -> str:
         if candidate in folders:
             return candidate
     return f"{folder.split('-')[0]}.libs"
-
-
-def _files(lib: Found, placing: Placing) -> list[str]:
-    key = fold(lib.name)
-    return [posixpath.join(folder, placing.names[key]) for folder in placing.folders[key]]
-
-
-def _brought(lib: Found, file: str, size: int, rules: Rules) -> Brought:
-    licence = rules.licence_of(lib.name)
-    name = licence.name if licence else None
-    return Brought(file=file, origin=str(lib.path), bytes=size, why=lib.why, licence=name)
-
-
-def _planned(report: BundleReport, found: Collection, placing: Placing, rules: Rules) -> BundleReport:
-    rows = [
-        _brought(lib, file, lib.path.stat().st_size, rules)
-        for lib in found.brought.values()
-        for file in _files(lib, placing)
-    ]
-    return msgspec.structs.replace(report, brought=tuple(rows))
 
 
 def _hip_note(own: dict[str, Linked]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
@@ -13,43 +14,32 @@ from packaging.utils import canonicalize_name
 from rekindle import __version__
 from rekindle.bundle.rules import Rules
 from rekindle.formats.cyclonedx import render_bill
+from rekindle.formats.wheel import read_headers
 from rekindle.model.bundle import Brought
 
 # The packages through which official wheels get the same libraries.
-_VENDOR = re.compile(r"^(nvidia[-_]|cuda-toolkit\b|cuda-bindings\b|rocm\b|rocm-sdk)", re.IGNORECASE)
+_VENDOR = re.compile(r"Requires-Dist:\s*(?i:nvidia[-_]|cuda-toolkit\b|cuda-bindings\b|rocm\b|rocm-sdk)")
 _LICENCE_FILES = ("LICENSE*", "License*", "LICENCE*", "EULA*", "COPYING*", "NOTICE*")
 _MAX_LICENCE = 1 << 20
 
 
-def without_vendor_packages(metadata: str, brought: Iterable[str]) -> tuple[str, tuple[str, ...]]:
-    """METADATA without ``Requires-Dist`` on packages whose libraries are inside now; (text, what was dropped)."""
+def without_vendor_packages(metadata: str, brought: Iterable[str]) -> str:
+    """METADATA without ``Requires-Dist`` on packages whose libraries are inside now."""
     if not any(name.startswith(("libcu", "libnv", "libnccl", "libroc", "libhip", "cu", "nv")) for name in brought):
-        return metadata, ()
-    dropped: list[str] = []
-    lines: list[str] = []
-    body = False
-    for line in metadata.splitlines(keepends=True):
-        body = body or not line.strip()
-        requirement = line.removeprefix("Requires-Dist:").strip()
-        if not body and line.startswith("Requires-Dist:") and _VENDOR.match(requirement):
-            dropped.append(requirement)
-            continue
-        lines.append(line)
-    return "".join(lines), tuple(dropped)
+        return metadata
+    lines = metadata.splitlines(keepends=True)
+    # Behind the first blank line stands the description.
+    end = next((number for number, line in enumerate(lines) if not line.strip()), len(lines))
+    head = [line for line in lines[:end] if not _VENDOR.match(line)]
+    return "".join([*head, *lines[end:]])
 
 
-def required_packages(metadata: str) -> frozenset[str]:
+def required_packages(metadata: bytes) -> frozenset[str]:
     """The packages that are always installed with the wheel; those of an extra may not be."""
     found = set()
-    for line in metadata.splitlines():
-        if not line.strip():
-            break  # the description
-        if line.startswith("Requires-Dist:"):
-            try:
-                wanted = Requirement(line.removeprefix("Requires-Dist:").strip())
-            except InvalidRequirement:
-                continue
-            if wanted.marker is None or "extra" not in str(wanted.marker):
+    for name, value in read_headers(metadata):
+        with contextlib.suppress(InvalidRequirement):
+            if name == "Requires-Dist" and "extra" not in str((wanted := Requirement(value)).marker or ""):
                 found.add(str(canonicalize_name(wanted.name)))
     return frozenset(found)
 

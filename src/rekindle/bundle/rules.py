@@ -12,6 +12,8 @@ import msgspec
 
 
 class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Libraries that stay outside."""
+
     system: str
     why: str
     source: str
@@ -21,6 +23,8 @@ class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a library opens by name while it runs."""
+
     when: tuple[str, ...]
     source: str
     bring: tuple[str, ...] = ()
@@ -28,6 +32,8 @@ class Loaded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Under which licence libraries come."""
+
     names: tuple[str, ...]
     name: str
     spdx: str
@@ -35,8 +41,11 @@ class Licence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All of ``rules.toml``; ``search`` are the folders of a system where libraries are looked for."""
+
     schema: int
     retrieved: str
+    search: dict[str, tuple[str, ...]]
     leave: tuple[Leave, ...]
     loaded: tuple[Loaded, ...]
     licence: tuple[Licence, ...]
@@ -61,6 +70,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def load_rules() -> Rules:
+    """The rules that come with Rekindle."""
     raw = resources.files("rekindle.bundle").joinpath("rules.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(raw), Rules)
 

@@ -61,7 +61,7 @@ def trim(path: Path, wanted: Sequence[Sm]) -> Outcome:
             return Outcome(kept_whole="it is empty")
         with mmap.mmap(file.fileno(), 0) as data:
             try:
-                plans = [_plan(data, container, wanted) for container in _containers(data)]
+                plans = [(container, _kept(container, wanted)) for container in _containers(data)]
             except (Malformed, BadInput) as error:
                 return Outcome(kept_whole=error.message)
             dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
@@ -80,11 +80,9 @@ def _containers(data: mmap.mmap) -> list[Container]:
     return [container for start, size in spans for container in read_containers(data, start, size)]
 
 
-def _plan(data: mmap.mmap, container: Container, wanted: Sequence[Sm]) -> tuple[Container, list[Entry]]:
+def _kept(container: Container, wanted: Sequence[Sm]) -> list[Entry]:
     known = all(entry.kind in ("sass", "ptx") for entry in container.entries)
-    if not container.entries or not known:
-        return container, list(container.entries)
-    return container, wanted_entries(container.entries, wanted)
+    return wanted_entries(container.entries, wanted) if container.entries and known else list(container.entries)
 
 
 def _rewrite(data: mmap.mmap, container: Container, keep: list[Entry]) -> None:

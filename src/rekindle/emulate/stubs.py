@@ -17,14 +17,10 @@ from importlib import resources
 from pathlib import Path
 
 from rekindle.emulate.qemu import X86, EmulatedMachine
-from rekindle.formats.elf import Elf, open_elf
+from rekindle.formats.elf import DT, Elf, open_elf
 from rekindle.formats.view import Malformed, round_up
 
 _UNDEFINED, _WEAK = 0, 2
-_DT = {
-    "HASH": 4, "STRTAB": 5, "SYMTAB": 6, "STRSZ": 10, "SYMENT": 11, "SONAME": 14,
-    "VERSYM": 0x6FFFFFF0, "VERDEF": 0x6FFFFFFC, "VERDEFNUM": 0x6FFFFFFD,
-}  # fmt: skip
 
 
 def write_stubs(package: Path, folder: Path, root: Path | None, emulated: EmulatedMachine) -> list[str]:
@@ -52,12 +48,13 @@ def _gpu_libraries() -> dict[str, dict[str, str]]:
 def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: EmulatedMachine = X86) -> bytes:
     """An ELF shared library that defines ``symbols`` (name -> version), all as the same function."""
     code = bytes.fromhex(emulated.answer)
-    strings = _Strings()
-    own = strings.add(soname)
     names = sorted(symbols)
-    indexes = [strings.add(name) for name in names]
     versions = sorted({version for version in symbols.values() if version is not None})
-    definitions = _definitions(strings, soname, own, versions)
+    text, place_of = bytearray(1), {}
+    for name in (soname, *names, *versions):
+        place_of[name] = len(text)
+        text += name.encode("utf-8") + b"\0"
+    definitions = _definitions([soname, *versions], place_of)
 
     header = 64 + 4 * 56
     symbol_at = round_up(header, 8)
@@ -66,50 +63,32 @@ def stub_library(soname: str, symbols: Mapping[str, str | None], emulated: Emula
     versym_at = round_up(hash_at + len(hashes), 8)
     verdef_at = round_up(versym_at + 2 * (len(names) + 1), 8)
     string_at = verdef_at + len(definitions)
-    text = strings.data()
     code_at = round_up(string_at + len(text), 16)
     first = code_at + len(code)
     dynamic_at = round_up(first, emulated.page)
 
     # st_info 0x12: global function; section 1 stands for "defined": the loader only looks for zero.
-    table = b"\0" * 24 + b"".join(struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in indexes)
+    table = b"\0" * 24 + b"".join(
+        struct.pack("<IBBHQQ", i, 0x12, 0, 1, code_at, len(code)) for i in map(place_of.__getitem__, names)
+    )
     number = {version: place + 2 for place, version in enumerate(versions)}
     # 0 local, 1 unversioned, 2… the version definitions after the file's own
     versym = struct.pack("<H", 0) + b"".join(
         struct.pack("<H", number[version] if (version := symbols[name]) is not None else 1) for name in names
     )
-    tags = [
-        ("SONAME", own), ("HASH", hash_at), ("STRTAB", string_at), ("SYMTAB", symbol_at),
-        ("STRSZ", len(text)), ("SYMENT", 24),
-    ]  # fmt: skip
+    tags = [("SONAME", place_of[soname]), ("HASH", hash_at), ("STRTAB", string_at), ("SYMTAB", symbol_at)]
+    tags += [("STRSZ", len(text)), ("SYMENT", 24)]
     if versions:
         tags += [("VERSYM", versym_at), ("VERDEF", verdef_at), ("VERDEFNUM", len(versions) + 1)]
-    dynamic = b"".join(struct.pack("<QQ", _DT[tag], value) for tag, value in tags) + b"\0" * 16
+    dynamic = b"".join(struct.pack("<QQ", DT[tag], value) for tag, value in tags) + b"\0" * 16
 
     image = bytearray(dynamic_at + len(dynamic))
-    pieces = {
-        0: _header(emulated, first, dynamic_at, len(dynamic)), symbol_at: table, hash_at: hashes, versym_at: versym,
-        verdef_at: definitions, string_at: text, code_at: code, dynamic_at: dynamic,
-    }  # fmt: skip
-    for place, piece in pieces.items():
+    places = (0, symbol_at, hash_at, versym_at, verdef_at, string_at, code_at, dynamic_at)
+    head = _header(emulated, first, dynamic_at, len(dynamic))
+    pieces = (head, table, hashes, versym, definitions, text, code, dynamic)
+    for place, piece in zip(places, pieces, strict=True):
         image[place : place + len(piece)] = piece
     return bytes(image)
-
-
-class _Strings:
-    def __init__(self) -> None:
-        self._parts = [b""]
-        self._size = 1
-
-    def add(self, text: str) -> int:
-        raw = text.encode("utf-8")
-        place = self._size
-        self._parts.append(raw)
-        self._size += len(raw) + 1
-        return place
-
-    def data(self) -> bytes:
-        return b"\0".join(self._parts) + b"\0"
 
 
 def _header(emulated: EmulatedMachine, first: int, dynamic_at: int, dynamic: int) -> bytes:
@@ -146,14 +125,13 @@ def _hash_table(names: list[str]) -> bytes:
     return struct.pack(f"<II{len(buckets)}I{len(chain)}I", len(buckets), len(chain), *buckets, *chain)
 
 
-def _definitions(strings: _Strings, soname: str, own: int, versions: list[str]) -> bytes:
+def _definitions(names: list[str], place_of: Mapping[str, int]) -> bytes:
     """.gnu.version_d: the file's own name first (flag BASE), then each version."""
-    rows = [(1, 1, soname, own)] + [(0, place + 2, name, strings.add(name)) for place, name in enumerate(versions)]
     out = b""
-    for position, (flags, index, name, at) in enumerate(rows):
-        last = position == len(rows) - 1
-        out += struct.pack("<HHHHIII", 1, flags, index, 1, elf_hash(name), 20, 0 if last else 28)
-        out += struct.pack("<II", at, 0)
+    for index, name in enumerate(names, start=1):
+        following = 28 if index < len(names) else 0
+        out += struct.pack("<HHHHIII", 1, int(index == 1), index, 1, elf_hash(name), 20, following)
+        out += struct.pack("<II", place_of[name], 0)
     return out
 
 

@@ -41,12 +41,10 @@ def asked_beside(names: Sequence[str]) -> list[dict[str, object]]:
     for name in names:
         package = find_package(name, facts)
         if package is None or package not in table:
-            near = [one for one in near_packages(name, facts) if one in table]
+            near = [other for other in near_packages(name, facts) if other in table]
             hint = f"did you mean {near[0]}?" if near and package is None else f"known: {', '.join(table)}"
             raise BadInput(f"no check is known for {name}", remedy=hint)
         row = table[package]
         remedy = f"rekindle plan --with {package} names the version that goes with this torch"
-        rows[package] = {
-            "name": package, "module": row.module, "call": row.call, "gpu": row.gpu, "remedy": remedy,
-        }  # fmt: skip
+        rows[package] = {"name": package, "remedy": remedy, **msgspec.structs.asdict(row)}
     return list(rows.values())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
     library, offset, code = raw.get("library"), raw.get("offset"), raw.get("code")
     readable = has_package("numpy")
     symbol = find_symbol(Path(library), offset) if readable and library and isinstance(offset, int) else None
+    name, unit = symbol or (None, None)
     isa = None
     if readable and raw.get("name") == "SIGILL" and code:
         isa = _refused_set(bytes.fromhex(code), machine)
@@ -45,8 +45,8 @@ def describe_crash(host: Host, raw: dict[str, Any], machine: str) -> Crash:
         isa=isa,
         library=library,
         offset=offset,
-        function=demangle(host, symbol.name) if symbol else None,
-        unit=symbol.unit if symbol else None,
+        function=demangle(host, name) if name else None,
+        unit=unit,
     )
 
 
@@ -95,17 +95,9 @@ def sentence(crash: Crash) -> str:
     return ", ".join(parts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Symbol:
-    """``unit`` is the source file a local function was compiled from, as the linker wrote it down."""
-
-    name: str
-    start: int
-    unit: str | None = None
-
-
-def find_symbol(path: Path, offset: int) -> Symbol | None:
-    """The function that holds the byte at ``offset`` of the file; None where no table tells."""
+def find_symbol(path: Path, offset: int) -> tuple[str, str | None] | None:
+    """The function that holds the byte at ``offset`` of the file, and the source file it was compiled from if it is a
+    local one, as the linker wrote it down; None where no table tells."""
     try:
         with open_elf(path) as elf:
             return _symbol_in(elf, offset)
@@ -113,9 +105,9 @@ def find_symbol(path: Path, offset: int) -> Symbol | None:
         return None
 
 
-def _symbol_in(elf: Elf, offset: int) -> Symbol | None:
-    address = elf.address_of(offset)
-    if address is None:
+def _symbol_in(elf: Elf, offset: int) -> tuple[str, str | None] | None:
+    """Apart from the caller: views of the bytes must not outlive this call, or the mapped file could not be closed."""
+    if (address := elf.address_of(offset)) is None:
         return None
     from rekindle.formats.functions import find_functions
 
@@ -123,5 +115,4 @@ def _symbol_in(elf: Elf, offset: int) -> Symbol | None:
     number = functions.at(address)
     if number is None or not functions.named(number):
         return None
-    start, unit = int(functions.start[number]), functions.file(number)
-    return Symbol(name=functions.name(number), start=start, unit=unit or None)
+    return functions.name(number), functions.file(number) or None

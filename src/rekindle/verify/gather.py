@@ -71,11 +71,10 @@ class Gathering:
     def gpus(self) -> int:
         return sum(name.startswith("gpu") and name[3:].isdigit() for name in self.environment)
 
-    def claim(self, package: str, level: Level, *, gpu: bool | None = None, emulated: bool = False) -> Claim:
+    def claim(self, package: str, level: Level, gpu: bool | None, **more: Any) -> Claim:
         """What the run owes. ``gpu`` None: as built; a build with GPU code owes a kernel on a GPU."""
         built = package != "torch" or bool({"cuda", "hip"} & self.environment.keys())
-        owed = built if gpu is None else gpu
-        return Claim(package=package, level=level, gpu=owed, gpus=self.gpus, emulated=emulated)
+        return Claim(package=package, level=level, gpu=built if gpu is None else gpu, gpus=self.gpus, **more)
 
     def report(
         self,
@@ -159,4 +158,4 @@ def read_events(host: Host, path: Path, level: Level, progress: Progress, gpu: b
         gathered.cut_short("the record ends in the middle")
     total = sum(check.seconds for check in gathered.checks)
     subject = f"torch on {gathered.environment.get('gpu0', gathered.environment.get('machine', 'another machine'))}"
-    return gathered.report(gathered.claim("torch", level, gpu=gpu), subject=subject, seconds=total)
+    return gathered.report(gathered.claim("torch", level, gpu), subject=subject, seconds=total)

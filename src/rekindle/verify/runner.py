@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +62,8 @@ def run_checks(
     emulated = target.cpu is not None
     promised = bool(trial.expect.get("cuda") or trial.expect.get("rocm"))
     gpu = False if emulated or trial.gpu is False else promised or trial.gpu
-    claim = gathered.claim(target.package, trial.level, gpu=gpu, emulated=emulated)
-    claim = replace(claim, beside=tuple(f"with.{row['name']}" for row in companions))
+    owed = tuple(f"with.{row['name']}" for row in companions)
+    claim = gathered.claim(target.package, trial.level, gpu, emulated=emulated, beside=owed)
     seconds = time.monotonic() - started
     operators = outcomes(trial.suspects, gathered.trials)
     return gathered.report(claim, subject=target.subject, seconds=seconds, only=bool(trial.only), operators=operators)

@@ -56,18 +56,14 @@ SMOKE = Trial()
 
 def promises(plan: Plan) -> dict[str, Any]:
     """What a plan promises of its torch, in the words the checks compare with; only what it really says."""
-    promise: dict[str, Any] = {}
-    if plan.torch:
-        promise["version"] = plan.torch
-    if plan.cuda:
-        promise["cuda"] = plan.cuda
-    if plan.rocm:
-        promise["rocm"] = plan.rocm
-    if plan.arch_list and not (plan.build and plan.build.taken):
-        promise["arch_list"] = list(plan.arch_list)
-    if plan.build and plan.build.asserts:
-        promise["settings"] = dict(plan.build.asserts)
-    return promise
+    promise = {
+        "version": plan.torch,
+        "cuda": plan.cuda,
+        "rocm": plan.rocm,
+        "arch_list": [] if plan.build and plan.build.taken else list(plan.arch_list),
+        "settings": dict(plan.build.asserts) if plan.build else {},
+    }
+    return {name: value for name, value in promise.items() if value}
 
 
 def told_settings(shell: Mapping[str, str], given: Mapping[str, str]) -> str:

@@ -24,7 +24,7 @@ UNARY = (
     ("erfc", math.erfc, SMALL), ("lgamma", ref.lgamma, [v for v in POSITIVE if v > 1e-9 and v < 1e9]),
     ("sigmoid", lambda v: 1 / (1 + math.exp(-v)), SMALL), ("floor", math.floor, ANGLES), ("ceil", math.ceil, ANGLES),
     ("trunc", math.trunc, ANGLES), ("round", round, [v + 0.5 for v in range(-9, 9)]),
-)  # fmt: skip
+)
 
 
 def functions(t, torch, device):
