@@ -137,13 +137,11 @@ class _Plan:
         for kind, flags, offset, address, physical, file_size, size, align in self.segments:
             if kind == PT_LOAD and low < high and offset <= low and high <= offset + file_size:
                 first, rest = low - offset, high - offset
-                out.append([kind, flags, offset, address, physical, first, first, align])
-                out.append([kind, flags, self._shifted(high), address + rest, physical + rest, file_size - rest,
-                            size - rest, align])  # fmt: skip
-                if not first:
-                    del out[-2]
-                if size == rest:
-                    del out[-1]
+                if first:
+                    out.append([kind, flags, offset, address, physical, first, first, align])
+                if size != rest:
+                    places = (self._shifted(high), address + rest, physical + rest)
+                    out.append([kind, flags, *places, file_size - rest, size - rest, align])
             else:
                 out.append([kind, flags, self._shifted(offset), address, physical, file_size, size, align])
         return out
@@ -208,9 +206,8 @@ class _Plan:
 
     def _row(self, row: list[int]) -> list[int]:
         if row[1] and row[4] == self.section.offset and row[3] == self.section.address:
-            at = self.start + self.content_at
-            return [*row[:3], self.address + self.content_at, at, self.size - self.content_at, row[6], row[7], _ALIGN,
-                    row[9]]  # fmt: skip
+            place = (self.address + self.content_at, self.start + self.content_at, self.size - self.content_at)
+            return [*row[:3], *place, row[6], row[7], _ALIGN, row[9]]
         return [*row[:4], self._shifted(row[4]), *row[5:]]
 
     def _edits(self) -> Mapping[int, bytes]:

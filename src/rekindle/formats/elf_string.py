@@ -40,8 +40,8 @@ def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[Edit, .
     if find is None:
         return None
     place, target, edit = room
-    named = [reference for section in elf.sections if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS
-             for reference in find(elf, section, address, target)]  # fmt: skip
+    code = [section for section in elf.sections if section.flags & SHF_EXECINSTR and section.kind != SHT_NOBITS]
+    named = [reference for section in code for reference in find(elf, section, address, target)]
     if len(named) != 1 or _told_length(elf, named[0][0].offset, len(old)):
         return None
     return (Edit(place, new + b"\0"), edit, *named[0])

@@ -113,19 +113,12 @@ def read_image(data: Any, entry: Entry, what: str = "fatbin") -> bytes:
         raise Malformed(f"{what}: the entry at offset {entry.offset} claims an image of {size} bytes")
     if entry.stored:
         stored = stored[: entry.stored]
-    image = _from_zstd(stored, size) if entry.flags & ZSTD else decode_lz4(stored, size)
+    from rekindle.formats.zstd import decode_zstd
+
+    image = decode_zstd(stored, size) if entry.flags & ZSTD else decode_lz4(stored, size)
     if len(image) != size:
         raise Malformed(f"{what}: the image at offset {entry.offset} is damaged ({len(image)} of {size} bytes)")
     return image.rstrip(b"\0") if entry.kind == "ptx" else image
-
-
-def _from_zstd(stored: bytes, size: int) -> bytes:
-    from rekindle.formats.zstd import ZstdError, read_zstd
-
-    try:
-        return read_zstd(stored, size)
-    except ZstdError:
-        return b""
 
 
 def read_options(data: Any, entry: Entry) -> tuple[str, ...]:
@@ -156,9 +149,8 @@ def write_entry(image: bytes, arch: Sm, *, compression: str = "none", made_on: i
         stored, size = len(body), len(image)
     body += bytes(-len(body) % _PADDING)
     # The version is that of the cubin's own form.
-    head = _ENTRY.pack(
-        2, _ENTRY_VERSION, _FULL_HEADER, len(body), stored, 0, image[8], 1, arch.number, 0, 0, flags
-    )  # fmt: skip
+    made_by = (image[8], 1, arch.number, 0, 0, flags)
+    head = _ENTRY.pack(2, _ENTRY_VERSION, _FULL_HEADER, len(body), stored, 0, *made_by)
     return head + _SIZE.pack(0) + _SIZE.pack(size) + body
 
 
@@ -190,7 +182,7 @@ def _find_far(data: Any, position: int) -> int:
     """The next magic in the whole file; pages of a mapped file that were searched are given back."""
     while position < len(data):
         stop = min(len(data), position + STRETCH)
-        found = _find(data, position, min(len(data), stop + len(MAGIC) - 1))
+        found: int = data.find(MAGIC, position, min(len(data), stop + len(MAGIC) - 1))
         release(data, position, (stop if found < 0 else found) - position)
         if found >= 0:
             return found
@@ -222,18 +214,7 @@ def _next_magic(data: Any, position: int, end: int, base: int) -> int:
         if any(word):
             break
         aligned += 8
-    return _find(data, position, end)
-
-
-def _find(data: Any, start: int, end: int) -> int:
-    if hasattr(data, "find"):
-        return int(data.find(MAGIC, start, end))
-    step = 1 << 20
-    for at in range(start, end, step):
-        found = bytes(data[at : min(end, at + step + 3)]).find(MAGIC)
-        if found >= 0:
-            return at + found
-    return -1
+    return int(data.find(MAGIC, position, end))
 
 
 def _entries(data: Any, position: int, stop: int, what: str) -> Iterator[Entry]:

@@ -32,15 +32,15 @@ def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
         used = [name for name in dict.fromkeys((*pe.needed, *pe.delayed)) if name.lower() in wanted]
         if not used:
             return ()
-        layout = _Layout(pe)
         blob, at = b"", {}
         for old in used:
-            at[old.lower()] = layout.address + len(blob)
+            at[old.lower()] = len(blob)
             blob += wanted[old.lower()].encode("ascii") + b"\0"
-        edits = layout.edits(blob) | _table_edits(pe, at)
+        layout = _Layout(pe, blob)
+        edits = layout.edits() | _table_edits(pe, {old: layout.address + place for old, place in at.items()})
         beside = path.with_name(path.name + ".renamed")
         with beside.open("w+b") as out:
-            layout.copy(file, out, blob)
+            layout.copy(file, out)
             for offset, piece in edits.items():
                 out.seek(layout.moved(offset))
                 out.write(piece)
@@ -70,9 +70,9 @@ class _Layout:
     """Where things lie in the old file and where they will lie in the new one. ``moved`` tells a file offset's new
     place: behind the headers if those had to grow, and behind the new section for what follows the image."""
 
-    def __init__(self, pe: Pe) -> None:
+    def __init__(self, pe: Pe, blob: bytes) -> None:
         view = pe.view
-        self.pe = pe
+        self.pe, self.blob = pe, blob
         self.start = view.number("<I", 0x3C)
         header = self.start + 24
         self.optional = header
@@ -92,6 +92,7 @@ class _Layout:
         if self.headers + self.grown > min(s.address for s in pe.sections):
             raise Malformed(f"{view.what}: its headers have no room for one section more")
         self.section_at = round_up(self.end + self.grown, self.file_alignment)
+        self.raw_size = round_up(len(blob), self.file_alignment)
         self.kept = self._without_signature()
 
     def _check(self, count: int) -> None:
@@ -119,33 +120,31 @@ class _Layout:
         offset, length = self.pe.directories[CERTIFICATE]
         return offset if offset >= self.end and offset and offset + length >= size - 8 else size
 
-    def raw_size(self, blob: bytes) -> int:
-        return round_up(len(blob), self.file_alignment)
-
     def moved(self, offset: int) -> int:
+        """The new place of a file offset inside the image."""
         return offset if offset < self.first else offset + self.grown
 
-    def behind(self, offset: int, blob: bytes) -> int:
+    def behind(self, offset: int) -> int:
         """The new place of something in the file that is no section: it may follow the image."""
         if offset < self.end:
             return self.moved(offset)
-        return offset - self.end + self.section_at + self.raw_size(blob)
+        return offset - self.end + self.section_at + self.raw_size
 
-    def edits(self, blob: bytes) -> dict[int, bytes]:
+    def edits(self) -> dict[int, bytes]:
         """Old file offset -> new bytes, for the headers."""
         pe, view = self.pe, self.pe.view
         count = len(pe.sections)
         directories = self.optional + 112
-        image = round_up(self.address + len(blob), self.section_alignment)
+        image = round_up(self.address + len(self.blob), self.section_alignment)
         initialised = view.number("<I", self.optional + 8)
         out = {
             self.start + 6: struct.pack("<H", count + 1),
-            self.optional + 8: struct.pack("<I", initialised + self.raw_size(blob)),
+            self.optional + 8: struct.pack("<I", initialised + self.raw_size),
             self.optional + 56: struct.pack("<II", image, self.headers + self.grown),
         }
         symbols = view.number("<I", self.start + 12)
         if symbols:
-            out[self.start + 12] = struct.pack("<I", self.behind(symbols, blob))
+            out[self.start + 12] = struct.pack("<I", self.behind(symbols))
         for index in (CERTIFICATE, BOUND_IMPORT):
             if len(pe.directories) > index:
                 out[directories + 8 * index] = bytes(8)
@@ -155,16 +154,13 @@ class _Layout:
                 place = view.number("<I", row + field)
                 if place and self.grown:
                     out[row + field] = struct.pack("<I", self.moved(place))
-        out |= self._debug(blob)
+        out |= self._debug()
         # Written last: headers that grew have its place only in the new file, where nothing else lies.
-        head = struct.pack(
-            "<8sIIIIIIHHI", SECTION, len(blob), self.address, self.raw_size(blob), self.section_at, 0, 0, 0, 0,
-            _READABLE_DATA,
-        )  # fmt: skip
-        self.head = head
+        where = (len(self.blob), self.address, self.raw_size, self.section_at)
+        self.head = struct.pack("<8sIIIIIIHHI", SECTION, *where, 0, 0, 0, 0, _READABLE_DATA)
         return out
 
-    def _debug(self, blob: bytes) -> dict[int, bytes]:
+    def _debug(self) -> dict[int, bytes]:
         found = self.pe.directory(DEBUG)
         out = {}
         for row in range(min(found[1] // 28, 64) if found else 0):
@@ -172,16 +168,16 @@ class _Layout:
             at = found[0] + 28 * row + 24
             place = self.pe.view.number("<I", at)
             if place:
-                out[at] = struct.pack("<I", self.behind(place, blob))
+                out[at] = struct.pack("<I", self.behind(place))
         return out
 
-    def copy(self, file: IO[bytes], out: IO[bytes], blob: bytes) -> None:
+    def copy(self, file: IO[bytes], out: IO[bytes]) -> None:
         """The file with room for the new section: headers, image, new section, what follows."""
         _pour(file, out, 0, min(self.first, self.end))
         out.write(bytes(self.grown))
         _pour(file, out, min(self.first, self.end), self.end)
         out.write(bytes(self.section_at - out.tell()))
-        out.write(blob.ljust(self.raw_size(blob), b"\0"))
+        out.write(self.blob.ljust(self.raw_size, b"\0"))
         _pour(file, out, self.end, self.kept)
         out.seek(self.table_end)
         out.write(self.head)

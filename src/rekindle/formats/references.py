@@ -6,14 +6,13 @@ are not read. Addresses are mapped addresses.
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import displacements
+from rekindle.formats.code_scan import Bytes, displacements
 from rekindle.formats.elf import Elf, Section, packed_slots
 from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of, table_string
 from rekindle.formats.pe import Pe
@@ -83,10 +82,8 @@ def read_pe_references(pe: Pe) -> References:
             for begin in range(0, part.size, STRETCH):
                 size = min(STRETCH + 8, part.size - begin)
                 code = np.frombuffer(pe.view.data, np.uint8, count=size, offset=part.offset + begin)
-                # jmp [rip + slot]: what the linker writes for a function that was not declared as imported.
-                at = np.flatnonzero(code[: max(size - 5, 0)] == 0xFF)
-                at = at[code[at + 1] == 0x25]
-                target = part.address + begin + at + 6 + displacements(code, at + 2)
+                # What the linker writes for a function that was not declared as imported.
+                at, target = _jumps(code, part.address + begin)
                 real = np.isin(target, slots)
                 stubs |= dict(zip((part.address + begin + at[real]).tolist(), target[real].tolist(), strict=True))
     return References(none, imports, stubs, none[:, 0], libraries=libraries)
@@ -133,18 +130,21 @@ def _x86_stubs(elf: Elf, section: Section) -> dict[int, int]:
     """Every stub is 8 or 16 bytes long and jumps through its slot: ``ff 25 rel32``, perhaps after endbr64 or bnd."""
     offset, size = elf.content(section)
     code = np.frombuffer(elf.view.data, np.uint8, count=size, offset=offset)
-    at = np.flatnonzero(code[: max(size - 5, 0)] == 0xFF)
-    at = at[code[at + 1] == 0x25]
     raw = code.tobytes()
     out = {}
-    for place in at.tolist():
-        (relative,) = struct.unpack_from("<i", raw, place + 2)
-        begin = place
+    for begin, slot in zip(*(found.tolist() for found in _jumps(code, section.address)), strict=True):
         for before in (b"\xf2", b"\xf3\x0f\x1e\xfa"):
             if raw[max(begin - len(before), 0) : begin] == before:
                 begin -= len(before)
-        out[section.address + begin] = section.address + place + 6 + relative
+        out[section.address + begin] = slot
     return out
+
+
+def _jumps(code: Bytes, address: int) -> tuple[Ints, Ints]:
+    """The offset of each ``jmp [rip + slot]`` in code that is mapped at ``address``, and its slot."""
+    at = np.flatnonzero(code[: max(len(code) - 5, 0)] == 0xFF)
+    at = at[code[at + 1] == 0x25]
+    return at, address + at + 6 + displacements(code, at + 2)
 
 
 def _arm_stubs(elf: Elf, section: Section) -> dict[int, int]:

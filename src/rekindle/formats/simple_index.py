@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html.parser
 import json
 import re
@@ -9,6 +10,7 @@ import urllib.parse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.tags import Tag
@@ -156,32 +158,24 @@ def _is_plain(name: str) -> bool:
 
 def wheels_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The wheels of a project, newest first. Names that break the rules are passed over."""
-    out = []
-    for file in files:
-        if not file.name.endswith(".whl") or not _is_plain(file.name):
-            continue
-        try:
-            name, version, build, tags = parse_wheel_filename(file.name)
-        except ValueError:
-            continue
-        if name == canonicalize_name(project):
-            out.append(IndexWheel(file, version, build, tags))
-    return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)
+    return _parsed(files, project, (".whl",), parse_wheel_filename)
 
 
 def sdists_of(files: Iterable[IndexFile], project: str) -> list[IndexWheel]:
     """The source archives of a project, newest first; they have no tags."""
+    return _parsed(files, project, (".tar.gz", ".zip"), lambda name: (*parse_sdist_filename(name), (), frozenset()))
+
+
+def _parsed(
+    files: Iterable[IndexFile], project: str, endings: tuple[str, ...], parse: Callable[[str], tuple[Any, ...]]
+) -> list[IndexWheel]:
     out = []
     for file in files:
-        if not file.name.endswith((".tar.gz", ".zip")) or not _is_plain(file.name):
-            continue
-        try:
-            name, version = parse_sdist_filename(file.name)
-        except ValueError:
-            continue
-        if name == canonicalize_name(project):
-            out.append(IndexWheel(file, version, (), frozenset()))
-    return sorted(out, key=lambda sdist: sdist.version, reverse=True)
+        with contextlib.suppress(ValueError):
+            if file.name.endswith(endings) and _is_plain(file.name):
+                name, *rest = parse(file.name)
+                out += [IndexWheel(file, *rest)] if name == canonicalize_name(project) else []
+    return sorted(out, key=lambda wheel: (wheel.version, wheel.build), reverse=True)
 
 
 def choose(

@@ -114,12 +114,14 @@ def x86_roads(code: Bytes, at: Ints, start: int, end: int) -> Roads:
 
 # What it is, the bits that say so, and where the distance stands: its lowest bit and its width.
 _ARM64 = (
-    ("jump", 0xFC000000, 0x14000000, 0, 26), ("call", 0xFC000000, 0x94000000, 0, 26),
-    ("test", 0xFF000010, 0x54000000, 5, 19), ("test", 0x7E000000, 0x34000000, 5, 19),
+    ("jump", 0xFC000000, 0x14000000, 0, 26),
+    ("call", 0xFC000000, 0x94000000, 0, 26),
+    ("test", 0xFF000010, 0x54000000, 5, 19),
+    ("test", 0x7E000000, 0x34000000, 5, 19),
     ("test", 0x7E000000, 0x36000000, 5, 14),
     # br and ret, also the signed ones; blr comes back.
     ("return", 0xFE200000, 0xD6000000, 0, 0),
-)  # fmt: skip
+)
 
 
 def arm64_roads(code: Bytes, start: int, end: int) -> Roads:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from rekindle.formats.fatbin import LZ4, ZSTD, Container, Entry
+from rekindle.formats.fatbin import Container, Entry
 from rekindle.formats.lz4 import decode_lz4
 
 HEAD = 1 << 16
@@ -38,30 +38,19 @@ def owners_of(data: bytes, container: Container) -> tuple[str, ...]:
     if entry is None:
         return ()
     names = kernel_names(data, entry)
-    found = Counter(owner for name in names if (owner := _owner(name)))
-    return tuple(owner for owner, _ in found.most_common(2))
-
-
-def _owner(name: str) -> str | None:
-    return next((owner for pattern, owner in _OWNERS if pattern.search(name)), None)
+    found = [next((owner for pattern, owner in _OWNERS if pattern.search(name)), None) for name in names]
+    return tuple(owner for owner, _ in Counter(filter(None, found)).most_common(2))
 
 
 def kernel_names(data: bytes, entry: Entry) -> list[str]:
+    """The kernels whose names stand in the first bytes of an image."""
     start = entry.offset + entry.header
     stored = bytes(data[start : start + min(entry.size, MOST_STORED)])
-    head = _head(stored, entry.flags)
+    from rekindle.formats.zstd import decode_zstd
+
+    decode = {"zstd": decode_zstd, "lz4": decode_lz4}.get(entry.compression)
+    head = decode(stored, HEAD) if decode else stored[:HEAD]
     return [match[1].decode("ascii", "replace") for match in _KERNEL.finditer(head)]
-
-
-def _head(stored: bytes, flags: int) -> bytes:
-    if flags & ZSTD:
-        from rekindle.formats.zstd import ZstdError, read_zstd
-
-        try:
-            return read_zstd(stored, HEAD)
-        except ZstdError:
-            return b""
-    return decode_lz4(stored, HEAD) if flags & LZ4 else stored[:HEAD]
 
 
 def merge(names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

@@ -25,11 +25,8 @@ LEAST_STORED = 1 << 20
 _X86 = (b"\x48\x8b", b"\x48\x89", b"\x48\x8d", b"\x4c\x89", b"\x4c\x8b")
 _X86_SHARE = 0.005
 # The first bytes of what compilers write most for AArch64: add, ldr, str, stp, ldp, mov, adrp, bl, b, cbz …
-_ARM = np.isin(
-    np.arange(256),
-    (0x10, 0x14, 0x17, 0x34, 0x35, 0x36, 0x37, 0x39, 0x52, 0x54, 0x6D, 0x90, 0x91, 0x94, 0x97, 0xA8, 0xA9, 0xAA, 0xB0,
-     0xB4, 0xB5, 0xB9, 0xD0, 0xD1, 0xD2, 0xD6, 0xEB, 0xF0, 0xF1, 0xF8, 0xF9),
-)  # fmt: skip
+_ARM_FIRST = "10 14 17 34 35 36 37 39 52 54 6D 90 91 94 97 A8 A9 AA B0 B4 B5 B9 D0 D1 D2 D6 EB F0 F1 F8 F9"
+_ARM = np.isin(np.arange(256), list(bytes.fromhex(_ARM_FIRST)))
 _ARM_SHARE = 0.7
 
 

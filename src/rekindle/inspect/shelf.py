@@ -6,15 +6,14 @@ Nothing is unpacked under a name of the archive's choosing: each wheel is copied
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from rekindle.errors import BadInput
 from rekindle.inspect.reader import WheelSource
-
-if TYPE_CHECKING:
-    import tarfile
 
 MOST_WHEELS = 5000
 MOST_MEMBERS = 200_000
@@ -39,27 +38,13 @@ def holds_wheels(target: str | Path) -> bool:
     import zipfile
 
     try:
-        # A tar that is not compressed ends as the last wheel in it does, which looks like a zip: tar is asked first.
-        if tarfile.is_tarfile(path):
-            with tarfile.open(path) as tar:
-                return any(member.isfile() and _is_wheel(member.name) for member in _members(tar))
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                return any(_is_wheel(name) for name in archive.namelist())
+        return any(True for _ in _stored(path))
     except (OSError, zipfile.BadZipFile, tarfile.TarError, EOFError, ValueError, RuntimeError, NotImplementedError):
         return False
-    return False
 
 
 def _is_wheel(name: str) -> bool:
     return name.lower().endswith(".whl")
-
-
-def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    for number, member in enumerate(tar):
-        if number > MOST_MEMBERS:
-            return
-        yield member
 
 
 def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
@@ -74,12 +59,10 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
 
     with tempfile.TemporaryDirectory(prefix="rekindle-") as folder:
         place = Path(folder) / "wheel.whl"
-        for number, (name, stream) in enumerate(_stored(path)):
-            if number >= MOST_WHEELS:
-                return
+        for name, opener in itertools.islice(_stored(path), MOST_WHEELS):
             label = name.replace("\\", "/").rsplit("/", 1)[-1]
             try:
-                with stream, place.open("wb") as file:
+                with opener() as stream, place.open("wb") as file:
                     _copy(stream, file, label)
             except BadInput as error:
                 yield label, error
@@ -90,21 +73,22 @@ def wheels_in(path: Path) -> Iterator[tuple[str, WheelSource | BadInput]]:
             yield label, _open(place, label)
 
 
-def _stored(path: Path) -> Iterator[tuple[str, BinaryIO]]:
+def _stored(path: Path) -> Iterator[tuple[str, Callable[[], BinaryIO]]]:
+    """The name of each wheel in an archive, and how to open it."""
     import tarfile
     import zipfile
 
+    # A tar that is not compressed ends as the last wheel in it does, which looks like a zip: tar is asked first.
     if tarfile.is_tarfile(path):
         with tarfile.open(path) as tar:
-            for member in _members(tar):
-                stream = tar.extractfile(member) if member.isfile() and _is_wheel(member.name) else None
-                if stream is not None:
-                    yield member.name, stream  # type: ignore[misc]
+            for member in itertools.islice(tar, MOST_MEMBERS + 1):
+                if member.isfile() and _is_wheel(member.name):
+                    yield member.name, functools.partial(tar.extractfile, member)  # type: ignore[misc]
         return
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             if _is_wheel(info.filename):
-                yield info.filename, archive.open(info)  # type: ignore[misc]
+                yield info.filename, functools.partial(archive.open, info)  # type: ignore[misc]
 
 
 def _copy(stream: BinaryIO, file: BinaryIO, label: str) -> None:

@@ -137,16 +137,6 @@ def test_containers_are_found_behind_any_gap(gap: int, filler: int) -> None:
     assert [c.offset for c in stray_containers(data, [])] == found
 
 
-def test_a_view_without_find_is_searched_in_steps() -> None:
-    step = 1 << 20
-    for at in (1, step - 4, step - 3, step - 1, step, step + 1, 2 * step - 2):
-        data = memoryview(b"\1" * at + ONE)
-        assert [c.offset for c in read_containers(data, 0, len(data))] == [at]
-    data = memoryview(b"\1" * step + ONE)
-    assert list(read_containers(data, 0, step + 3)) == []
-    assert list(read_containers(data, 0, step)) == []
-
-
 def test_strays_over_the_border_of_a_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fatbin, "STRETCH", 64)
     for at in (0, 1, 59, 60, 61, 62, 63, 64, 65, 127, 128):
