@@ -48,8 +48,8 @@ def main() -> None:
 def compare(library: str, size: int) -> None:
     import capstone
 
-    from rekindle.formats.functions import code_of
     from rekindle.formats.binary import open_binary
+    from rekindle.formats.functions import code_of
 
     with open(library, "rb") as file:  # noqa: PTH123
         binary = open_binary(file.read(), library)
