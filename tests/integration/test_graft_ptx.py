@@ -160,3 +160,22 @@ def test_a_card_it_has_code_for_needs_nothing(tmp_path: Path, wheel: Path, toolk
     )
     assert {one["state"] for one in report["units"]} == {"has"} and report["out"] is None
     assert not any("driver" in note for note in report["notes"]), "nothing was made that could ask for one"
+
+
+def test_a_graft_is_repeated_byte_for_byte_and_its_claims_hold(tmp_path: Path, wheel: Path, toolkit: Path) -> None:
+    official = shutil.copy(wheel, tmp_path)
+    report = _run(official, "--gpu", "sm_90", "--toolkit", toolkit, "--workspace", tmp_path / "ws")
+    told = [sys.executable, "-m", "rekindle"]
+    env = {**os.environ, "PATH": f"{toolkit}/bin:{os.environ['PATH']}"}
+    again = subprocess.run(
+        [*told, "rebuild", report["provenance"], "--workspace", tmp_path / "again", "--json", "-q"],
+        capture_output=True, text=True, timeout=300, env=env,
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    done = json.loads(again.stdout)
+    assert done["verdict"] == "identical" and done["sha256"] == report["sha256"]
+    claims = subprocess.run(
+        [*told, "verify", "--claims", report["out"], "--json", "-q"], capture_output=True, text=True, timeout=300
+    )
+    checks = {check["id"]: check["status"] for check in json.loads(claims.stdout)["checks"]}
+    assert "failed" not in checks.values() and checks["version"] == checks["record"] == "passed", checks

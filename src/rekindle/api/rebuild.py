@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rekindle.api.build import admit_here, build_one
+from rekindle.api.rebuild_graft import rebuild_graft
 from rekindle.api.source import source_status
 from rekindle.build.wheelfile import compare_wheels
 from rekindle.errors import BadInput, StageFailed
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 MAX_STATEMENT = 64 << 20
+GRAFT_TYPE = "rekindle/graft/v1"
 
 
 def rebuild(
@@ -51,6 +53,18 @@ def rebuild(
     name, sha256 = _subject(said, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
+    definition = _inside(said)
+    if definition.get("buildType") == GRAFT_TYPE:
+        return rebuild_graft(
+            definition,
+            statement,
+            name,
+            sha256,
+            source=source,
+            wheel=wheel,
+            workspace=place.root,
+            progress=progress,
+        )
     here = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
     plan = _plan(said, statement, here)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
@@ -125,7 +139,7 @@ def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> P
     if definition.get("buildType") != "rekindle/build/v1":
         raise BadInput(
             f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})",
-            remedy="a graft is repeated by 'rekindle graft' with the wheel, the card and the flags that it names",
+            remedy="builds and grafts by rekindle can be repeated",
         )
     inner = definition.get("internalParameters")
     written = inner.get("plan") if isinstance(inner, Mapping) else None

@@ -41,6 +41,7 @@ _LEAST_BYTES = 4096
 _VENDOR = re.compile(r"/lib(cu(blas|dnn|fft|rand|solver|sparse|dart|file|pti)|nv|nccl)[^/]*$")
 BUILD_TYPE = "rekindle/graft/v1"
 SUFFIX = ".graft"
+UNWANTED = "not wanted (--without)"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +159,7 @@ def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
     refused = [one for one in outcomes if one.state == "refused"]
     if not code or (refused and not order.leave_out):
         return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
-    report = _write(order, code, report, progress, _storage(libraries))
+    report = _write(order, code, report, progress, _storage(libraries), _used_ways(libraries, code))
     return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
 
 
@@ -206,7 +207,7 @@ def _survey(
     for way in ways:
         units, others = way.survey(library)
         mine = tuple(unit for unit in units if unit.unit.number not in settled and not _unwanted(unit.name, without))
-        others += [_told(unit, "left-out", "not wanted (--without)") for unit in units if _unwanted(unit.name, without)]
+        others += [_told(unit, "left-out", UNWANTED) for unit in units if _unwanted(unit.name, without)]
         made.append((way, mine))
         state |= {other.container: other for other in others}
         settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
@@ -312,6 +313,18 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.is_file() else None
 
 
+def _used_ways(
+    libraries: Iterable[FoundLibrary], code: Mapping[tuple[str, int], Mapping[Sm, bytes]]
+) -> tuple[Way, ...]:
+    """The ways that made something of what is added: only their flags and sources are told."""
+    ways: dict[int, Way] = {}
+    for library in libraries:
+        for way, units in library.made:
+            if any(unit.arch in code.get((unit.library, unit.unit.number), {}) for unit in units):
+                ways[id(way)] = way
+    return tuple(ways.values())
+
+
 def _storage(libraries: Iterable[FoundLibrary]) -> str:
     """zstd where the wheel's own entries use it: then its driver knows it. LZ4 takes NVIDIA's tool."""
     ways = {unit_compression(unit.unit) for library in libraries for unit in library.units}
@@ -324,16 +337,18 @@ def _write(
     report: GraftReport,
     progress: Progress,
     compression: str,
+    used: Sequence[Way],
 ) -> GraftReport:
     version = report.version or ""
     archs = sorted({arch for images in code.values() for arch in images})
     made = Making(
-        way=order.ways[-1].kind,
+        way=used[-1].kind,
         archs=tuple(map(str, archs)),
         tools=order.tools.versions,
-        flags=tuple(flag for way in order.ways for flag in way.flags),
-        sources=tuple(source for way in order.ways for source in way.sources),
+        flags=tuple(flag for way in used for flag in way.flags),
+        sources=tuple(source for way in used for source in way.sources),
     )
+    report = msgspec.structs.replace(report, way=made.way)
     name = grafted_name(order.wheel.name, version)
     draft = order.work / (name.removesuffix(".whl") + SUFFIX)
     progress.stage("pack", draft.name)
@@ -362,11 +377,12 @@ def _write(
 
 
 def write_beside(wheel: Path, sha256: str, report: GraftReport, made: Making) -> Path:
-    """The provenance statement and the digest beside a grafted wheel."""
+    """The provenance statement and the digest beside a grafted wheel: enough to repeat it."""
+    unwanted = sorted({str(one.unit).removesuffix("_cu") for one in report.units if one.why == UNWANTED})
     statement = write_statement(
         [(wheel.name, sha256)],
         kind=BUILD_TYPE,
-        asked={"wheel": Path(report.wheel).name, "archs": list(made.archs)},
+        asked={"wheel": Path(report.wheel).name, "archs": list(made.archs), "without": unwanted},
         settings={"way": made.way, "flags": list(made.flags), "tools": made.tools},
         materials=[
             {"uri": f"pkg:pypi/{Path(report.wheel).name}", "digest": {"sha256": report.wheel_sha256}},

@@ -128,6 +128,34 @@ def test_the_statement_names_the_official_wheel(tmp_path: Path) -> None:
     assert definition["resolvedDependencies"][0]["digest"] == {"sha256": report.wheel_sha256}
 
 
+class _IdleWay:
+    """A way that makes nothing of any library."""
+
+    kind = "source"
+    flags = ("-DNOT_USED",)
+    sources = ("a tree",)
+
+    def survey(self, library: GpuLibrary) -> tuple[list[Any], list[Any]]:
+        return [], []
+
+    def jobs(self, *_: object) -> list[Job]:
+        return []
+
+
+def test_only_the_way_that_was_used_is_told(tmp_path: Path) -> None:
+    wheel = _wheel(tmp_path)
+    order = _order(wheel, tmp_path)
+    report = carry_out(_order(wheel, tmp_path, ways=(*order.ways, _IdleWay()), without=("Second",)), Silent())
+    assert report.way == "ptx" and report.count("added") == 2
+    definition = json.loads(Path(report.provenance or "").read_bytes())["predicate"]["buildDefinition"]
+    assert definition["internalParameters"]["way"] == "ptx"
+    assert "-DNOT_USED" not in definition["internalParameters"]["flags"]
+    assert [row["uri"] for row in definition["resolvedDependencies"]] == [f"pkg:pypi/{wheel.name}"]
+    assert definition["externalParameters"] == {"wheel": wheel.name, "archs": ["sm_120"], "without": ["Second"]}
+    applied = apply_file(wheel, Path(report.graft or ""), tmp_path / "applied", Silent())
+    assert Path(applied.provenance or "").read_bytes() == Path(report.provenance or "").read_bytes()
+
+
 def test_options_of_the_wheel_are_taken_and_strange_ones_are_not(tmp_path: Path) -> None:
     seen: list[Job] = []
 
