@@ -213,8 +213,8 @@ def _patch_choices(
     return context.choose_for(root, project, facts, only=only, folder=patches)
 
 
-def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
-    """The miniature with the patches that this CMake, setuptools and Python need, and without those they do not."""
+def choose_spark_patches(cmake: str | None = None) -> tuple[Choice, ...]:
+    """Which patches of the miniature this CMake, setuptools and Python need."""
     import importlib.metadata
 
     from rekindle.spark import unpack as spark
@@ -228,7 +228,12 @@ def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
         "python": platform.python_version(),
         "os": host.system,
     }
-    choices = choose(load_patches("spark"), Context(facts, root))
+    return choose(load_patches("spark"), Context(facts))
+
+
+def patch_spark(root: Path, *, cmake: str | None = None) -> SourceTree:
+    """The miniature with the patches that the tools here need, and without those they do not."""
+    choices = choose_spark_patches(cmake)
     needed = {choice.patch.id for choice in choices if choice.verdict == "needed"}
     applied = {patch.id for patch in status(root, choices).patches if patch.state == "applied"}
     if applied - needed:

@@ -45,10 +45,11 @@ def wanted_beside(plan: Plan, options: UpOptions) -> tuple[WantedCompanion, ...]
     """What is to be built beside torch, known before anything starts."""
     if options.torch_only or options.target or plan.build is None or plan.project != "torch":
         return ()
-    return tuple(_wanted(project, plan) for project in PROJECTS)
+    return tuple(want_companion(project, plan) for project in PROJECTS)
 
 
-def _wanted(project: str, plan: Plan) -> WantedCompanion:
+def want_companion(project: str, plan: Plan) -> WantedCompanion:
+    """The release of a companion that belongs to the torch of this plan, and where its tree comes from."""
     assert plan.build is not None
     row = load_facts().release((plan.torch or "").split("+")[0])
     version = getattr(row, project, None)

@@ -6,13 +6,12 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from rekindle.api.build import build_one
 from rekindle.api.doctor import doctor
 from rekindle.api.inspect import inspect
-from rekindle.api.source import patch_spark
+from rekindle.api.source import choose_spark_patches, patch_spark
 from rekindle.api.verify import verify
 from rekindle.errors import MissingTool
 from rekindle.host.files import write_atomically
@@ -28,9 +27,9 @@ from rekindle.model.journey import Journey
 from rekindle.model.machine import Examination
 from rekindle.model.plan import Plan
 from rekindle.model.progress import Progress
-from rekindle.model.source import SourceTree
 from rekindle.model.verify import VerifyReport
 from rekindle.model.wheel import WheelReport
+from rekindle.plan.spark import plan_spark
 from rekindle.render.summary import (
     summarise_build,
     summarise_inspection,
@@ -57,7 +56,7 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         "probe", "what this machine is", lambda: doctor(workspace=str(workspace.root)), summarise_machine
     )
     write_atomically(workspace.machine, encode(examined.machine))
-    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda), summarise_plan)
+    plan = walk.leg("plan", "what to build, and with what", lambda: _plan(examined, use_cuda, cmake), summarise_plan)
     root = workspace.source / "spark"
     walk.leg(
         "unpack",
@@ -67,13 +66,25 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
     )
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_spark(root, cmake=cmake), summarise_patches)
     _need_compiler(examined)
-    plan = _with_patches(plan, tree)
     write_atomically(workspace.plan, encode(plan))
     mark_made(plan)
     inputs = digest(plan, tree.digest or "", spark.tree_digest(), platform.python_version(), cmake or "")
     chosen = BuildOptions(
         plan=plan, source=tree, workspace=workspace.root, pythons=(sys.executable,), cmake=cmake, as_is=True
     )
+
+    def end(*, arrived: bool = False, **reached: Any) -> Journey:
+        return Journey(
+            goal=f"spark {spark.tree_version()}",
+            arrived=arrived,
+            workspace=str(workspace.root),
+            legs=tuple(walk.legs),
+            machine=summarise_machine(examined),
+            plan=plan,
+            report=str(workspace.reports / "report.html"),
+            **reached,
+        )
+
     built = walk.tried_leg(
         "build",
         "C++ libraries, Python extension, wheel",
@@ -84,42 +95,34 @@ def _walk(workspace: Workspace, cmake: str | None, use_cuda: bool, progress: Pro
         still_good=wheel_is_there,
     )
     if isinstance(built, BuildFailure):
-        return Journey(
-            goal=f"spark {spark.tree_version()}",
-            arrived=False,
-            verdict=f"spark was not built: {built.message}",
-            workspace=str(workspace.root),
-            legs=tuple(walk.legs),
-            machine=summarise_machine(examined),
-            plan=plan,
-            failure=built,
-            report=str(workspace.reports / "report.html"),
-        )
+        return end(verdict=f"spark was not built: {built.message}", failure=built)
     wheel = Path(built.wheel)
     report = walk.kept_leg(
-        "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: inspect(str(wheel)), summarise_inspection,
-    )  # fmt: skip
+        "inspect",
+        "the wheel, read byte by byte",
+        WheelReport,
+        digest(built.wheel_sha256),
+        lambda: inspect(str(wheel)),
+        summarise_inspection,
+    )
     proof = walk.kept_leg(
-        "verify", "installed into a fresh environment and tried", VerifyReport, digest(built.wheel_sha256, plan),
-        lambda: _verify(wheel, workspace, bool(examined.machine.gpus), Within(progress)), summarise_proof,
+        "verify",
+        "installed into a fresh environment and tried",
+        VerifyReport,
+        digest(built.wheel_sha256, plan),
+        lambda: _verify(wheel, workspace, bool(examined.machine.gpus), Within(progress)),
+        summarise_proof,
         still_good=lambda kept: kept.good,
-    )  # fmt: skip
-    return Journey(
-        goal=f"spark {spark.tree_version()}",
+    )
+    return end(
         arrived=proof.good,
         verdict=f"spark runs on this machine: {proof.passed} checks passed"
         if proof.good
         else f"spark was built, but it is not proven to work: {summarise_proof(proof)}",
-        workspace=str(workspace.root),
-        legs=tuple(walk.legs),
-        machine=summarise_machine(examined),
-        plan=plan,
         wheel=str(wheel),
         wheel_sha256=built.wheel_sha256,
         inspection=report,
         verification=proof,
-        report=str(workspace.reports / "report.html"),
         next=("rekindle plan", "rekindle up"),
     )
 
@@ -141,9 +144,7 @@ def _forget(workspace: Workspace) -> None:
             shutil.rmtree(folder)
 
 
-def _plan(examined: Examination, use_cuda: bool) -> Plan:
-    from rekindle.plan.spark import plan_spark
-
+def _plan(examined: Examination, use_cuda: bool, cmake: str | None) -> Plan:
     found = find_usable_cuda(LiveHost()) if use_cuda else UsableCuda(why_not="CUDA was left out (--no-cuda).")
     return plan_spark(
         examined.machine,
@@ -152,6 +153,7 @@ def _plan(examined: Examination, use_cuda: bool) -> Plan:
         cuda=found.toolkit,
         emits=found.emits,
         why_no_cuda=found.why_not,
+        patches=tuple(one.patch.id for one in choose_spark_patches(cmake) if one.verdict == "needed"),
     )
 
 
@@ -168,12 +170,6 @@ def _unpack(root: Path) -> bool:
     spark.unpack(root)
     write_atomically(stamp, wanted)
     return True
-
-
-def _with_patches(plan: Plan, tree: SourceTree) -> Plan:
-    assert plan.build is not None
-    ids = tuple(patch.id for patch in tree.patched)
-    return msgspec.structs.replace(plan, build=msgspec.structs.replace(plan.build, patches=ids))
 
 
 def _verify(wheel: Path, workspace: Workspace, gpu: bool, progress: Progress) -> VerifyReport:

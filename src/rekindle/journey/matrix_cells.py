@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.journey.companions import want_companion
 from rekindle.matrix.schedule import chain_costs
 from rekindle.matrix.table import cell_id, cell_name, combinations, defaults_of, read_table, tree_id
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
+from rekindle.model.spoken import sentence
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
@@ -45,9 +47,12 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
             refused.append(made)
             continue
         cells.setdefault(made.id, made)
-        for companion in table.companions:
-            extra = planner.companion(made, companion)
-            cells.setdefault(extra.id, extra)
+        for project in table.companions:
+            companion = planner.companion(made, project)
+            if isinstance(companion, RefusedCell):
+                refused.append(companion)
+            else:
+                cells.setdefault(companion.id, companion)
     found = tuple(cells.values())
     return MatrixLock(
         rekindle=__version__,
@@ -99,19 +104,22 @@ class _Planner:
         made = self._spark(axes) if self._table.project == "spark" else self._torch(axes)
         if isinstance(made, tuple):
             return RefusedCell(name=cell_name(axes, self._table.project), axes=axes, because=made)
-        return self._frozen(made, axes, self._table.project)
+        return self._frozen(made, axes, self._table.project, made.torch)
 
-    def companion(self, torch: Cell, project: str) -> Cell:
-        """The companion of a torch cell is compiled against that cell's wheel."""
-        plan = msgspec.structs.replace(torch.plan, project=project)
-        made = self._frozen(plan, torch.axes, project)
+    def companion(self, torch: Cell, project: str) -> Cell | RefusedCell:
+        """The companion of a torch cell is compiled against that cell's wheel, by that cell's plan."""
+        wanted = want_companion(project, torch.plan)
+        if wanted.why or wanted.version is None:
+            why = Reason(code="no-companion", text=sentence(wanted.why or "its release is not known"))
+            return RefusedCell(name=cell_name(torch.axes, project), axes=torch.axes, because=(why,))
+        made = self._frozen(torch.plan, torch.axes, project, wanted.version)
         return msgspec.structs.replace(made, after=(torch.id,), minutes=max(1.0, torch.minutes / 10))
 
-    def _frozen(self, plan: Plan, axes: dict[str, str], project: str) -> Cell:
+    def _frozen(self, plan: Plan, axes: dict[str, str], project: str, release: str | None) -> Cell:
         recipe = plan.build
         assert recipe is not None and plan.python is not None
         system = axes.get("system", self._here)
-        identity = self._identity(plan, project)
+        identity = self._identity(project, release)
         toolchain = {"compiler": recipe.compiler or self._compiler}
         return Cell(
             id=cell_id(
@@ -140,7 +148,7 @@ class _Planner:
             cuda=plan.cuda,
         )
 
-    def _identity(self, plan: Plan, project: str) -> str:
+    def _identity(self, project: str, release: str | None) -> str:
         """Which sources: spark's own digest, a directory's commit or digest, a release."""
         source = self._defaults.source or "git"
         if source == "spark":
@@ -148,7 +156,7 @@ class _Planner:
 
             return f"spark {tree_digest()}"
         if source in ("git", "debian"):
-            return f"{source} {project} {plan.torch}"
+            return f"{source} {project} {release}"
         from rekindle.api.source import source_status
 
         tree = source_status(Path(source))

@@ -92,6 +92,7 @@ def _attempt(
             workspace=workspace.root,
             pythons=(cell.python,),
             target=cell.target,
+            against=_torch_of(cell, folder),
         )
         outcome = build_one(chosen, progress, trust=True)
         if isinstance(outcome, BuildFailure):
@@ -103,10 +104,17 @@ def _attempt(
     return _proven(folder, cell, state, progress)
 
 
+def _torch_of(cell: Cell, folder: CellFolder) -> str | None:
+    """The wheel of the torch cell that a companion is compiled against."""
+    return next((CellFolder(folder.root, torch).state().wheel for torch in cell.after), None)
+
+
 def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
     """The cell's sources, patched, in the tree's own workspace. A directory is copied: builds write into trees."""
     from rekindle.api.source import source_fetch, source_patch
 
+    plan_file = folder.place / "plan.json"
+    write_atomically(plan_file, encode(cell.plan))
     root = workspace.source / cell.project
     ready = root.with_name(f"{cell.project}.ready")
     wanted = cell.identity
@@ -120,7 +128,7 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
 
             unpack(root)
         elif cell.source in ("git", "debian"):
-            source_fetch(root, project=cell.project, release=cell.plan.torch, place=cell.source, progress=progress)
+            source_fetch(root, project=cell.project, plan=plan_file, place=cell.source, progress=progress)
         else:
             part = root.with_name(f"{cell.project}.part")
             shutil.rmtree(part, ignore_errors=True)
@@ -131,8 +139,6 @@ def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Prog
         from rekindle.api.source import patch_spark
 
         return patch_spark(root)
-    plan_file = folder.place / "plan.json"
-    write_atomically(plan_file, encode(cell.plan))
     tree = source_patch(root, plan=plan_file)
     if tree.conflicts:
         raise BadInput(f"patches do not apply: {', '.join(patch.id for patch in tree.conflicts)}")

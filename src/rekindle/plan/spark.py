@@ -28,9 +28,11 @@ def plan_spark(
     archs: tuple[str, ...] = (),
     why_no_cuda: str | None = None,
     settings: Mapping[str, str] | None = None,
+    patches: tuple[str, ...] = (),
 ) -> Plan:
     """``cuda`` is the toolkit to use, if any, and ``emits`` what it can compile for, of which ``archs`` are wanted
-    (default: the machine's own cards). ``settings`` by hand win over what is planned."""
+    (default: the machine's own cards). ``settings`` by hand win over what is planned; ``patches`` are what the tools
+    here need."""
     archs = (archs or choose_archs(machine, emits)) if cuda else ()
     reasons = [
         Reason(code="spark-source-only", text=f"spark {version} exists only as source, so it is built."),
@@ -57,6 +59,7 @@ def plan_spark(
             source="spark",
             env=env,
             asserts=without(asserts, settings or ()),
+            patches=patches,
             disk_gib=DISK_GIB,
             memory_gib=MEMORY_GIB,
             minutes=MINUTES,

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rekindle.api import machine_from_flags, plan
 from rekindle.errors import BadInput
-from rekindle.journey.matrix import load_lock, lock_file, matrix_plan
+from rekindle.journey.matrix import load_lock, lock_file, matrix_cell, matrix_plan
+from rekindle.matrix.folder import CellFolder
+from rekindle.model.build import BuildFailure
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.document import load
 from rekindle.model.machine import Machine
-from rekindle.model.plan import Wish
+from rekindle.model.matrix import CellState
+from rekindle.model.plan import Plan, Wish
+from rekindle.model.source import SourceTree
 
 HERE = machine_from_flags(os="linux", arch="x86_64", compiler="gcc-11", cuda="11.8", python="3.10", memory="64")
+
+
+TREE = SourceTree(project="torchvision", version="0.21.0", root="vision")
 
 
 def table(tmp_path: Path, text: str) -> Path:
@@ -68,6 +79,42 @@ def test_a_companion_comes_after_its_torch(tmp_path: Path) -> None:
     torch, vision = freeze(tmp_path, text).cells
     assert vision.project == "torchvision"
     assert vision.after == (torch.id,)
+    assert vision.identity == "git torchvision 0.21.0", "its own release, not torch's"
+    assert vision.plan == torch.plan, "the build says a torch's plan in the words of its companion's setup.py"
+
+
+def test_a_companion_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    text = 'companions = ["torchvison"]\n[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n'
+    lock = freeze(tmp_path, text)
+    assert [cell.project for cell in lock.cells] == ["torch"]
+    assert lock.refused[0].because[0].text == "Which torchvison belongs to torch 2.6.0 is not known."
+
+
+def test_a_companion_is_fetched_by_its_own_release_and_built_against_its_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 'companions = ["torchvision"]\n[axes]\ntorch = ["2.6.0"]\npython = ["3.11"]\nvariant = ["cpu"]\n'
+    lock = freeze(tmp_path, text)
+    torch, vision = lock.cells
+    root = Path(lock.root)
+    CellFolder(root, torch.id).save(CellState(id=torch.id, stage="built", wheel="/w/torch.whl"))
+    CellFolder(root, vision.id).freeze(vision)
+    seen: dict[str, Any] = {}
+
+    def fetch(root: Path, **asked: Any) -> None:
+        root.mkdir(parents=True)
+        seen.update(asked)
+
+    def build(options: BuildOptions, *_: object, **__: object) -> BuildFailure:
+        seen["against"] = options.against
+        return BuildFailure(project="torchvision", phase="compile", message="enough")
+
+    monkeypatch.setattr("rekindle.api.source.source_fetch", fetch)
+    monkeypatch.setattr("rekindle.api.source.source_patch", lambda *_, **__: TREE)
+    monkeypatch.setattr(importlib.import_module("rekindle.api.build"), "build_one", build)
+    state = matrix_cell(root, vision.id)
+    assert state.message == "enough" and seen["against"] == "/w/torch.whl"
+    assert "release" not in seen and load(seen["plan"], Plan) == vision.plan, "the plan's torch says which"
 
 
 def test_the_lock_belongs_to_its_table(tmp_path: Path) -> None:
