@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from rekindle.api.graft import graft
 from rekindle.build.wheelfile import compare_wheels
 from rekindle.errors import BadInput, StageFailed
 from rekindle.host.files import sha256_of
@@ -66,8 +67,6 @@ def rebuild_graft(
     progress: Progress | None,
 ) -> Rebuilt:
     """Graft again what the statement names, and say whether it is the same wheel, byte for byte."""
-    from rekindle.api.graft import graft
-
     said = read_graft_statement(definition, statement.name)
     original = wheel or statement.with_name(name)
     beside = [statement.with_name(said.wheel), original.with_name(said.wheel)]

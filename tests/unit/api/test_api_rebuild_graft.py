@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rekindle import api
+from rekindle.api import rebuild_graft
 from rekindle.errors import BadInput, StageFailed
 from rekindle.graft.engine import write_beside
 from rekindle.host.files import sha256_of
@@ -45,7 +46,7 @@ def _answers(
             units=(UnitOutcome(library="l", container=0, state="refused", why="another cub"),),
         )  # fmt: skip
 
-    monkeypatch.setattr("rekindle.api.graft.graft", graft)
+    monkeypatch.setattr(rebuild_graft, "graft", graft)
     return asked
 
 
