@@ -95,12 +95,12 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
 
 
 def _platform(system: str | None, arch: str | None) -> str | None:
-    """The wheel that a system and an architecture mean; None where neither was said."""
+    """The wheel that a system and an architecture mean, x86-64 as for ``plan``; None where neither was said."""
     import platform
 
     if system is None and arch is None:
         return None
-    family = cpu_arch(arch or platform.machine())
+    family = cpu_arch(arch or "x86_64")
     where = (system or platform.system()).lower()
     if where == "windows":
         return "win_arm64" if family == "aarch64" else "win_amd64"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import shutil
 import textwrap
 import unicodedata
@@ -91,6 +92,15 @@ def find_view(kind: type) -> Callable[[Any, Screen], None] | None:
     return None
 
 
+_COUNTED = "cells|checks|files|keys|lines|packages|pages|projects|records|requests|units|wheels"
+_ONE_OF_MANY = re.compile(rf"(?<![\d.,:_-])1 ((?:native |project )?)({_COUNTED})\b")
+
+
+def said(text: str) -> str:
+    """A sentence as it may go to a terminal; what is counted once stands in the singular."""
+    return _ONE_OF_MANY.sub(lambda match: f"1 {match[1]}{match[2][:-1]}", printable(text))
+
+
 class Screen:
     def __init__(self, stream: TextIO, *, color: str = "auto", width: int | None = None, verbosity: int = 0) -> None:
         self.stream = stream
@@ -118,7 +128,8 @@ class Screen:
 
     def verdict(self, status: str, text: str) -> None:
         """The first line: the answer."""
-        rows = self._wrapped(printable(text), self.width - 2) if self._live else [printable(text)]
+        text = said(text)
+        rows = self._wrapped(text, self.width - 2) if self._live else [text]
         self.line(f"{self.mark(status)} {self.style(rows[0], 'bold')}")
         for row in rows[1:]:
             self.line(f"  {self.style(row, 'bold')}")
@@ -129,7 +140,7 @@ class Screen:
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
         pad = " " * indent
-        for piece in printable(text).splitlines() or [""]:
+        for piece in said(text).splitlines() or [""]:
             wrapped = textwrap.wrap(piece, self.width - indent, break_long_words=False, break_on_hyphens=False)
             for row in wrapped or [""]:
                 self.line(pad + row)
@@ -137,7 +148,7 @@ class Screen:
     def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
         lead = self.mark(status) if status else "-"
         pad = " " * indent
-        rows = textwrap.wrap(printable(text), self.width - indent - 2, break_long_words=False, break_on_hyphens=False)
+        rows = textwrap.wrap(said(text), self.width - indent - 2, break_long_words=False, break_on_hyphens=False)
         for number, row in enumerate(rows or [""]):
             self.line(f"{pad}{lead} {row}" if number == 0 else f"{pad}  {row}")
 

@@ -11,6 +11,8 @@ def render_wheel(report: WheelReport, screen: Screen) -> None:
     name = " ".join(part for part in (report.name or report.target, report.version) if part)
     told = judged_headline(report)
     status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
+    if status == "ok" and _runs_partly(report):
+        status = "warn"  # a card that stays unused is no plain yes
     screen.verdict(status, f"{name}: {told or headline(report)}")
     if told:
         screen.paragraph(headline(report))
@@ -38,8 +40,12 @@ def judged_headline(report: WheelReport) -> str | None:
     if report.verdict is None:
         return None
     words = {True: "runs on", False: "does not run on", None: "cannot be told for"}[report.verdict.runs]
-    partly = any(axis.runs == "partly" for axis in report.verdict.axes) and report.verdict.runs
-    return f"{words} {report.verdict.machine}{', with exceptions' if partly else ''}"
+    return f"{words} {report.verdict.machine}{', with exceptions' if _runs_partly(report) else ''}"
+
+
+def _runs_partly(report: WheelReport) -> bool:
+    verdict = report.verdict
+    return verdict is not None and bool(verdict.runs) and any(axis.runs == "partly" for axis in verdict.axes)
 
 
 def headline(report: WheelReport) -> str:

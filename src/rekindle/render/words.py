@@ -23,10 +23,15 @@ def show_versions(document: Versions, screen: Screen) -> None:
 
 
 def show_guide(document: Text, screen: Screen) -> None:
+    """A page of Markdown; its tables as aligned columns."""
     inside = False
     paragraph: list[str] = []
 
     def flush() -> None:
+        if paragraph and paragraph[0].startswith("|"):
+            cells = ([_plain(cell.strip()) for cell in row.strip("|").split("|")] for row in paragraph)
+            screen.rows(row for row in cells if set("".join(row)) - set("-: "))
+            paragraph.clear()
         if paragraph:
             screen.paragraph(_plain(" ".join(paragraph)), indent=0)
             paragraph.clear()

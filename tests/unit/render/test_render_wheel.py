@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from rekindle.model.wheel import ArchSet, ArchUse, IsaUse, LibraryGpu, WheelCpu, WheelGpu, WheelReport
+import io
+
+from rekindle.model.wheel import (
+    ArchSet,
+    ArchUse,
+    AxisVerdict,
+    IsaUse,
+    LibraryGpu,
+    Verdict,
+    WheelCpu,
+    WheelGpu,
+    WheelReport,
+)
 from rekindle.render.pages import wheel_page
-from rekindle.render.wheel import arch_table
+from rekindle.render.screen import Screen
+from rekindle.render.wheel import arch_table, render_wheel
 
 
 def library(name: str, **archs: tuple[str, ...]) -> LibraryGpu:
@@ -53,3 +66,10 @@ def test_the_page_counts_all_functions_and_not_only_the_examples() -> None:
     use = IsaUse(isa="avx2", functions=12, examples=("a", "b", "c", "d", "e"))
     page = wheel_page(WheelReport(name="torch", cpu=WheelCpu(functions=99, unconditional=(use,))))
     assert "<b>would crash</b>: 12 with avx2" in page
+
+
+def test_a_wheel_that_leaves_the_card_unused_gets_no_plain_tick() -> None:
+    out = io.StringIO()
+    unused = AxisVerdict(axis="gpu", runs="partly", code="gpu-none", text="it runs on the CPU")
+    render_wheel(WheelReport(name="torch", verdict=Verdict(machine="RTX 5070", runs=True, axes=(unused,))), Screen(out))
+    assert out.getvalue().startswith("! torch: runs on RTX 5070, with exceptions")

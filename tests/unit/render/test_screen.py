@@ -7,7 +7,9 @@ import io
 import pytest
 
 from rekindle.model.diagnosis import Match
-from rekindle.render.screen import Screen, printable
+from rekindle.model.words import Text
+from rekindle.render.screen import Screen, printable, said
+from rekindle.render.words import show_guide
 
 
 def test_no_colour_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,3 +75,24 @@ def test_a_cause_is_told_with_its_confidence_and_its_fix() -> None:
     out = io.StringIO()
     Screen(out).causes([Match(id="x", confidence="low", cause="Because.", fix=("do this",))], "Why")
     assert out.getvalue() == "\nWhy (low confidence)\n  Because.\n  - do this\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("1 wheels of 1 projects", "1 wheel of 1 project"),
+        ("11 wheels, 0 keys", "11 wheels, 0 keys"),
+        ("reading 1 native files", "reading 1 native file"),
+        ("torch 2.1 wheels", "torch 2.1 wheels"),
+    ],
+)
+def test_one_is_no_plural(text: str, shown: str) -> None:
+    assert said(text) == shown
+
+
+def test_a_table_of_a_guide_stands_in_columns() -> None:
+    out = io.StringIO()
+    show_guide(
+        Text(text="# A\n\n| where | what |\n|---|:--|\n| here | `all` |\n| elsewhere | [none](x.md) |\n"), Screen(out)
+    )
+    assert out.getvalue().splitlines()[2:] == ["  where      what", "  here       all", "  elsewhere  none"]
