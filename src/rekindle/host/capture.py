@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
-from rekindle.host.protocol import Completed, Cpuid, Disk, Memory, RegistryKey
-from rekindle.host.record import Record
+from rekindle.host.protocol import Cpuid
+from rekindle.host.record import Record, join_records
 from rekindle.model.toml import render_table, render_value, toml_key
 
 SCHEMA = 1
@@ -31,17 +33,9 @@ def write_capture(record: Record, directory: Path) -> Path:
 
 
 def render_capture(record: Record) -> str:
-    parts = [
-        render_table(
-            {
-                "schema": SCHEMA,
-                "system": record.system,
-                "machine": record.machine,
-                "cores": record.cores,
-                "hwcap": record.hwcap,
-            }
-        )
-    ]
+    """The text of ``capture.toml``."""
+    head = {name: getattr(record, name) for name in ("system", "machine", "cores", "hwcap")}
+    parts = [render_table({"schema": SCHEMA, **head})]
     if record.paths:
         parts.append(f"paths = {render_value(sorted(record.paths))}\n")
 
@@ -93,51 +87,36 @@ def read_capture(directory: Path) -> Record:
     sources = sorted(directory.glob("*.toml")) if directory.is_dir() else [directory]
     if not sources:
         raise BadInput(f"{directory} holds no capture", remedy="make one with 'rekindle doctor --capture DIR'")
-    record = Record()
+    parts: list[Record] = []
     for source in sources:
         try:
             if source.stat().st_size > _MAX_BYTES:
                 raise BadInput(f"{source} is too large to be a capture")
-            _take(record, tomllib.loads(source.read_text(encoding="utf-8")), source.parent)
+            parts.append(_read_part(tomllib.loads(source.read_text(encoding="utf-8")), source.parent))
         except OSError as error:
             raise BadInput(f"cannot read {source}: {error.strerror or error}") from error
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise BadInput(f"{source} is no capture: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(f"{source} is no capture: {type(error).__name__}: {error}") from error
+    record = join_records(parts)
     if not record.machine:
         raise BadInput(f"{directory} is no capture: it does not say which machine it is of")
     return record
 
 
-def _take(record: Record, values: Mapping[str, Any], beside: Path) -> None:
-    if values.get("schema", SCHEMA) != SCHEMA:
-        raise ValueError(f"schema {values['schema']} is not {SCHEMA}; a newer rekindle wrote it")
-    for name in ("system", "machine", "cores", "nvml"):
-        setattr(record, name, values.get(name, getattr(record, name)))
-    if "hwcap" in values:
-        record.hwcap = values["hwcap"][0], values["hwcap"][1]
-    for name in ("access", "about", "env", "links", "pythons", "torches"):
-        getattr(record, name).update(values.get(name, {}))
-    record.paths.update(dict.fromkeys(values.get("paths", ())))
-    record.programs.update({name: tuple(places) for name, places in values.get("programs", {}).items()})
-    record.disks.update({path: Disk(**disk) for path, disk in values.get("disks", {}).items()})
-    record.registry.update(
-        {
-            name: RegistryKey(values=key.get("values", {}), keys=tuple(key.get("keys", ())))
-            for name, key in values.get("registry", {}).items()
-        }
-    )
-    if "memory" in values:
-        record.memory = Memory(**values["memory"])
-    if "cpuid" in values:
-        leaves = {(leaf[0], leaf[1]): (leaf[2], leaf[3], leaf[4], leaf[5]) for leaf in values["cpuid"]["leaves"]}
-        record.cpuid = Cpuid(leaves=leaves, xcr0=values["cpuid"].get("xcr0"))
-    for run in values.get("run", ()):
-        known = {"argv": tuple(run["argv"]), "code": run.get("code"), "timed_out": run.get("timed_out", False)}
-        record.runs.append(Completed(**known, out=run.get("out", ""), err=run.get("err", "")))
-    for file in values.get("file", ()):
-        record.files[file["path"]] = _read_content(file, beside)
+def _read_part(values: dict[str, Any], beside: Path) -> Record:
+    if values.pop("schema", SCHEMA) != SCHEMA:
+        raise ValueError(f"its schema is not {SCHEMA}; a newer rekindle wrote it")
+    files: dict[str, bytes | None] = {file["path"]: _read_content(file, beside) for file in values.pop("file", ())}
+    paths = dict.fromkeys(values.pop("paths", ()))
+    cpuid = values.pop("cpuid", None)
+    part = msgspec.convert({**values, "runs": values.pop("run", [])}, Record)
+    if cpuid is not None:
+        leaves = {(leaf[0], leaf[1]): (leaf[2], leaf[3], leaf[4], leaf[5]) for leaf in cpuid["leaves"]}
+        part.cpuid = Cpuid(leaves=leaves, xcr0=cpuid.get("xcr0"))
+    part.files, part.paths = files, paths
+    return part
 
 
 def _read_content(file: Mapping[str, Any], beside: Path) -> bytes:

@@ -7,66 +7,34 @@ submodules too. Whose tree it is stays git's own question: where git refuses a t
 
 from __future__ import annotations
 
+import functools
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rekindle.errors import BadInput, CommandFailed, MissingTool
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed, Host
 
-# What a tree's configuration may name and git would run or obey in the calls we make (git-config(1)).
-_OFF = {
-    "core.fsmonitor": "false",
-    "core.hooksPath": "/dev/null",
-    "core.askPass": "",
-    "diff.external": "",
-    "commit.gpgSign": "false",
-    "tag.gpgSign": "false",
-    "tag.forceSignAnnotated": "false",
-    "log.showSignature": "false",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "submodule.recurse": "false",
-    "fetch.recurseSubmodules": "false",
-    "safe.bareRepository": "explicit",
-    "protocol.allow": "never",
-    "protocol.https.allow": "always",
-    "protocol.http.allow": "always",
-    "protocol.ssh.allow": "always",
-    "protocol.git.allow": "always",
-    "protocol.file.allow": "user",
-    "protocol.ext.allow": "never",
-}
-# The same for keys with a name in the middle, by section and last word; they are only known once read.
-_OFF_BY_NAME = {
-    ("filter", "clean"): "",
-    ("filter", "smudge"): "",
-    ("filter", "process"): "",
-    ("filter", "required"): "false",
-    ("diff", "command"): "",
-    ("merge", "driver"): "false",
-    ("remote", "uploadpack"): "git-upload-pack",
-    ("remote", "receivepack"): "git-receive-pack",
-    ("remote", "proxy"): "",
-    ("submodule", "update"): "checkout",
-    ("credential", "helper"): "",
-    ("http", "proxy"): "",
-    ("http", "sslverify"): "true",
-    ("http", "cookiefile"): "",
-    ("core", "alternaterefscommand"): "",
-}
 _MAX_MODULES = 2000
 _LIST = ("--list", "-z", "--name-only")
 
 
+@functools.cache
+def _switched_off() -> dict[str, Any]:
+    """``git_off.toml``."""
+    return tomllib.loads(Path(__file__).with_name("git_off.toml").read_text(encoding="utf-8"))
+
+
 def harmless(settings: Sequence[tuple[str, str]] = (), keys: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
     """The environment in which git runs nothing for any of the ``keys`` (scope and name); ``settings`` count last."""
-    chosen = list(_OFF.items())
+    chosen: list[tuple[str, str]] = list(_switched_off()["settings"].items())
     for scope, key in keys:
         section, _, last = key.rpartition(".")
         kind = section.partition(".")[0].lower()
-        off = _OFF_BY_NAME.get((kind, last.lower()))
+        off = _switched_off()["named"].get(kind, {}).get(last.lower())
         # A tree's attributes choose among the user's own filters too; other settings of the user's are theirs.
         if off is not None and (kind == "filter" or scope in ("local", "worktree")):
             chosen.append((key, off))

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from rekindle.errors import WorkspaceBusy
 from rekindle.host import made, places
 from rekindle.host.workspace import Workspace
@@ -29,21 +31,21 @@ _TREE = "may hold changes of yours"
 _WHEELS = "what was built; making it again takes as long as before"
 
 
-def find_holdings(now: float | None = None) -> Iterator[Holding]:
+def find_holdings() -> Iterator[Holding]:
     """Everything of ours, each byte counted once."""
-    when = time.time() if now is None else now
+    when = time.time()
     data, cache = places.own_directories()
     books = (*made.BOOKS, places.list_folder().name)
-    workspaces = [one for one in _folders(data) if one.name not in books]
-    noted = [one for one in places.noted() if one.path.is_dir() and places.is_ours(one.path)]
-    workspaces += [one.path for one in noted if one.kind == "workspace" and one.path not in workspaces]
+    workspaces = [folder for folder in _folders(data) if folder.name not in books]
+    noted = [note for note in places.noted() if note.path.is_dir() and places.is_ours(note.path)]
+    workspaces += [note.path for note in noted if note.kind == "workspace" and note.path not in workspaces]
     for root in workspaces:
         yield from _workspace(root, when)
-    for one in noted:
-        if one.kind == "environment" and not any(one.path.is_relative_to(root) for root in workspaces):
-            yield _holding("environment", one.path, when)
-        elif one.kind == "wheelhouse":
-            yield _holding("wheelhouse", one.path, when, note="wheels others may install from")
+    for note in noted:
+        if note.kind == "environment" and not any(note.path.is_relative_to(root) for root in workspaces):
+            yield _holding("environment", note.path, when)
+        elif note.kind == "wheelhouse":
+            yield _holding("wheelhouse", note.path, when, note="wheels others may install from")
     for each in _folders(cache):
         yield _holding("cache", each, when)
 
@@ -59,11 +61,8 @@ def _workspace(root: Path, now: float) -> Iterator[Holding]:
             counted += found.bytes
             if found.bytes:
                 yield found
-    rest = _holding("workspace", root, now)
-    yield Holding(
-        kind="workspace", name=rest.name, path=rest.path, bytes=max(0, rest.bytes - counted),
-        age_seconds=rest.age_seconds, note="the plan, and all that is listed under it",
-    )  # fmt: skip
+    whole = _holding("workspace", root, now, note="the plan, and all that is listed under it")
+    yield replace(whole, bytes=max(0, whole.bytes - counted))
 
 
 def _holding(
@@ -71,10 +70,9 @@ def _holding(
 ) -> Holding:
     name = str(path.relative_to(workspace)) if workspace else str(path)
     age = max(0.0, now - _changed(path, now))
-    return Holding(
-        kind=kind, name=name, path=str(path), bytes=disk_bytes(path), age_seconds=round(age),
-        workspace=str(workspace) if workspace else None, note=note,
-    )  # fmt: skip
+    inside = str(workspace) if workspace else None
+    size, seconds = disk_bytes(path), round(age)
+    return Holding(kind=kind, name=name, path=str(path), bytes=size, age_seconds=seconds, workspace=inside, note=note)
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
@@ -31,6 +32,7 @@ class PublicKey:
     _key: Any
 
     def signed(self, signature: bytes, message: bytes) -> bool:
+        """Did this key sign the message?"""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -51,6 +53,7 @@ class PrivateKey:
 
 
 def key_folder() -> Path:
+    """Where keys lie: REKINDLE_KEYS, or the user's own folder."""
     import platformdirs
 
     given = os.environ.get("REKINDLE_KEYS")
@@ -97,20 +100,17 @@ def trust(path: Path, name: str | None = None, folder: Path | None = None) -> Pu
 
 
 def trusted_keys(folder: Path | None = None) -> tuple[PublicKey, ...]:
+    """Every public key in the folder."""
     place = folder or key_folder()
     return tuple(read_public(path) for path in sorted(place.glob("*.pub"))) if place.is_dir() else ()
 
 
 def read_public(path: Path) -> PublicKey:
-    need_package("cryptography", "a signature")
-    from cryptography.exceptions import UnsupportedAlgorithm
+    """Somebody's key, from its file."""
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    try:
-        key = forms.load_pem_public_key(_read(path))
-    except (ValueError, UnsupportedAlgorithm) as error:
-        raise BadInput(f"{path} is no public key", remedy="a .pub file made by: rekindle key new") from error
+    key = _parsed(path, forms.load_pem_public_key, "is no public key", "a .pub file made by: rekindle key new")
     if not isinstance(key, Ed25519PublicKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="a .pub file made by: rekindle key new")
     return PublicKey(name=path.stem, id=_identity(key), path=path, _key=key)
@@ -118,24 +118,30 @@ def read_public(path: Path) -> PublicKey:
 
 def read_private(name: str, folder: Path | None = None) -> PrivateKey:
     """A key by its name, or by the path of its file."""
-    need_package("cryptography", "a signature")
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     path = Path(name) if name.endswith(".key") else (folder or key_folder()) / f"{_checked(name)}.key"
     if not path.exists():
         raise BadInput(f"there is no signing key {name!r} ({path})", remedy=f"rekindle key new --name {path.stem}")
-    try:
-        key = forms.load_pem_private_key(_read(path), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise BadInput(
-            f"{path} is no private key that can be read", remedy="a .key file of: rekindle key new"
-        ) from error
+    read = functools.partial(forms.load_pem_private_key, password=None)
+    key = _parsed(path, read, "is no private key that can be read", "a .key file of: rekindle key new")
     if not isinstance(key, Ed25519PrivateKey):
         raise BadInput(f"{path} is no Ed25519 key", remedy="rekindle key new makes one")
     public = PublicKey(name=path.stem, id=_identity(key.public_key()), path=path, _key=key.public_key())
     return PrivateKey(name=path.stem, id=public.id, sign=key.sign, public=public)
+
+
+def _parsed(path: Path, read: Callable[[bytes], object], words: str, remedy: str) -> object:
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        with path.open("rb") as file:
+            return read(file.read(MAX_KEY_BYTES))
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadInput(f"{path} {words}", remedy=remedy) from error
 
 
 def checker(keys: Iterable[PublicKey]) -> Callable[[str, bytes, bytes], str | None]:
@@ -162,11 +168,3 @@ def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
         raise BadInput(f"{name!r} is no name for a key", remedy="letters, digits, dots, dashes; 64 at the most")
     return name
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_KEY_BYTES)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from error

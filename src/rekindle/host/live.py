@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import platform
@@ -71,14 +72,24 @@ class LiveHost:
         return os.access(path, os.R_OK | os.W_OK) if os.path.exists(path) else None  # noqa: PTH110 (may be a device)
 
     def hwcap(self) -> tuple[int, int] | None:
-        from rekindle.host.native import read_hwcap
+        """AT_HWCAP and AT_HWCAP2 (elf.h: 16 and 26) of this process: under emulation, the emulated processor's."""
+        import ctypes
 
-        return read_hwcap()
+        if sys.platform != "linux":
+            return None
+        try:
+            ask = ctypes.CDLL(None).getauxval
+        except (OSError, AttributeError):
+            return None
+        ask.restype, ask.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+        return int(ask(16)), int(ask(26))
 
     def disk(self, path: str) -> Disk | None:
-        from rekindle.host.native import read_disk
-
-        return read_disk(path)
+        for place in (Path(path), *Path(path).parents):
+            with contextlib.suppress(OSError):
+                usage = shutil.disk_usage(place)
+                return Disk(total=usage.total, free=usage.free, device=place.stat().st_dev)
+        return None
 
     def memory(self) -> Memory | None:
         from rekindle.host.native import read_memory
@@ -86,9 +97,12 @@ class LiveHost:
         return read_memory()
 
     def cores(self) -> int | None:
-        from rekindle.host.native import read_cores
+        try:
+            import psutil
 
-        return read_cores()
+            return int(psutil.cpu_count(logical=False) or 0) or None
+        except (OSError, RuntimeError, NotImplementedError, ImportError):
+            return None
 
     def cpuid(self) -> Cpuid | None:
         from rekindle.host.cpuid import read_cpuid

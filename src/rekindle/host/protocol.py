@@ -16,7 +16,7 @@ class Completed(msgspec.Struct, frozen=True, kw_only=True):
     """What a short external command said. ``code`` is None where it never started or was stopped."""
 
     argv: tuple[str, ...]
-    code: int | None
+    code: int | None = None
     out: str = ""
     err: str = ""
     timed_out: bool = False

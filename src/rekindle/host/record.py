@@ -39,13 +39,16 @@ def join_records(records: Iterable[Record]) -> Record:
     whole = Record()
     seen: set[tuple[str, ...]] = set()
     for record in records:
-        whole.system, whole.machine = record.system, record.machine
+        if record.machine:
+            whole.system, whole.machine = record.system, record.machine
         for run in list(record.runs):
             if run.argv not in seen:
                 seen.add(run.argv)
                 whole.runs.append(run)
-        for name in ("files", "paths", "programs", "links", "env", "disks", "registry", "pythons", "torches", "access"):
-            getattr(whole, name).update(dict(getattr(record, name)))
-        for name in ("cores", "hwcap", "memory", "cpuid", "nvml"):
-            setattr(whole, name, getattr(record, name) or getattr(whole, name))
+        for name in Record.__struct_fields__:
+            answers, known = getattr(record, name), getattr(whole, name)
+            if isinstance(known, dict) and name != "nvml":
+                known.update(dict(answers))
+            elif name in ("cores", "hwcap", "memory", "cpuid", "nvml"):
+                setattr(whole, name, answers or known)
     return whole

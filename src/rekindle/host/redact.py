@@ -32,77 +32,71 @@ _VERSIONED = "".join(f"(?<!{word} )" for word in ("version", "cudnn", "nccl", "d
 _TOKEN, _ADDRESS = "redacted-token", "redacted-address"
 
 _IN_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,20}://)[^/\s@'\"]{1,400}@")
-SECRETS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.S), "redacted-key"),
-    (_IN_ADDRESS, r"\1redacted@"),
-    (re.compile(rf"(?i)([?&](?:{_QUERY})=)[^&\s'\"]+"), r"\1redacted"),
-    (re.compile(r"(?i)\b(hooks\.slack\.com/(?:services|workflows)/)\S+"), r"\1redacted"),
-    (re.compile(r"(?i)\b(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)\S+"), r"\1redacted"),
-    (re.compile(r"(/t/)[A-Za-z0-9][\w-]{7,200}(?=/)"), r"\1redacted"),  # a conda channel's token
-    (
-        re.compile(r"(?<![\w-])((?:-u|--user|--proxy-user)[ =]?['\"]?(?!\d+:\d+\b)[^\s:'\"/]{1,100}:)[^\s'\"]+"),
-        r"\1redacted",
-    ),
-    (re.compile(r"(\bsshpass\s+(?:-\S+\s+){0,5}-p\s*)\S+"), r"\1redacted"),
-    (re.compile(r"(?i)(\\?\"(?:auth|identitytoken|registrytoken)\\?\"\s{0,8}:\s{0,8}\\?\")[^\"\\]{4,}"), r"\1redacted"),
-    (re.compile(r"(?<![\w.])(?:hv[sbr]|s|b|r)\.[A-Za-z0-9_-]{24,}(?![\w.])"), _TOKEN),  # Vault
-    (re.compile(r"\bSG\.[\w-]{16,}\.[\w-]{16,}"), _TOKEN),  # SendGrid
-    (re.compile(r"\bdapi[0-9a-f]{32}(?:-\d+)?\b"), _TOKEN),  # Databricks
-    (re.compile(r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])"), _TOKEN),  # Discord
-    (re.compile(r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?"), _TOKEN),
-    (
-        re.compile(r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*['\"]?)(?:(?:basic|bearer|token|digest)\s+)?[^\s'\"]+"),
-        r"\1redacted",
-    ),
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}"), r"\1 redacted"),
-    (re.compile(r"(?i)\b((?:set-)?cookie\s*:\s*)\S.*"), r"\1redacted"),
+
+
+def _compiled(*rules: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), new) for pattern, new in rules)
+
+
+SECRETS = _compiled(
+    (r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", "redacted-key"),
+    (_IN_ADDRESS.pattern, r"\1redacted@"),
+    (rf"(?i)([?&](?:{_QUERY})=)[^&\s'\"]+", r"\1redacted"),
+    (r"(?i)\b(hooks\.slack\.com/(?:services|workflows)/)\S+", r"\1redacted"),
+    (r"(?i)\b(discord(?:app)?\.com/api/(?:v\d+/)?webhooks/)\S+", r"\1redacted"),
+    (r"(/t/)[A-Za-z0-9][\w-]{7,200}(?=/)", r"\1redacted"),  # a conda channel's token
+    (r"(?<![\w-])((?:-u|--user|--proxy-user)[ =]?['\"]?(?!\d+:\d+\b)[^\s:'\"/]{1,100}:)[^\s'\"]+", r"\1redacted"),
+    (r"(\bsshpass\s+(?:-\S+\s+){0,5}-p\s*)\S+", r"\1redacted"),
+    (r"(?i)(\\?\"(?:auth|identitytoken|registrytoken)\\?\"\s{0,8}:\s{0,8}\\?\")[^\"\\]{4,}", r"\1redacted"),
+    (r"(?<![\w.])(?:hv[sbr]|s|b|r)\.[A-Za-z0-9_-]{24,}(?![\w.])", _TOKEN),  # Vault
+    (r"\bSG\.[\w-]{16,}\.[\w-]{16,}", _TOKEN),  # SendGrid
+    (r"\bdapi[0-9a-f]{32}(?:-\d+)?\b", _TOKEN),  # Databricks
+    (r"(?<![\w.-])[MNO][A-Za-z0-9_-]{23,27}\.[\w-]{6}\.[\w-]{27,40}(?![\w.-])", _TOKEN),  # Discord
+    (r"\beyJ[\w-]{5,}\.[\w-]{5,}(?:\.[\w-]*)?", _TOKEN),
+    (r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*['\"]?)(?:(?:basic|bearer|token|digest)\s+)?[^\s'\"]+", r"\1redacted"),
+    (r"(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{8,}", r"\1 redacted"),
+    (r"(?i)\b((?:set-)?cookie\s*:\s*)\S.*", r"\1redacted"),
     # Quotes may be escaped: JSON inside JSON, a shell line inside a log.
+    (rf"(?i)((?<![\w-]){_NAMED}\\?['\"]?\s{{0,8}}(?:=|:(?!:))\s{{0,8}}\\?['\"]?)[^\s'\",;\\]+", r"\1redacted"),
+    (rf"(?i)(?<![\w-])(--?{_NAMED}\s+)[^\s-]\S*", r"\1redacted"),
+    (r"(?i)\b(machine\s+\S+\s+login\s+)\S+(\s+password\s+)\S+", r"\1redacted\2redacted"),
+    (rf"\b(?:{_PREFIXES})[-_][A-Za-z0-9_-]{{12,}}", _TOKEN),
+    (r"\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{12,}\b", _TOKEN),
+    (r"\bAIza[\w-]{30,}", _TOKEN),
+    (r"(?i)\b(serial(?: ?(?:number|no\.?))?\s*[:=#]\s*)(?!N/A|not |\[|0\b|redacted)[\w-]+", r"\1redacted"),
+    (rf"\b(?:{_PRIVATE.format(_OCTET)})\.{_OCTET}\.{_OCTET}\b(?![.\w])", _ADDRESS),
     (
-        re.compile(rf"(?i)((?<![\w-]){_NAMED}\\?['\"]?\s{{0,8}}(?:=|:(?!:))\s{{0,8}}\\?['\"]?)[^\s'\",;\\]+"),
-        r"\1redacted",
-    ),
-    (re.compile(rf"(?i)(?<![\w-])(--?{_NAMED}\s+)[^\s-]\S*"), r"\1redacted"),
-    (re.compile(r"(?i)\b(machine\s+\S+\s+login\s+)\S+(\s+password\s+)\S+"), r"\1redacted\2redacted"),
-    (re.compile(rf"\b(?:{_PREFIXES})[-_][A-Za-z0-9_-]{{12,}}"), _TOKEN),
-    (re.compile(r"\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{12,}\b"), _TOKEN),
-    (re.compile(r"\bAIza[\w-]{30,}"), _TOKEN),
-    (re.compile(r"(?i)\b(serial(?: ?(?:number|no\.?))?\s*[:=#]\s*)(?!N/A|not |\[|0\b|redacted)[\w-]+"), r"\1redacted"),
-    (re.compile(rf"\b(?:{_PRIVATE.format(_OCTET)})\.{_OCTET}\.{_OCTET}\b(?![.\w])"), _ADDRESS),
-    (
-        re.compile(
-            rf"(?i)(?<![\w.=<>~+-]){_VERSIONED}(?!127\.0\.0\.1\b|0\.0\.0\.0\b){_OCTET}(?:\.{_OCTET}){{3}}\b(?![.\w-])"
-        ),
+        rf"(?i)(?<![\w.=<>~+-]){_VERSIONED}(?!127\.0\.0\.1\b|0\.0\.0\.0\b){_OCTET}(?:\.{_OCTET}){{3}}\b(?![.\w-])",
         _ADDRESS,
     ),
-    (re.compile(rf"(?<![\w:.])(?:{_HEX}:){{7}}{_HEX}(?![\w:])"), _ADDRESS),
-    (
-        re.compile(rf"(?<![\w:.])[0-9a-fA-F]{{4}}(?::{_HEX}){{0,6}}::(?:{_HEX}(?::{_HEX}){{0,6}})?(?:%\w+)?(?![\w:])"),
-        _ADDRESS,
-    ),
-    (re.compile(r"(?<![\w.+-])([\w.-]{1,64})@([\w.-]{1,64})(?=[:~$#])"), "user@host"),
+    (rf"(?<![\w:.])(?:{_HEX}:){{7}}{_HEX}(?![\w:])", _ADDRESS),
+    (rf"(?<![\w:.])[0-9a-fA-F]{{4}}(?::{_HEX}){{0,6}}::(?:{_HEX}(?::{_HEX}){{0,6}})?(?:%\w+)?(?![\w:])", _ADDRESS),
+    (r"(?<![\w.+-])([\w.-]{1,64})@([\w.-]{1,64})(?=[:~$#])", "user@host"),
 )
 
 USER = "user"
 # Names that say nothing about a person, or that are also words tools use.
 _COMMON = {
-    "root", "user", "admin", "administrator", "ubuntu", "debian", "fedora", "vagrant", "runner", "public", "default",
-    "python", "python3", "cuda", "rocm", "nvidia", "conda", "build", "localhost", "host", "linux", "windows", "home",
-}  # fmt: skip
+    *("root", "user", "admin", "administrator", "ubuntu", "debian", "fedora", "vagrant", "runner", "public", "default"),
+    *("python", "python3", "cuda", "rocm", "nvidia", "conda", "build", "localhost", "host", "linux", "windows", "home"),
+}
 
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?<![\w/])/home/(?!user\b)[^/\s:;'\"]+"), f"/home/{USER}"),
-    (re.compile(r"(?<![\w/])/Users/(?!user\b|Shared\b)[^/\s:;'\"]+"), f"/Users/{USER}"),
-    (re.compile(r"(?i)\b([A-Z]:\\{1,2}Users\\{1,2})(?!user\b|public\b|default\b)[^\\/:;'\"\n]+"), rf"\g<1>{USER}"),
-    (re.compile(r"\b(GPU|MIG)-[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), r"\1-redacted"),
-    (re.compile(r"\bGPU-[0-9a-f]{16}\b"), "GPU-redacted"),
-    (re.compile(r"(?im)^(\s*(?:[\w .-]*serial(?:[ _]number)?|(?:gpu )?uuid|pdi|unique_id)\s*"
-                r"(?:[:=]|(?<=unique_id) )\s*)(?!N/A|not |\[|0\b|[CG]PU-)[^\s:=]\S*"), r"\1redacted"),
-    (re.compile(r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)"),
-     r"\1redacted\2"),
-    (re.compile(r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b"), "00:00:00:00:00:00"),
-    (re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b"), "someone@example.invalid"),
-    (re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b"), "redacted-id"),
-)  # fmt: skip
+_RULES = _compiled(
+    (r"(?<![\w/])/home/(?!user\b)[^/\s:;'\"]+", f"/home/{USER}"),
+    (r"(?<![\w/])/Users/(?!user\b|Shared\b)[^/\s:;'\"]+", f"/Users/{USER}"),
+    (r"(?i)\b([A-Z]:\\{1,2}Users\\{1,2})(?!user\b|public\b|default\b)[^\\/:;'\"\n]+", rf"\g<1>{USER}"),
+    (r"\b(GPU|MIG)-[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", r"\1-redacted"),
+    (r"\bGPU-[0-9a-f]{16}\b", "GPU-redacted"),
+    (
+        r"(?im)^(\s*(?:[\w .-]*serial(?:[ _]number)?|(?:gpu )?uuid|pdi|unique_id)\s*"
+        r"(?:[:=]|(?<=unique_id) )\s*)(?!N/A|not |\[|0\b|[CG]PU-)[^\s:=]\S*",
+        r"\1redacted",
+    ),
+    (r"(?i)(<(?:\w*serial\w*|uuid|pdi|chassis_serial_number|gpu_fabric_guid|module_id)>)[^<]*(</)", r"\1redacted\2"),
+    (r"\b(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\b", "00:00:00:00:00:00"),
+    (r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b", "someone@example.invalid"),
+    (r"\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b", "redacted-id"),
+)
 
 
 # A page keeps digests and paths: it holds what to compare and the commands to copy. The rest must not be on it either.

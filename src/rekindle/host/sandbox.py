@@ -24,22 +24,17 @@ FILE_BYTES = 8 << 30  # no library of any torch is as large
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store")
 # Of /etc only what loaders, compilers and drivers read: it also holds keys, and root's own files where root asks.
 _ETC = (
-    "ld.so.cache",
-    "ld.so.conf",
-    "ld.so.conf.d",
-    "alternatives",
-    "localtime",
-    "nsswitch.conf",
-    "OpenCL",
-    "nv_tegra*",
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "localtime", "nsswitch.conf"),
+    *("OpenCL", "nv_tegra*"),
 )
 _GPU_NODES = ("nvidia*", "kfd", "dri", "dxg", "nvmap", "nvhost*", "nvgpu", "nvsciipc")
 # What a torch may be told by its surroundings; everything else of the user's stays outside, tokens above all.
 _VARIABLES = (
-    "PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "LD_LIBRARY_PATH", "CC", "CXX", "CUDA*", "NVIDIA_*", "NCCL_*",
-    "HIP_*", "HSA_*", "ROC*", "AMD_*", "ONEAPI_*", "ZE_*", "SYCL_*", "OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*",
-    "ATEN_*", "TORCH*", "PYTORCH*", "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONIOENCODING", "MALLOC_*",
-)  # fmt: skip
+    *("PATH", "LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "LD_LIBRARY_PATH", "CC", "CXX", "MALLOC_*"),
+    *("CUDA*", "NVIDIA_*", "NCCL_*", "HIP_*", "HSA_*", "ROC*", "AMD_*", "ONEAPI_*", "ZE_*", "SYCL_*"),
+    *("OMP_*", "GOMP_*", "KMP_*", "MKL_*", "OPENBLAS_*", "ATEN_*", "TORCH*", "PYTORCH*"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "PYTHONIOENCODING"),
+)
 _FOLDERS_IN = ("LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "ROCM_PATH", "ROCM_HOME")
 
 

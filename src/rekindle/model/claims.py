@@ -89,10 +89,9 @@ class WheelList(Document, frozen=True, kw_only=True):
     files: dict[str, str] = {}
 
 
-ProblemKind = Literal[
-    "removed", "replaced", "unlisted", "older-list", "expired", "clock", "unsigned", "wrong-key", "page", "metadata",
-    "other-house",
-]  # fmt: skip
+FileProblem = Literal["removed", "replaced", "unlisted", "page", "metadata"]
+ListProblem = Literal["older-list", "expired", "clock", "unsigned", "wrong-key", "other-house"]
+ProblemKind = FileProblem | ListProblem
 
 
 class IndexProblem(Part, frozen=True, kw_only=True):

@@ -6,9 +6,7 @@ from typing import Literal
 
 from rekindle.model.document import Document, Part
 
-HoldingKind = Literal[
-    "workspace", "source", "build", "environment", "wheels", "cache", "logs", "reports", "wheelhouse"
-]  # fmt: skip
+HoldingKind = Literal["workspace", "source", "build", "environment", "wheels", "cache", "logs", "reports", "wheelhouse"]
 
 
 class Holding(Part, frozen=True, kw_only=True):

@@ -207,8 +207,7 @@ def test_a_secret_is_never_shown() -> None:
 
 
 def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("botocore.config", "botocore.session"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingTool, match="needs botocore") as told:
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    with pytest.raises(MissingTool, match="needs the package botocore") as told:
         ObjectStore(read_place(TARGET, "http://127.0.0.1:1"), Credentials(key="K", secret="S"))
     assert "rekindle-torch[s3]" in (told.value.remedy or "")
