@@ -29,7 +29,7 @@ from rekindle.bundle.notes import (
     without_vendor_packages,
 )
 from rekindle.bundle.rules import Rules
-from rekindle.bundle.trim import Outcome, trim
+from rekindle.bundle.trim import trim
 from rekindle.compat.resources import Demand, first_shortage
 from rekindle.errors import BadInput, StageFailed
 from rekindle.formats.linked import Linked
@@ -87,6 +87,7 @@ class Order:
 
 
 def make_fat(order: Order, progress: Progress) -> BundleReport:
+    """Make the fat wheel, or with ``dry_run`` only tell what it would be."""
     try:
         check_wheel(order.wheel)
         with zipfile.ZipFile(order.wheel) as source:
@@ -263,26 +264,26 @@ class _Bundling:
             return
         copy = self.shop / "library"
         extract(self.source, info.filename, copy)
-        outcome = self._trim(copy, info.filename)
+        trimmed = self._trim(copy, info.filename)
         if patch:
             self.order.set_path(copy, new_path(info.filename, native.rpath, self.where))
         if renamed:
             rename_imports(copy, renamed)
         if patch or renamed:
             self.patched.append(info.filename)
-        if patch or renamed or (outcome and outcome.bytes):
+        if patch or renamed or trimmed:
             out.add(info.filename, file_chunks(copy), mode=(info.external_attr >> 16) & 0o777 or 0o755)
         else:
             out.copy(info)
 
-    def _trim(self, copy: Path, name: str) -> Outcome | None:
+    def _trim(self, copy: Path, name: str) -> bool:
+        """Is the library smaller now?"""
         if not self.order.archs:
-            return None
-        outcome = trim(copy, self.order.archs)
-        if outcome.bytes or outcome.kept_whole:
-            row = Trimmed(file=name, archs=outcome.dropped, bytes=outcome.bytes, kept_whole=outcome.kept_whole)
+            return False
+        row = trim(copy, self.order.archs, name)
+        if row.bytes or row.kept_whole:
             self.trimmed.append(row)
-        return outcome
+        return bool(row.bytes)
 
     def _notes(self, out: Rewriter, brought: list[tuple[Brought, Path]]) -> None:
         metadata = self.source.read(f"{self.folder}/METADATA").decode("utf-8", "surrogateescape")

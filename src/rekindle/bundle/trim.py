@@ -14,7 +14,6 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.compat.toolkit import ptx_runs, sass_runs
@@ -24,19 +23,11 @@ from rekindle.formats.binary import open_binary
 from rekindle.formats.fatbin import Container, Entry, read_containers
 from rekindle.formats.view import Malformed
 from rekindle.model.arch import Sm
+from rekindle.model.bundle import Trimmed
 
 SECTIONS = (".nv_fatbin", ".nv_fatb", ".nvFatBi", ".nvFatBin")
 _SIZE_AT = 8  # of the u64 length in a container's header
 _HEADER_AT = 6  # of the u16 header size
-
-
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """``kept_whole`` says why a library was not touched at all."""
-
-    dropped: tuple[str, ...] = ()
-    bytes: int = 0
-    kept_whole: str | None = None
 
 
 def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry]:
@@ -54,23 +45,24 @@ def wanted_entries(entries: Sequence[Entry], wanted: Sequence[Sm]) -> list[Entry
     return [entry for entry in entries if entry.offset in keep]
 
 
-def trim(path: Path, wanted: Sequence[Sm]) -> Outcome:
-    """Trim a library in place. On any doubt it is left as it was."""
+def trim(path: Path, wanted: Sequence[Sm], name: str) -> Trimmed:
+    """Trim a library in place, which is called ``name`` in the wheel. On any doubt it is left as it was, and
+    ``kept_whole`` says why."""
     with path.open("r+b") as file:
         if file.seek(0, 2) == 0:
-            return Outcome(kept_whole="it is empty")
+            return Trimmed(file=name, kept_whole="it is empty")
         with mmap.mmap(file.fileno(), 0) as data:
             try:
                 plans = [(container, _kept(container, wanted)) for container in _containers(data)]
             except (Malformed, BadInput) as error:
-                return Outcome(kept_whole=error.message)
+                return Trimmed(file=name, kept_whole=error.message)
             dropped = [entry for container, keep in plans for entry in container.entries if entry not in keep]
             for container, keep in plans:
                 _rewrite(data, container, keep)
             data.flush()
     names = {entry.name for entry in dropped}
     saved = sum(entry.header + entry.size for entry in dropped)
-    return Outcome(dropped=tuple(sorted(names, key=_by_number)), bytes=saved)
+    return Trimmed(file=name, archs=tuple(sorted(names, key=_by_number)), bytes=saved)
 
 
 def _containers(data: mmap.mmap) -> list[Container]:

@@ -27,6 +27,7 @@ class BuildEdge:
 
 
 def read_build_ninja(path: Path) -> Iterator[BuildEdge]:
+    """The edges of a file; none where it cannot be read."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return

@@ -48,6 +48,7 @@ def pack(function: Ints, address: Ints, write: npt.NDArray[np.bool_], variables:
 
 
 def unpack(touches: Ints, variables: Variables) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
+    """(function, address, written or taken) of what :func:`pack` made."""
     return touches >> 33, (touches >> 1 & 0xFFFFFFFF) + variables.low, (touches & 1).astype(bool)
 
 

@@ -55,6 +55,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Segment:
+    """A stretch that the loader maps."""
+
     kind: int
     flags: int
     offset: int
@@ -88,6 +90,7 @@ def packed_slots(table: bytes) -> list[int]:
 
 
 def is_elf(head: bytes) -> bool:
+    """By its first bytes."""
     return head[:4] == b"\x7fELF"
 
 

@@ -62,6 +62,7 @@ class Functions:
         return text or f"function at {int(self.start[index]):#x}"
 
     def named(self, index: int) -> bool:
+        """Has it a name, or only an address?"""
         return index in self.names or int(self.symbol[index]) >= 0
 
     def file(self, index: int) -> str:
@@ -109,6 +110,7 @@ def code_of(binary: Elf | Pe) -> list[Code]:
 
 
 def find_functions(binary: Elf | Pe) -> Functions:
+    """All functions of a library."""
     return _pe_functions(binary) if isinstance(binary, Pe) else _elf_functions(binary)
 
 

@@ -24,6 +24,8 @@ MAX_SECTIONS = 96
 
 @dataclass(frozen=True)
 class PeSection:
+    """``address`` is where it is mapped, ``offset`` where its ``size`` bytes lie in the file."""
+
     name: str
     address: int
     virtual_size: int
@@ -48,6 +50,7 @@ class _Names:
 
 
 def is_pe(head: bytes) -> bool:
+    """By its first bytes."""
     return head[:2] == b"MZ"
 
 

@@ -42,6 +42,7 @@ class References:
 
 
 def read_references(elf: Elf) -> References:
+    """What an ELF library's relocations fill in."""
     kinds = _KINDS.get(elf.machine)
     none = np.zeros((0, 2), np.int64)
     if kinds is None:

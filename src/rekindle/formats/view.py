@@ -74,4 +74,5 @@ class View:
         return piece[:cut].decode("utf-8", "backslashreplace")
 
     def inside(self, offset: int, size: int) -> bool:
+        """Are all these bytes there?"""
         return offset >= 0 and size >= 0 and offset + size <= self.size

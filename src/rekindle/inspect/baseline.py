@@ -32,6 +32,8 @@ _AVX = frozenset({"avx", "avx2", "fma", "f16c", "avx512", "avx512_fp16", "avx_vn
 
 @dataclass(frozen=True)
 class Spread:
+    """Instruction sets that a library uses all over, and those of a corner of it."""
+
     everywhere: frozenset[str] = frozenset()
     few: frozenset[str] = frozenset()
 
@@ -66,6 +68,7 @@ def _older(vex: set[int], old: set[int], size: Ints) -> float:
 
 
 def spreads(uses: Mapping[int, Iterable[str]], size: Ints) -> dict[str, float]:
+    """The share of windows that each instruction set occurs in."""
     window, windows = _windows(size)
     met: dict[str, set[int]] = {}
     for number, names in uses.items() if windows else ():

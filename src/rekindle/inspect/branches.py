@@ -125,6 +125,7 @@ _ARM64 = (
 
 
 def arm64_roads(code: Bytes, start: int, end: int) -> Roads:
+    """The same for AArch64."""
     words = np.frombuffer(code[: (end - start) // 4 * 4].tobytes(), "<u4").astype(np.int64)
     branches: dict[int, tuple[str, int]] = {}
     for kind, mask, value, low, width in _ARM64:

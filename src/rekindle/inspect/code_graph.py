@@ -27,6 +27,8 @@ MOST_BETWEEN = 8 << 20
 
 
 class CodeGraph:
+    """Calls, pointers and questions to the CPU of one library."""
+
     def __init__(self, library: LibraryScan, check_function: Check) -> None:
         self.library = library
         self.functions = library.functions

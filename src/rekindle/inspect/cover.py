@@ -36,6 +36,7 @@ class Cover:
 
     @property
     def word(self) -> str:
+        """All, some or none of them."""
         return "yes" if self.runs == self.total else "partly" if self.runs else "no"
 
 

@@ -55,6 +55,7 @@ def read_wheel(path: Path) -> tuple[list[Linked], list[str]]:
 
 
 def read_library(path: Path, base: str) -> Iterator[Linked]:
+    """The library of this file, if it is one."""
     with path.open("rb") as file:
         if is_elf(file.read(4)):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:

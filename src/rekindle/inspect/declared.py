@@ -25,6 +25,8 @@ LEAST_LIST = 3
 
 @dataclass
 class Declared:
+    """What METADATA, the file's name and the package's own files say; ``claims`` by what is claimed."""
+
     name: str | None = None
     version: str | None = None
     tags: tuple[str, ...] = ()
@@ -37,6 +39,7 @@ class Declared:
 
 
 def read_declared(source: Source) -> Declared:
+    """All but the compiled-in list, which lies in a large library."""
     declared = Declared()
     metadata = _headers(source, "METADATA")
     fields = {key.lower(): value for key, value in reversed(metadata)}
@@ -111,6 +114,7 @@ def longest_list(found: set[tuple[Target, ...]]) -> tuple[Target, ...]:
 
 
 def arch_lists_in(piece: bytes) -> set[tuple[Target, ...]]:
+    """Every list of architectures in these bytes."""
     found: set[tuple[Target, ...]] = set()
     for pattern in _SM_LISTS:
         for text in _whole_words(pattern, piece):

@@ -83,9 +83,11 @@ class GpuSurvey:
 
     @property
     def found(self) -> bool:
+        """Is there any GPU code?"""
         return bool(self.entries or self.sycl)
 
     def targets(self, kind: str) -> list[Target]:
+        """The targets of one kind, old to new."""
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
 
 

@@ -106,7 +106,8 @@ class _Classifier:
     def run(self) -> Exposure:
         for number, used in sorted(self.uses.items()):
             isa = tuple(name for name in used if name not in IGNORED)
-            if not isa or _is_outlined_atomic(used):
+            # LSE beside the older load/store-exclusive loop in one function: it chooses at run time.
+            if not isa or used.keys() == {"lse", "exclusive"}:
                 continue
             guard = self.guards.of(number)
             if guard is None or set(isa) <= guard.needs:
@@ -222,8 +223,3 @@ def _uses(library: LibraryScan) -> dict[int, dict[str, int]]:
         for number in [number for number, times in count.items() if times < TABLES_IN_CODE]:
             del uses[number]
     return uses
-
-
-def _is_outlined_atomic(used: Mapping[str, int]) -> bool:
-    """LSE beside the older load/store-exclusive loop in one function: it chooses at run time."""
-    return "lse" in used and "exclusive" in used and set(used) <= {"lse", "exclusive"}

@@ -11,14 +11,21 @@ import numpy as np
 from rekindle.formats import arm64_scan, x86_scan, x86_tables
 from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Variables
 from rekindle.formats.elf import SHF_WRITE, Elf
-from rekindle.formats.functions import Code, Functions, code_of, find_functions
+from rekindle.formats.functions import (
+    Code,
+    Functions,
+    code_of,
+    find_functions,
+    string_table,
+    symbols_of,
+    table_string,
+)
 from rekindle.formats.pe import Pe
 from rekindle.formats.references import References, read_pe_references, read_references
 from rekindle.formats.view import release
 
 STRETCH = 2 << 20
 TLS = 0x400
-MAX_NAME = 4096
 WORKERS = 2
 CLASSES = {"x86_64": x86_tables.CLASSES, "aarch64": arm64_scan.CLASSES}
 _SCANNERS = {"x86_64": x86_scan.scan, "aarch64": arm64_scan.scan}
@@ -26,6 +33,8 @@ _SCANNERS = {"x86_64": x86_scan.scan, "aarch64": arm64_scan.scan}
 
 @dataclass
 class LibraryScan:
+    """A library with all that its code does; ``marked``: source files are named for the CPUs their code is for."""
+
     binary: Elf | Pe
     functions: Functions
     references: References
@@ -38,6 +47,7 @@ class LibraryScan:
 
 
 def can_scan(binary: Elf | Pe) -> bool:
+    """Is it code for a machine we can read?"""
     return binary.machine in _SCANNERS
 
 
@@ -121,23 +131,15 @@ def _slots(references: References, functions: Functions) -> Ints:
 
 def _state(elf: Elf, references: References, watch: Callable[[str], bool]) -> Ints:
     """Addresses of variables (and of the GOT slots to them) that hold what is known of the CPU."""
-    from rekindle.formats.functions import string_table, symbols_of
-
     out: set[int] = {slot for slot, name in references.imports.items() if watch(name)}
     section = elf.section(".symtab") or elf.section(".dynsym")
     if section is None or not section.size:
         return np.array(sorted(out), np.int64)
-    table = symbols_of(elf, section)
-    data, start, end = string_table(elf, section)
-    objects = np.flatnonzero(((table["info"] & 15) == 1) & (table["section"] != 0) & (table["size"] <= 4096))
-    found = []
-    for index, offset in zip(objects.tolist(), table["name"][objects].tolist(), strict=True):
-        at = min(start + offset, end)
-        name = bytes(data[at : min(at + MAX_NAME, end)]).split(b"\0", 1)[0]
-        if watch(name.decode("utf-8", "replace")):
-            found.append((int(table["value"][index]), int(table["size"][index])))
-    for value, size in found:
-        out.update(range(value, value + min(size, 256)))
+    table, strings = symbols_of(elf, section), string_table(elf, section)
+    objects = table[((table["info"] & 15) == 1) & (table["section"] != 0) & (table["size"] <= 4096)]
+    for name, value, size in zip(*(objects[key].tolist() for key in ("name", "value", "size")), strict=True):
+        if watch(table_string(strings, name)):
+            out.update(range(value, value + min(size, 256)))
     addresses = np.array(sorted(out), np.int64)
     through = np.isin(references.pointers[:, 1], addresses)
     return np.unique(np.concatenate([addresses, references.pointers[through, 0]]))

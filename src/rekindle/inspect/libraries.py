@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from rekindle.formats.binary import open_binary
 from rekindle.formats.elf import Elf
@@ -118,36 +118,25 @@ def _fact(glibc: str | None, libraries: Sequence[Library]) -> str | None:
 
 def link_findings(links: Links, platform: str | None) -> list[WheelFinding]:
     """Promises the wheel does not keep, and libraries nobody brings."""
-    out = []
+    out: list[WheelFinding] = []
+
+    def tell(code: str, text: str, severity: Literal["error", "warning", "note"] = "warning") -> None:
+        out.append(WheelFinding(code=code, text=text, severity=severity))
+
     promised = promised_glibc(platform) if platform else None
     if promised and links.glibc and _number(links.glibc) > _number(promised):
         worst = next(library.file for library in links.libraries if library.glibc == links.glibc).rsplit("/", 1)[-1]
-        out.append(
-            WheelFinding(
-                code="manylinux-claim",
-                text=f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}",
-            )
-        )
+        tell("manylinux-claim", f"the tag {platform} promises glibc {promised}, but {worst} needs {links.glibc}")
     for source in links.sources:
         if source.library.lower().startswith("libomp140."):
-            out.append(
-                WheelFinding(
-                    code="missing-dll", text=f"{source.library} is missing: {source.package}", severity="error"
-                )
-            )
+            tell("missing-dll", f"{source.library} is missing: {source.package}", "error")
         elif source.package is None:
             users = ", ".join(source.needed_by[:3])
-            out.append(
-                WheelFinding(code="unknown-library", text=f"{source.library} (needed by {users}) is not in the wheel")
-            )
+            tell("unknown-library", f"{source.library} (needed by {users}) is not in the wheel")
     for library in links.libraries:
         for path in library.rpath:
             if path.startswith("/") and not path.startswith(("/usr/lib", "/lib")):
-                out.append(
-                    WheelFinding(
-                        code="absolute-rpath", text=f"{library.file} looks for libraries in {path}", severity="note"
-                    )
-                )
+                tell("absolute-rpath", f"{library.file} looks for libraries in {path}", "note")
     return out
 
 

@@ -45,6 +45,7 @@ def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[Target]) -> A
 
 
 def origin_of(key: ArchKey, reference: ArchKey, *, vendor: bool = False) -> Origin:
+    """Whose kernels a container holds, by its targets."""
     if vendor:
         return "static"
     if not reference:
@@ -96,6 +97,7 @@ def kernels_of(surveys: Iterable[GpuSurvey], reference: ArchKey, origins: set[Or
 
 
 def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
+    """One library's survey as the report shows it."""
     return LibraryGpu(
         file=survey.file,
         sass=tuple(target.name for target in survey.targets("sass")),

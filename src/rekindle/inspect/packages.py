@@ -19,6 +19,7 @@ class Provider(NamedTuple):
     comes_with: str | None = None
 
     def gives(self, library: str) -> bool:
+        """Does this package bring the library?"""
         if self.pattern is None:
             return library.startswith(self.starts)
         return re.search(self.pattern, library) is not None

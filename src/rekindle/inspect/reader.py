@@ -149,6 +149,7 @@ def open_local(path: Path) -> Source:
 
 @contextlib.contextmanager
 def map_file(path: Path) -> Iterator[Any]:
+    """A file as a buffer."""
     try:
         with path.open("rb") as file, _map(file) as buffer:
             yield buffer

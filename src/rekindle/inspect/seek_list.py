@@ -69,6 +69,7 @@ def whole_lists(data: bytes) -> list[tuple[Target, ...]]:
 
 
 def looks_like_code(data: bytes) -> bool:
+    """Are these bytes machine code, as far as they are known?"""
     known = len(data) - data.count(UNKNOWN)
     if sum(map(data.count, _X86)) > _X86_SHARE * max(known, 1):
         return True

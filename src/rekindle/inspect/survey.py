@@ -27,6 +27,7 @@ _ARCH_LIST_HOLDER = re.compile(r"(?:^|/)(?:lib)?torch_python\.(?:so|dll)$")
 
 
 def inspect_source(source: Source, *, quick: bool = False, cpu: bool = True, progress: Progress) -> WheelReport:
+    """Read a target: all of it, or with ``quick`` what costs little; ``cpu`` audits the code."""
     declared = read_declared(source)
     natives = sorted((name for name in source.files if is_native(name)), key=lambda name: -source.files[name])
     if source.kind == "library":

@@ -46,6 +46,7 @@ def verdict_for(report: WheelReport, machine: Machine, name: str, kept: KeptTria
 
 
 def verdict(axis: Axis, runs: Runs, code: str, text: str, remedy: str | None = None) -> AxisVerdict:
+    """A verdict on one axis."""
     return AxisVerdict(axis=axis, runs=runs, code=code, text=text, remedy=remedy)
 
 
@@ -63,11 +64,8 @@ def _system(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
         text = f"the wheel is for {named}; the machine runs {machine.os.system}"
         return [verdict("system", "no", "os", text, f"take a wheel for {machine.os.system}")]
     if arch and (machine.os.system, arch) not in platforms:
-        return [
-            verdict(
-                "system", "no", "arch", f"the wheel is for {named}; the machine is {arch}", f"take a wheel for {arch}"
-            )
-        ]
+        text = f"the wheel is for {named}; the machine is {arch}"
+        return [verdict("system", "no", "arch", text, f"take a wheel for {arch}")]
     return [verdict("system", "yes", "os", f"the wheel is for {named}")]
 
 
@@ -84,9 +82,8 @@ def _python(report: WheelReport, machine: Machine) -> list[AxisVerdict]:
     if have & exact:
         return [verdict("python", "yes", "python", f"Python {need} is there")]
     found = ", ".join(sorted({python.version for python in machine.pythons}))
-    return [
-        verdict("python", "no", "python", f"needs Python {need}; the machine has {found}", f"install Python {need}")
-    ]
+    text = f"needs Python {need}; the machine has {found}"
+    return [verdict("python", "no", "python", text, f"install Python {need}")]
 
 
 def _dotted(tag: str) -> str:

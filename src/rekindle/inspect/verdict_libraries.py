@@ -52,6 +52,7 @@ def by_library(report: WheelReport) -> bool:
 
 
 def picks(library: LibraryGpu) -> bool:
+    """Does the library choose among its images, so that nobody expects each to run everywhere?"""
     total = sum(one.count for one in library.sets)
     single = sum(one.count for one in library.sets if len(one.archs) == 1)
     several = len({one.archs for one in library.sets}) > 1

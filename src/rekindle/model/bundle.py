@@ -29,8 +29,8 @@ class Trimmed(Part, frozen=True, kw_only=True):
     """Device code taken out of a library: ``bytes`` is what it took there."""
 
     file: str
-    archs: tuple[str, ...]
-    bytes: int
+    archs: tuple[str, ...] = ()
+    bytes: int = 0
     kept_whole: str | None = None
 
 

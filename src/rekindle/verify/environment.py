@@ -121,16 +121,14 @@ def check_fits(subject: Subject, interpreter: Interpreter) -> None:
             if subject.machine == "x86_64"
             else "verify it on such a machine",
         )
-    if subject.pythons and interpreter.release not in subject.pythons and not _stable_abi(subject, interpreter):
+    stable = any(tag.abi == "abi3" for tag in subject.tags)
+    later = stable and bool(subject.pythons) and interpreter.release >= min(subject.pythons)
+    if subject.pythons and interpreter.release not in subject.pythons and not later:
         wanted = " or ".join(f"{a}.{b}" for a, b in sorted(subject.pythons))
         raise BadInput(
             f"{name} is for Python {wanted}, {interpreter.path} is {interpreter.short}",
             remedy="give a fitting one with --python EXE",
         )
-
-
-def _stable_abi(subject: Subject, interpreter: Interpreter) -> bool:
-    return any(tag.abi == "abi3" for tag in subject.tags) and interpreter.release >= min(subject.pythons)
 
 
 def prepare_environment(
@@ -206,18 +204,14 @@ def refuse_addresses(folder: Path, subject: Subject) -> None:
             url = str(json.loads(read_head(note, _NOTE_BYTES)).get("url"))
         except (OSError, ValueError, AttributeError):
             url = "an address nobody can read"
-        itself = canonicalize_name(name) == subject.distribution and _is_file(url, subject.path)
-        if not itself:
+        parts = urlsplit(url)
+        here = parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == subject.path.resolve()
+        if not here or canonicalize_name(name) != subject.distribution:
             raise BadInput(
                 f"{subject.path.name} leads to {name} from {url[:200]!r}: a place of its own choosing, and nothing of"
                 " it was run",
                 remedy=_LEAVE_OUT,
             )
-
-
-def _is_file(url: str, path: Path) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme == "file" and Path(url2pathname(parts.path)).resolve() == path.resolve()
 
 
 def _run(argv: Sequence[str], cwd: Path) -> InstallerRun:

@@ -87,7 +87,9 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
         except RekindleError:
             refuse_changed(wheel, sha256)  # what the installer says of half a file is no help
             raise
-        shown = [Path(folder) / "env", *seen_by(interpreter), *links_of(exe)]
+        # What an interpreter needs to see of itself: where its standard library and its links lead.
+        own = [*parts_of(Path(interpreter.base_prefix or interpreter.path)), *links_of(Path(interpreter.path))]
+        shown = [Path(folder) / "env", *own, *links_of(exe)]
         box, about = apart.sandbox(shown, [str(exe), "-I", "-S", "-c", ""], Path(folder) / "probe", progress)
         target = Target(
             command=(str(exe),),
@@ -147,11 +149,6 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
         f"the wheel is for Python {' or '.join(wanted)}, and there is none on this machine",
         remedy=f"give one with --python EXE, or install one: uv python install {wanted[0]}",
     )
-
-
-def seen_by(interpreter: Interpreter) -> list[Path]:
-    """What an interpreter needs to see of itself: where its standard library and its links lead."""
-    return [*parts_of(Path(interpreter.base_prefix or interpreter.path)), *links_of(Path(interpreter.path))]
 
 
 def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:

@@ -81,22 +81,15 @@ def read_subject(path: Path) -> Subject:
         raise BadInput(
             f"{path.name} is not a wheel's file name", remedy="name-version-python-abi-platform.whl"
         ) from error
-    requires, unpacked = _inside(path)
+    wheel = check_wheel(path, listed=False)
+    fields = wheel.headers("METADATA")
+    if not fields:
+        raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
     return Subject(
         path=path.resolve(),
         distribution=str(canonicalize_name(name)),
         version=str(version),
         tags=tags,
-        requires=requires,
-        unpacked=unpacked,
+        requires=tuple(value for key, value in fields if key.lower() == "requires-dist"),
+        unpacked=sum(member.size for member in wheel.members.values()),
     )
-
-
-def _inside(path: Path) -> tuple[tuple[str, ...], int]:
-    """What it requires, and how many bytes it unpacks to."""
-    wheel = check_wheel(path, listed=False)
-    fields = wheel.headers("METADATA")
-    if not fields:
-        raise BadInput(f"{path.name} holds no METADATA, so it is no installable wheel")
-    requires = tuple(value for name, value in fields if name.lower() == "requires-dist")
-    return requires, sum(member.size for member in wheel.members.values())

@@ -47,7 +47,7 @@ def test_a_wanted_card_loses_nothing_and_gains_nothing(
     before = make_elf({".nv_fatbin": make_fatbin(*made), ".other": b"kept" * 8})
     path.write_bytes(before)
     cards = [parse_sm(name) for name in wanted]
-    outcome = trim(path, cards)
+    outcome = trim(path, cards, "lib.so")
     after = path.read_bytes()
     assert len(after) == len(before) and outcome.kept_whole is None
     old, new = _read(before), _read(after)
@@ -67,11 +67,11 @@ def test_machine_code_makes_ptx_superfluous_only_for_the_cards_that_have_it(tmp_
     path.write_bytes(
         make_elf({".nv_fatbin": make_fatbin([make_entry(SASS, 50), make_entry(PTX, 50), make_entry(SASS, 90)])})
     )
-    assert trim(path, [Sm(5, 0)]).dropped == ("compute_50", "sm_90")
+    assert trim(path, [Sm(5, 0)], "lib.so").archs == ("compute_50", "sm_90")
     path.write_bytes(
         make_elf({".nv_fatbin": make_fatbin([make_entry(SASS, 50), make_entry(PTX, 50), make_entry(SASS, 90)])})
     )
-    assert trim(path, [Sm(8, 6)]).dropped == ("sm_50", "sm_90")
+    assert trim(path, [Sm(8, 6)], "lib.so").archs == ("sm_50", "sm_90")
 
 
 def test_trimming_twice_is_trimming_once(tmp_path: Path) -> None:
@@ -79,15 +79,15 @@ def test_trimming_twice_is_trimming_once(tmp_path: Path) -> None:
     path.write_bytes(
         make_elf({".nv_fatbin": make_fatbin([make_entry(SASS, a) for a in ARCHS], [make_entry(SASS, 80)])})
     )
-    first = trim(path, [Sm(8, 6)])
+    first = trim(path, [Sm(8, 6)], "lib.so")
     once = path.read_bytes()
-    assert first.bytes > 0 and trim(path, [Sm(8, 6)]).bytes == 0 and path.read_bytes() == once
+    assert first.bytes > 0 and trim(path, [Sm(8, 6)], "lib.so").bytes == 0 and path.read_bytes() == once
 
 
 def test_windows_sections_have_short_names(tmp_path: Path) -> None:
     path = tmp_path / "lib.dll"
     path.write_bytes(make_pe({".nv_fatb": make_fatbin([make_entry(SASS, 50), make_entry(SASS, 86)])}))
-    assert trim(path, [Sm(8, 6)]).dropped == ("sm_50",)
+    assert trim(path, [Sm(8, 6)], "lib.so").archs == ("sm_50",)
     pe = Pe(path.read_bytes())
     section = next(s for s in pe.sections if s.name == ".nv_fatb")
     (container,) = read_containers(path.read_bytes(), *pe.content(section))
@@ -99,7 +99,7 @@ def test_other_sections_are_left_alone(tmp_path: Path, section: str) -> None:
     path = tmp_path / "lib.so"
     path.write_bytes(make_elf({section: make_fatbin([make_entry(SASS, 50), make_entry(SASS, 86)])}))
     before = path.read_bytes()
-    assert trim(path, [Sm(8, 6)]).bytes == 0 and path.read_bytes() == before
+    assert trim(path, [Sm(8, 6)], "lib.so").bytes == 0 and path.read_bytes() == before
 
 
 def test_what_is_not_understood_stays_whole(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_what_is_not_understood_stays_whole(tmp_path: Path) -> None:
     damaged[16 + 8 : 16 + 16] = (1 << 40).to_bytes(8, "little")  # an entry that claims a terabyte
     path.write_bytes(make_elf({".nv_fatbin": bytes(damaged)}))
     before = path.read_bytes()
-    outcome = trim(path, [Sm(8, 6)])
+    outcome = trim(path, [Sm(8, 6)], "lib.so")
     assert outcome.kept_whole and path.read_bytes() == before
     path.write_bytes(make_elf({".nv_fatbin": make_fatbin([make_entry(9, 50), make_entry(SASS, 86)])}))
-    assert trim(path, [Sm(8, 6)]).bytes == 0, "an entry of an unknown kind keeps its container whole"
+    assert trim(path, [Sm(8, 6)], "lib.so").bytes == 0, "an entry of an unknown kind keeps its container whole"
