@@ -9,7 +9,8 @@ from rekindle.errors import BadInput
 from rekindle.host.files import write_for_user
 from rekindle.model.machine import cpu_arch
 from rekindle.model.words import Exported
-from rekindle.scripts.formats import beside, check_overwriting, choose_path, encode, render, run_line
+from rekindle.scripts.containers import files_beside
+from rekindle.scripts.formats import check_overwriting, choose_path, encode, render, run_line
 from rekindle.scripts.recipe import make_recipe
 from rekindle.source.patches import load_patches
 
@@ -44,7 +45,8 @@ def export(
     patches = {p.id: p.raw for p in load_patches(plan.project) if p.id in wanted} if wanted else {}
     recipe = make_recipe(plan, patches)
     system, arch = _machine_of(plan, format, system, arch)
-    others = beside(recipe, format) if out is not None and out.is_dir() else {}
+    apart = format == "dockerfile" and out is not None and out.is_dir()
+    others = files_beside(recipe) if apart else {}
     text = render(recipe, format, system=system, image=image, arch=arch, distro=distro, apart=bool(others))
     raw = encode(text, format)
     path = None

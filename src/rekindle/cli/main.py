@@ -191,12 +191,19 @@ def _leading_options(argv: Sequence[str]) -> int:
 
 
 # What other tools call it.
-_OTHER_WORDS = {
-    "install": "up", "setup": "up", "get": "up", "start": "up", "run": "up", "check": "doctor", "info": "doctor",
-    "status": "doctor", "diagnose": "explain", "why": "explain", "test": "verify", "prove": "verify", "ls": "list",
-    "remove": "clean", "rm": "clean", "prune": "clean", "uninstall": "clean", "compile": "build", "fetch": "source",
-    "patch": "source", "serve": "index", "wheelhouse": "index", "search": "index", "completions": "completion",
-}  # fmt: skip
+_MEANT = {
+    "up": "install setup get start run",
+    "doctor": "check info status",
+    "explain": "diagnose why",
+    "verify": "test prove",
+    "list": "ls",
+    "clean": "remove rm prune uninstall",
+    "build": "compile",
+    "source": "fetch patch",
+    "index": "serve wheelhouse search",
+    "completion": "completions",
+}
+_OTHER_WORDS = {word: verb for verb, words in _MEANT.items() for word in words.split()}
 
 
 def unknown_verb(name: str) -> BadInput:

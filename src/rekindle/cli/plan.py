@@ -56,14 +56,14 @@ def add_origin(group: argparse._ActionsContainer) -> None:
     group.add_argument("--from", dest="origin", metavar="PLACE", help=f"where sources come from: {places}")
 
 
-def add_beside(
+def add_companions(
     group: argparse._ActionsContainer,
     what: str = "companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
 ) -> None:
     add_repeatable(group, "--with", "PACKAGES", what, dest="beside")
 
 
-def read_beside(given: list[str]) -> tuple[str, ...]:
+def read_companions(given: list[str]) -> tuple[str, ...]:
     """Names separated by commas; a comma inside a version (``>=1,<2``) belongs to it."""
     words: list[str] = []
     for word in ",".join(given).split(","):
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--variant", metavar="NAME", help="cu126, rocm6.4, cpu")
     group.add_argument("--build", action="store_true", help="insist on a source build")
     add_serve(group)
-    add_beside(group)
+    add_companions(group)
     add_origin(group)
     add_settings(group)
     group.add_argument("--offline", action="store_true", help="never look at an index (planning never does)")
@@ -175,7 +175,7 @@ def machine_and_wish(args: argparse.Namespace) -> tuple[Machine, Wish]:
     origin = getattr(args, "origin", None)
     settings = read_settings(getattr(args, "settings", []))
     build = bool(getattr(args, "build", False))
-    beside = read_beside(getattr(args, "beside", []))
+    beside = read_companions(getattr(args, "beside", []))
     serve = getattr(args, "serve", None)
     return machine, msgspec.structs.replace(
         wish, build=build, origin=origin, settings=settings, beside=beside, serve=serve

@@ -12,12 +12,12 @@ import sys
 from collections.abc import Callable
 
 from rekindle.cli.plan import (
-    add_beside,
+    add_companions,
     add_compiling,
     add_origin,
     add_serve,
     add_settings,
-    read_beside,
+    read_companions,
     read_settings,
 )
 from rekindle.cli.verb import Answer, Session, add_repeatable, add_workspace, add_yes, path, read_options
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cuda", metavar="VERSION", help="the CUDA toolkit to build with")
     parser.add_argument("--rocm", metavar="VERSION", help="the ROCm to build with")
     add_serve(parser)
-    add_beside(parser)
+    add_companions(parser)
     add_origin(parser)
     add_settings(parser)
     python = "3.12: make an environment of that Python; a path: install into this interpreter"
@@ -97,6 +97,8 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
             screen.line()
         return session.confirm(f"{capital(summarise_plan(plan))}?")
 
-    wish = read_options(Wish, args, settings=read_settings(args.settings), beside=read_beside(args.beside), python=None)
+    wish = read_options(
+        Wish, args, settings=read_settings(args.settings), beside=read_companions(args.beside), python=None
+    )
     journey = up(read_options(UpOptions, args, wish=wish), confirm=confirm, progress=session.progress)
     return Answer(journey, good=journey.arrived)

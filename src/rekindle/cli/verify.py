@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 
-from rekindle.cli.plan import add_beside, read_beside
+from rekindle.cli.plan import add_companions, read_companions
 from rekindle.cli.verb import Answer, Session, add_repeatable, path, read_options
 from rekindle.errors import BadInput
 
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_repeatable(parser, "--env", "NAME=VALUE", "set in the target")
     parser.add_argument("--level", choices=("smoke", "full"), default="smoke", help="seconds or minutes")
     add_repeatable(parser, "--only", "ID", "only these checks (stars allowed)")
-    add_beside(parser, what="also prove these companions of an installed torch: import and one real operation each")
+    add_companions(parser, what="also prove these companions of an installed torch: import and one real operation each")
     planned = "plan.json: version and settings must be as planned"
     parser.add_argument("--plan", type=path, metavar="FILE", help=planned)
     alone = "prove the CPU part alone, where no GPU is at hand"
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         remedy = "give its interpreter with --python EXE"
         raise BadInput("--with proves companions of an installed torch", remedy=remedy)
     saved = place_for(args.save, "verify.json") if args.save else None
-    beside = read_beside(args.beside)
+    beside = read_companions(args.beside)
     options = read_options(VerifyOptions, args, env=_settings(args.env), beside=beside, save=saved)
     report = api.verify(options, progress=session.progress)
     if args.html:

@@ -32,17 +32,17 @@ def make_card(
     places: Sequence[str],
     network: str | None,
     installer: str,
-    beside: Sequence[str] = (),
+    companions: Sequence[str] = (),
 ) -> Card:
     """``packages`` is what the installer foresees, None where it cannot tell; a build fetches sources instead.
 
-    ``beside`` is what a build makes besides torch, in words.
+    ``companions`` is what a build makes besides torch, in words.
     """
     build = plan.build if plan.answer == "build" else None
     graft = plan.graft
     known = [one.bytes for one in packages or () if one.bytes is not None]
     return Card(
-        what=_what(plan, requests, beside),
+        what=_what(plan, requests, companions),
         places=tuple(map(without_password, places)),
         packages=None if packages is None else len(packages),
         download_bytes=sum(known) if packages is not None and (known or not packages) else None,
@@ -114,13 +114,13 @@ def refuse_small_temporary(card: Card, host: Host) -> None:
         )
 
 
-def _what(plan: Plan, requests: Sequence[Request], beside: Sequence[str]) -> tuple[str, ...]:
+def _what(plan: Plan, requests: Sequence[Request], companions: Sequence[str]) -> tuple[str, ...]:
     if plan.build and plan.build.taken:
-        return (f"{plan.build.taken.split(' ')[0]} as it is", *beside)
+        return (f"{plan.build.taken.split(' ')[0]} as it is", *companions)
     if plan.answer == "build":
         name = f"torch {plan.torch}" + (f" for {' '.join(plan.arch_list)}" if plan.arch_list else "")
         kit = f" with CUDA {plan.cuda}" if plan.cuda else f" with ROCm {plan.rocm}" if plan.rocm else ""
-        return (f"{name}{kit}, compiled here", *beside)
+        return (f"{name}{kit}, compiled here", *companions)
     found = [f"{one.name} {one.version or one.specifier or ''}".strip() for one in requests]
     if plan.graft is not None:
         found[0] = f"{plan.graft.wheel}, grafted for {', '.join(plan.graft.archs)} {_by(plan.graft)}"

@@ -32,7 +32,7 @@ PROJECTS = ("torchvision", "torchaudio")
 
 
 @dataclass(frozen=True, kw_only=True)
-class WantedCompanion:
+class CompanionToBuild:
     """One companion: its release for this torch, where its tree comes from; ``why`` it cannot be had, if so."""
 
     project: str
@@ -41,30 +41,30 @@ class WantedCompanion:
     why: str | None = None
 
 
-def wanted_beside(plan: Plan, options: UpOptions) -> tuple[WantedCompanion, ...]:
+def wanted_companions(plan: Plan, options: UpOptions) -> tuple[CompanionToBuild, ...]:
     """What is to be built beside torch, known before anything starts."""
     if options.torch_only or options.target or plan.build is None or plan.project != "torch":
         return ()
     return tuple(want_companion(project, plan) for project in PROJECTS)
 
 
-def want_companion(project: str, plan: Plan) -> WantedCompanion:
+def want_companion(project: str, plan: Plan) -> CompanionToBuild:
     """The release of a companion that belongs to the torch of this plan, and where its tree comes from."""
     assert plan.build is not None
     row = load_facts().release((plan.torch or "").split("+")[0])
     version = getattr(row, project, None)
     origin = plan.build.origin
     if version is None:
-        return WantedCompanion(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
+        return CompanionToBuild(project=project, why=f"which {project} belongs to torch {plan.torch} is not known")
     if origin not in ("git", "tarball", "debian"):
-        return WantedCompanion(project=project, version=version, why="torch came from a tree of your own")
+        return CompanionToBuild(project=project, version=version, why="torch came from a tree of your own")
     place = "debian" if origin == "debian" else "git"
     if place == "debian":
         try:
             debian_package(project, version)
         except BadInput as error:
-            return WantedCompanion(project=project, version=version, place=place, why=error.message)
-    return WantedCompanion(project=project, version=version, place=place)
+            return CompanionToBuild(project=project, version=version, place=place, why=error.message)
+    return CompanionToBuild(project=project, version=version, place=place)
 
 
 def build_companions(
@@ -72,7 +72,7 @@ def build_companions(
 ) -> tuple[BuiltCompanion, ...]:
     """Each that was built against the wheel ``torch``, or why not."""
     found = []
-    for one in wanted_beside(plan, options):
+    for one in wanted_companions(plan, options):
         try:
             made = _make(walk, workspace, plan, python, torch, options, progress, one)
         except RekindleError as error:
@@ -98,7 +98,7 @@ def _make(
     torch: Path,
     options: UpOptions,
     progress: Progress,
-    one: WantedCompanion,
+    one: CompanionToBuild,
 ) -> BuiltCompanion:
     project, version = one.project, one.version
     if one.why or version is None:
@@ -122,17 +122,26 @@ def _make(
         return again_if_changed(carry_out, options.clean)
 
     built = walk.tried_leg(
-        project, f"{version}, compiled against {torch.name}", BuildResult,
-        digest(plan, tree.digest or "", tree.root, python, sha256_of(torch)), make, summarise_build,
+        project,
+        f"{version}, compiled against {torch.name}",
+        BuildResult,
+        digest(plan, tree.digest or "", tree.root, python, sha256_of(torch)),
+        make,
+        summarise_build,
         still_good=wheel_is_there,
-    )  # fmt: skip
+    )
     if isinstance(built, BuildFailure):
         return BuiltCompanion(name=project, version=version, why=built.message)
     wheel = Path(built.wheel)
     if options.bundle:
         fat = walk.kept_leg(
-            f"{project}-bundle", "libraries it would need from outside", BundleReport, digest(built.wheel_sha256),
-            lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
-        )  # fmt: skip
+            f"{project}-bundle",
+            "libraries it would need from outside",
+            BundleReport,
+            digest(built.wheel_sha256),
+            lambda: bundle_wheel(wheel, plan, workspace, progress),
+            summarise_bundle,
+            still_good=fat_is_there,
+        )
         wheel = Path(fat.out) if fat.out else wheel
     return BuiltCompanion(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

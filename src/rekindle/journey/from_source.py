@@ -84,24 +84,38 @@ def build_from_source(
         return again_if_changed(carry_out, options.clean)
 
     built = walk.tried_leg(
-        "build", "this takes a while; Ctrl-C is safe", BuildResult, digest(inputs, options.target or ""), make,
-        summarise_build, still_good=wheel_is_there,
-    )  # fmt: skip
+        "build",
+        "this takes a while; Ctrl-C is safe",
+        BuildResult,
+        digest(inputs, options.target or ""),
+        make,
+        summarise_build,
+        still_good=wheel_is_there,
+    )
     if isinstance(built, BuildFailure):
         return built
     if options.target:
         return None
     wheel = Path(built.wheel)
     walk.kept_leg(
-        "inspect", "the wheel, read byte by byte", WheelReport, digest(built.wheel_sha256),
-        lambda: inspect(str(wheel)), summarise_inspection,
-    )  # fmt: skip
+        "inspect",
+        "the wheel, read byte by byte",
+        WheelReport,
+        digest(built.wheel_sha256),
+        lambda: inspect(str(wheel)),
+        summarise_inspection,
+    )
     if not options.bundle:
         return wheel
     fat = walk.kept_leg(
-        "bundle", "libraries it would need from outside", BundleReport, digest(built.wheel_sha256),
-        lambda: bundle_wheel(wheel, plan, workspace, progress), summarise_bundle, still_good=fat_is_there,
-    )  # fmt: skip
+        "bundle",
+        "libraries it would need from outside",
+        BundleReport,
+        digest(built.wheel_sha256),
+        lambda: bundle_wheel(wheel, plan, workspace, progress),
+        summarise_bundle,
+        still_good=fat_is_there,
+    )
     return Path(fat.out) if fat.out else wheel
 
 
@@ -152,9 +166,12 @@ def fat_is_there(report: BundleReport) -> bool:
 def fetch_tree(workspace: Workspace, options: UpOptions, progress: Progress) -> SourceTree:
     """The tree of the workspace's plan with all its third parties; what is there already is kept and checked."""
     tree = source_fetch(
-        plan=workspace.plan, find_links=options.find_links, offline=options.offline,
-        workspace=workspace.root, progress=progress,
-    )  # fmt: skip
+        plan=workspace.plan,
+        find_links=options.find_links,
+        offline=options.offline,
+        workspace=workspace.root,
+        progress=progress,
+    )
     if tree.missing_submodules:
         raise StageFailed(
             f"{len(tree.missing_submodules)} third parties are missing: {', '.join(tree.missing_submodules[:3])} …",
@@ -183,7 +200,7 @@ def wheel_is_there(built: BuildResult) -> bool:
 
 def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: Path) -> None:
     """Raise where pip cannot bring what setup.py will ask for in the wheel: before the hours of compiling."""
-    wanted = installed_beside(root)
+    wanted = named_requirements(root)
     if not wanted:
         return
     pip = pip_of(host, python)
@@ -201,7 +218,7 @@ def refuse_missing_wheels(host: Host, installer: Installer, python: str, root: P
     )
 
 
-def installed_beside(root: Path) -> tuple[str, ...]:
+def named_requirements(root: Path) -> tuple[str, ...]:
     """The requirements that setup.py names for the installed package: literal words alone, nothing is run."""
     try:
         tree = ast.parse(read_head(root / "setup.py", _MAX_BYTES).decode("utf-8", "replace"))

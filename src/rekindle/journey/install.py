@@ -191,7 +191,7 @@ def _refuse_failed(done: InstallerRun, log: Path) -> None:
         raise CommandFailed(done.argv, done.code, [*done.lines, done.reason], remedy=remedy)
 
 
-def add_beside(
+def install_companions(
     host: Host,
     python: str,
     plan: Plan,

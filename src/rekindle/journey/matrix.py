@@ -311,9 +311,12 @@ def matrix_publish(
         proofs = [str(folder.wheels / "verify.json")] if state.stage == "proven" else []
         report = folder.wheels / "inspect.json"
         index_add(
-            str(wheelhouse), [state.wheel], report=str(report) if report.is_file() else None, proofs=proofs,
+            str(wheelhouse),
+            [state.wheel],
+            report=str(report) if report.is_file() else None,
+            proofs=proofs,
             progress=progress,
-        )  # fmt: skip
+        )
         added.append(Path(state.wheel).name)
         if state.stage != "proven":
             unproven.append(Path(state.wheel).name)

@@ -101,10 +101,17 @@ def _ask(
     with tempfile.TemporaryDirectory(prefix="rekindle-resolve-") as folder:
         report = Path(folder) / "report.json"
         argv = [
-            "install", "--dry-run", "--quiet", "--disable-pip-version-check", "--no-input",
-            *(["--ignore-installed"] if fresh else []), "--report", str(report), *words,
+            "install",
+            "--dry-run",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            *(["--ignore-installed"] if fresh else []),
+            "--report",
+            str(report),
+            *words,
             *place_words(where, installer),
-        ]  # fmt: skip
+        ]
         done = host.run([python, "-m", "pip", *argv], timeout=RESOLVE_SECONDS)
         if "No module named pip" in done.err and (other := pip_of(host, python))[0] != python:
             done = host.run([*other, *argv], timeout=RESOLVE_SECONDS)

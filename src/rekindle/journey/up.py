@@ -32,10 +32,10 @@ from rekindle.interpreters.packages import look_into
 from rekindle.journey import install as installing
 from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
-from rekindle.journey.companions import build_companions, wanted_beside
+from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
-from rekindle.journey.install import add_beside
+from rekindle.journey.install import install_companions
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
     InstallTarget,
@@ -143,7 +143,7 @@ class _PlannedUp:
     plan: Plan
     card: Card | None = None
     keeps: tuple[str, ...] = ()
-    beside: tuple[BuiltCompanion, ...] = ()
+    built_companions: tuple[BuiltCompanion, ...] = ()
     _foreseen: dict[tuple[Request, ...], tuple[tuple[Package, ...] | None, ...]] = field(default_factory=dict)
 
     @property
@@ -211,10 +211,15 @@ class _PlannedUp:
             if all(group is not None for group in foreseen):
                 packages = tuple(one for group in foreseen for one in group or ())
         return make_card(
-            self.plan, requests, packages, self.target,
-            places=places or self.options.find_links or self._archive(), network=network, installer=self.installer.name,
-            beside=[f"{one.project} {one.version}" for one in wanted_beside(self.plan, self.options) if not one.why],
-        )  # fmt: skip
+            self.plan,
+            requests,
+            packages,
+            self.target,
+            places=places or self.options.find_links or self._archive(),
+            network=network,
+            installer=self.installer.name,
+            companions=[f"{one.project} {one.version}" for one in self.companions_to_build],
+        )
 
     def _places(self) -> tuple[str, ...]:
         """Where things would be fetched from, as far as that is known beforehand."""
@@ -237,7 +242,7 @@ class _PlannedUp:
             return ()
         trees = [("torch", (self.plan.torch or "").split("+")[0])]
         if self.options.wheel:
-            trees = [(one.project, one.version or "") for one in wanted_beside(self.plan, self.options) if not one.why]
+            trees = [(one.project, one.version or "") for one in self.companions_to_build]
         return tuple(
             upstream(name).git for name, version in trees if not (self.workspace.source / f"{name}-{version}").exists()
         )
@@ -248,13 +253,22 @@ class _PlannedUp:
             there = self.target.exists
             python = self.python if there else self.base
             found = installing.foresee(
-                LiveHost(), python, requests, self.installer, fresh=not there,
+                LiveHost(),
+                python,
+                requests,
+                self.installer,
+                fresh=not there,
                 substituted=self.options.index is not None,
-            )  # fmt: skip
+            )
             if not there and any(group is None for group in found):
                 return found  # the environment's own pip may know more
             self._foreseen[requests] = found
         return self._foreseen[requests]
+
+    @functools.cached_property
+    def companions_to_build(self) -> tuple[CompanionToBuild, ...]:
+        """Those that can be had."""
+        return tuple(one for one in wanted_companions(self.plan, self.options) if one.version and not one.why)
 
     @functools.cached_property
     def base(self) -> str:
@@ -278,15 +292,19 @@ class _PlannedUp:
         found: tuple[Check, ...] = ()
         if self.options.wheel is None:
             found = build_checks(
-                self.plan, python=self.build_python, place=place, source=self.options.source, installs=fresh,
+                self.plan,
+                python=self.build_python,
+                place=place,
+                source=self.options.source,
+                installs=fresh,
                 places=self._later_places(),
-            )  # fmt: skip
-        for one in wanted_beside(self.plan, self.options):
-            if one.version and not one.why:
-                whole = self.options.wheel is not None
-                found += companion_checks(
-                    self.plan, one.project, one.version, python=self.build_python, place=place, whole=whole
-                )
+            )
+        for one in self.companions_to_build:
+            assert one.version is not None
+            whole = self.options.wheel is not None
+            found += companion_checks(
+                self.plan, one.project, one.version, python=self.build_python, place=place, whole=whole
+            )
         return tuple(dict.fromkeys(found))
 
     def _later_places(self) -> dict[DiskPhase, Path]:
@@ -311,10 +329,13 @@ class _PlannedUp:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        self.beside = build_companions(
+        self.built_companions = build_companions(
             self.walk, self.workspace, self.plan, self.build_python, wheel, self.options, Within(self.progress)
         )
-        wheels = [(self.plan.project, wheel), *((one.name, Path(one.wheel)) for one in self.beside if one.wheel)]
+        wheels = [
+            (self.plan.project, wheel),
+            *((one.name, Path(one.wheel)) for one in self.built_companions if one.wheel),
+        ]
         ours = tuple(Request(name=name, url=str(path), why="built here") for name, path in wheels)
         if len(wheels) > 1 and "<" in (self.plan.numpy or ""):
             # A companion asks for any NumPy, and pip brings the newest, which this torch cannot use.
@@ -343,22 +364,39 @@ class _PlannedUp:
                 self.progress.note(resolve.spoken_packages([one for group in foreseen for one in group or ()]))
             try:
                 installed = installing.install(
-                    LiveHost(), self.python, self.plan, requests, foreseen, self.workspace, Within(self.progress),
+                    LiveHost(),
+                    self.python,
+                    self.plan,
+                    requests,
+                    foreseen,
+                    self.workspace,
+                    Within(self.progress),
                     self.installer,
-                )  # fmt: skip
-                return add_beside(
-                    LiveHost(), self.python, self.plan, requests, installed, self.workspace, Within(self.progress),
+                )
+                return install_companions(
+                    LiveHost(),
+                    self.python,
+                    self.plan,
+                    requests,
+                    installed,
+                    self.workspace,
+                    Within(self.progress),
                     self.installer,
-                )  # fmt: skip
+                )
             except StageFailed:
                 if target.folder is not None and (not target.exists or target.folder == self.environment):
                     shutil.rmtree(target.folder, ignore_errors=True)
                 raise
 
         installed = self.walk.kept_leg(
-            "install", f"into {self.python}", Installation, inputs, make, summarise_installation,
+            "install",
+            f"into {self.python}",
+            Installation,
+            inputs,
+            make,
+            summarise_installation,
             still_good=lambda kept: bool(kept.fingerprint) and self._fingerprint() == kept.fingerprint,
-        )  # fmt: skip
+        )
         self.keeps = write_keeps(self._keep_folder, requests, installed, look_into(LiveHost(), self.python))
         return installed
 
@@ -376,11 +414,16 @@ class _PlannedUp:
         """The proof's key holds the digests of all that came before it: the wheel, the environment, the plan."""
         inputs = digest(self.plan, installed.wheel_sha256 or "", installed.fingerprint, self.options.level)
         proof = self.walk.kept_leg(
-            "verify", f"is it really good? ({self.options.level})", VerifyReport, inputs,
-            lambda: self._verify(installed), summarise_proof, still_good=lambda kept: kept.good,
-        )  # fmt: skip
+            "verify",
+            f"is it really good? ({self.options.level})",
+            VerifyReport,
+            inputs,
+            lambda: self._verify(installed),
+            summarise_proof,
+            still_good=lambda kept: kept.good,
+        )
         self._unchanged(installed, wheel)
-        several = [one for one in self.beside if one.wheel]
+        several = [one for one in self.built_companions if one.wheel]
         names = " and ".join([f"torch {self.plan.torch}", *(f"{one.name} {one.version}" for one in several)])
         verdict = f"{names} run{'' if several else 's'} on this machine: {proof.passed} checks passed"
         if not proof.good:
@@ -388,20 +431,24 @@ class _PlannedUp:
             verdict = f"{names} {are} installed, but not proven to work: {summarise_proof(proof)}"
         else:
             write_atomically(self._arrived, self.inputs)
-        for one in self.beside:
+        for one in self.built_companions:
             if one.why:
                 verdict += f"; {' '.join(filter(None, (one.name, one.version)))} was not built: {one.why}"
         return self.end(proof.good, verdict, proof=proof, wheel=wheel, sha256=installed.wheel_sha256)
 
     def _verify(self, installed: Installation) -> VerifyReport:
         there = [one.name for one in self.plan.companions if one.requests and _is_installed(one, installed)]
-        there += [one.name for one in self.beside if one.wheel and one.name not in there]
+        there += [one.name for one in self.built_companions if one.wheel and one.name not in there]
         # A torch with GPU code that was taken for a machine without a GPU: nobody claims anything about one.
         apart = self.options.wheel is not None and not (self.plan.cuda or self.plan.rocm)
         proof = verify(
-            python=self.python, level=self.options.level, plan=self.workspace.plan, gpu=False if apart else None,
-            beside=tuple(provable(there)), progress=Within(self.progress),
-        )  # fmt: skip
+            python=self.python,
+            level=self.options.level,
+            plan=self.workspace.plan,
+            gpu=False if apart else None,
+            beside=tuple(provable(there)),
+            progress=Within(self.progress),
+        )
         return msgspec.structs.replace(
             proof, wheel_sha256=installed.wheel_sha256, environment_digest=installed.fingerprint
         )
@@ -442,7 +489,7 @@ class _PlannedUp:
             failure=failure,
             wheel=str(wheel) if wheel else None,
             wheel_sha256=sha256,
-            beside=self.beside,
+            beside=self.built_companions,
             python=self.python if proof else None,
             report=None if self.options.dry_run else str(self.workspace.reports / "report.html"),
             card=self.card,

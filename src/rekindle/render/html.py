@@ -20,16 +20,14 @@ _STYLES = {
     "31": "color:#c0392b",
     "32": "color:#1e8449",
     "33": "color:#b7791f",
-    "34": "color:#2471a3",
-    "35": "color:#884ea0",
     "36": "color:#117a8b",
 }
 
 _PAGES = {
-    "WheelReport": ("pages", "wheel_page"),
-    "VerifyReport": ("pages", "verify_page"),
-    "Journey": ("pages", "render_journey_html"),
-    "MatrixStatus": ("pages", "render_matrix_html"),
+    "WheelReport": "wheel_page",
+    "VerifyReport": "verify_page",
+    "Journey": "render_journey_html",
+    "MatrixStatus": "render_matrix_html",
 }
 
 
@@ -47,11 +45,10 @@ def render_html(document: object) -> str:
 
 def _page_of(document: object) -> str:
     """The report with its tables and bars, folded under the text, where a document has one. It runs no script."""
-    place = _PAGES.get(type(document).__name__)
-    if place is None:
+    name = _PAGES.get(type(document).__name__)
+    if name is None:
         return ""
-    module, function = place
-    page = getattr(importlib.import_module(f"rekindle.render.{module}"), function)(document)
+    page = getattr(importlib.import_module("rekindle.render.pages"), name)(document)
     frame = f'<iframe sandbox srcdoc="{html.escape(page)}" style="width:100%;height:36rem;border:0"></iframe>'
     return f"<details><summary>As a page</summary>{frame}</details>"
 

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 # Set by the scripts of a clone, whose folder is on nobody's PATH.
 CALLED_AS = "REKINDLE_CALLED_AS"
 
-_CODES = {
-    "bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36",
-}  # fmt: skip
+_CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "fail": ("✗", "red"), "skip": ("–", "dim")}
 _NARROWEST = 20  # columns that a wrapped last column must have
 _ASCII_MARKS = {"✓": "+", "✗": "x", "–": "-"}

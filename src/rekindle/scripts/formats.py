@@ -13,7 +13,7 @@ from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.matrix import slurm_head
 from rekindle.model.toml import toml_text
-from rekindle.scripts.containers import docker_platform, files_beside, render_devcontainer, render_dockerfile
+from rekindle.scripts.containers import docker_platform, render_devcontainer, render_dockerfile
 from rekindle.scripts.quoting import Quoted, comment, pasted, plain_text, plain_word
 from rekindle.scripts.recipe import Recipe
 from rekindle.scripts.templates import FILE_NAMES, find_template, render_script, shared_values
@@ -51,8 +51,8 @@ def render(
     """The text, with LF; :func:`encode` gives the bytes of the file.
 
     ``system`` is the one the plan is for, where that is known: a format that runs on another is refused. ``apart``: a
-    Dockerfile finds what it needs in a folder beside it (:func:`beside`) instead of carrying it along. ``distro`` is
-    what a container was asked to be made of.
+    Dockerfile finds what it needs in a folder beside it instead of carrying it along. ``distro`` is what a container
+    was asked to be made of.
     """
     runs = SYSTEMS.get(kind)
     if runs and system and runs != system:
@@ -74,11 +74,6 @@ def render(
     if kind not in writers:
         raise BadInput(f"{kind!r} is no format", remedy=f"one of {', '.join(FORMATS)}")
     return writers[kind]()
-
-
-def beside(recipe: Recipe, kind: str) -> dict[str, str]:
-    """The files that a format rendered ``apart`` needs beside it, by their path from it."""
-    return files_beside(recipe) if kind == "dockerfile" else {}
 
 
 def choose_path(out: Path, kind: str, recipe: Recipe) -> Path:

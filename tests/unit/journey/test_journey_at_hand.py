@@ -13,7 +13,7 @@ from rekindle.errors import BadInput
 from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Completed
 from rekindle.interpreters.installer import Installer
-from rekindle.journey.from_source import installed_beside, refuse_missing_wheels
+from rekindle.journey.from_source import named_requirements, refuse_missing_wheels
 
 SETUP = """\
 from setuptools import setup
@@ -47,16 +47,16 @@ def tree(tmp_path: Path) -> Path:
 
 
 def test_literal_words_of_setup_alone(tree: Path) -> None:
-    assert installed_beside(tree) == WANTED
+    assert named_requirements(tree) == WANTED
     (tree / "setup.py").write_text("setup(install_requires=('a>=1', 'b'))")
-    assert installed_beside(tree) == ("a>=1", "b")
+    assert named_requirements(tree) == ("a>=1", "b")
 
 
 @pytest.mark.parametrize("text", [None, "setup(", "install_requires = words()", "\0", "install_requires = 'a'"])
 def test_a_setup_that_says_nothing_is_no_error(text: str | None, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "setup.py").write_text(text)
-    assert installed_beside(tmp_path) == ()
+    assert named_requirements(tmp_path) == ()
     machine = Machine(1, NO)
     refuse_missing_wheels(machine, Installer(offline=True), "py", tmp_path)
     assert machine.asked == []

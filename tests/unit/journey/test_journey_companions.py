@@ -145,13 +145,13 @@ def test_what_is_to_be_built_is_known_before_anything_starts(
     origin: str, torch: str, wanted: list[tuple[str, str | None, str, str | None]]
 ) -> None:
     plan = Plan(answer="build", torch=f"{torch}+cpu", build=BuildRecipe(source="x", origin=origin))
-    found = companions.wanted_beside(plan, UpOptions())
+    found = companions.wanted_companions(plan, UpOptions())
     assert [(one.project, one.version, one.place) for one in found] == [one[:3] for one in wanted]
     for one, (*_, why) in zip(found, wanted, strict=True):
         assert (why in (one.why or "")) if why else one.why is None
     for none in (UpOptions(torch_only=True), UpOptions(target="c10")):
-        assert companions.wanted_beside(plan, none) == ()
-    assert companions.wanted_beside(Plan(answer="install", torch=torch), UpOptions()) == ()
+        assert companions.wanted_companions(plan, none) == ()
+    assert companions.wanted_companions(Plan(answer="install", torch=torch), UpOptions()) == ()
 
 
 @pytest.mark.parametrize("whole", [False, True])

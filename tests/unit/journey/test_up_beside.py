@@ -11,7 +11,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer
 from rekindle.interpreters.packages import look_into
-from rekindle.journey.install import add_beside
+from rekindle.journey.install import install_companions
 from rekindle.model.journey import Installation
 from rekindle.model.plan import Companion, Plan, Request
 from rekindle.model.progress import Silent
@@ -51,7 +51,7 @@ def test_constraints_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     installed = Installation(python=python, packages=before.versions, fingerprint=before.fingerprint, log="")
     requests = (Request(name="torch", version="2.6.0+cpu"),)
     workspace = Workspace(tmp_path / "ws")
-    after = add_beside(
+    after = install_companions(
         host, python, plan, requests, installed, workspace, heard, Installer(links=(str(wheels),), offline=True)
     )
     assert after.packages["torch"] == "2.6.0+cpu"

@@ -4,7 +4,7 @@ import pytest
 
 from rekindle import api
 from rekindle.cli.main import main
-from rekindle.cli.plan import read_beside
+from rekindle.cli.plan import read_companions
 from rekindle.errors import BadInput
 from rekindle.facts import load_facts
 from rekindle.model.plan import Plan, Wish
@@ -80,7 +80,7 @@ def test_build_settings_name_the_card_as_the_package_wants_it() -> None:
     ],
 )
 def test_lists(given: list[str], wanted: tuple[str, ...]) -> None:
-    assert read_beside(given) == wanted
+    assert read_companions(given) == wanted
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_what_cannot_be_read(names: list[str], words: str) -> None:
 @pytest.mark.parametrize("given", [[""], [","], [" , ", ""]])
 def test_with_nothing_is_no_wish(given: list[str]) -> None:
     with pytest.raises(BadInput, match="names no package"):
-        read_beside(given)
-    assert read_beside([]) == ()
+        read_companions(given)
+    assert read_companions([]) == ()
 
 
 @pytest.mark.parametrize(

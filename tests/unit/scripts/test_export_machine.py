@@ -17,7 +17,8 @@ from rekindle.cli.main import main
 from rekindle.errors import BadInput
 from rekindle.model.document import encode as encode_document
 from rekindle.model.plan import Plan, PlannedFor
-from rekindle.scripts.formats import beside, render
+from rekindle.scripts.containers import files_beside
+from rekindle.scripts.formats import render
 from rekindle.scripts.recipe import make_recipe
 
 ARM = PlannedFor(system="linux", arch="aarch64")
@@ -112,7 +113,7 @@ def test_a_dockerfile_in_a_folder_is_short(tmp_path: Path, capsys: pytest.Captur
     assert files == {Path(written.path), *map(Path, written.beside)}
     assert written.run.endswith(f"-f {written.path} {tmp_path}")
     # The same program and script, one by here-documents, one by files.
-    for name, text in beside(make_recipe(plan, {}), "dockerfile").items():
+    for name, text in files_beside(make_recipe(plan, {})).items():
         assert (tmp_path / name).read_text(encoding="utf-8") == text and text in alone.text
     path = tmp_path / "plan.json"
     path.write_bytes(encode_document(plan))
