@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -56,6 +56,7 @@ def explain_command(
     *,
     out: BinaryIO,
     err: BinaryIO,
+    env: Mapping[str, str] | None = None,
     machine: Machine | None = None,
     plan: Plan | None = None,
     wheel: WheelReport | None = None,
@@ -69,7 +70,7 @@ def explain_command(
     from rekindle.host.tee import run_and_copy
 
     with tempfile.TemporaryFile() as copy:
-        code = run_and_copy(command, copy, out=out, err=err)
+        code = run_and_copy(command, copy, out=out, err=err, env=env)
         if code == 0:
             return Diagnosis(exit_code=0)
         copy.seek(0)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from rekindle.cli.verb import Answer, Session
+from rekindle.cli.verb import Answer, Session, add_yes
 from rekindle.errors import BadInput
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   rekindle explain build.log                  why did it fail
   python train.py 2>&1 | rekindle explain     the same from a pipe
   rekindle explain -- pip install flash-attn  run it, and explain it if it fails
+  rekindle explain --fix -- python train.py   the same, fix what can be fixed, and run it again
   rekindle explain --watch build.log          wait until a build that is running fails
   rekindle explain "nvcc fatal   : Unsupported gpu architecture 'compute_120'"
   rekindle explain crash.txt --machine this --torch
@@ -45,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--torch", metavar="PATH", nargs="?", const="", help="look at the torch that is installed")
     parser.add_argument("--save-report", metavar="FILE", help="save a copy without names, paths and secrets")
     parser.add_argument("--watch", metavar="FILE", help="wait for a failure in a log that is still being written")
+    parser.add_argument(
+        "--fix", action="store_true", help="with a command: fix what can be fixed, run it again, undo what was not it"
+    )
+    add_yes(parser)
     parser.add_argument("--list", action="store_true", help="all diagnoses")
     parser.add_argument("--rule", metavar="ID", help="the page of one diagnosis")
     parser.add_argument(
@@ -62,6 +67,10 @@ def run(args: argparse.Namespace, session: Session) -> Answer:
         return Answer(api.explain_rule(args.rule), view=view_pages)
     if getattr(args, "command", None) is not None:
         return _run_command(args, session)
+    if args.fix:
+        raise BadInput(
+            "--fix runs the command again to see whether it helped", remedy="rekindle explain --fix -- COMMAND"
+        )
     if args.watch:
         diagnosis = api.explain_watch(Path(args.watch), machine=_machine(args.machine), plan=_plan(args.plan))
         return Answer(diagnosis, good=_known(diagnosis))
@@ -96,6 +105,14 @@ def _run_command(args: argparse.Namespace, session: Session) -> Answer:
     if not args.command:
         raise BadInput("name the command to run after '--'", remedy="rekindle explain -- pip install torch")
     out = sys.stderr.buffer if session.json else sys.stdout.buffer
+    if args.fix:
+        from rekindle.journey.fix import fix_command
+        from rekindle.render.diagnosis import view_fixes
+
+        report = fix_command(
+            args.command, out=out, err=sys.stderr.buffer, confirm=session.confirm, say=session.progress.note
+        )
+        return Answer(document=report, view=view_fixes, exit_code=report.exit_code)
     diagnosis = api.explain_command(
         args.command,
         out=out,

@@ -12,8 +12,11 @@ left out: better silent than "CUDA None".
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from rekindle.explain.events import Event, Reading, Seen, Watcher
 from rekindle.explain.form import kind_of, load_forms, load_kinds
@@ -25,7 +28,7 @@ from rekindle.explain.scene import Scene
 from rekindle.explain.setting import facts_of
 from rekindle.explain.values import surroundings
 from rekindle.explain.window import flatten
-from rekindle.model.diagnosis import Diagnosis, Match, Unexplained
+from rekindle.model.diagnosis import Action, Diagnosis, Match, Unexplained
 from rekindle.model.machine import Machine
 from rekindle.model.plan import Plan
 from rekindle.model.wheel import WheelReport
@@ -245,4 +248,21 @@ def _match(finding: Finding, scene: Scene) -> Match:
         line=event.line,
         evidence=event.evidence,
         source=rule.source,
+        actions=tuple(filled for action in rule.action if (filled := _filled(action, values))),
     )
+
+
+def _filled(action: Action, values: Mapping[str, str]) -> Action | None:
+    """The action with its values; None where one of them is unknown."""
+
+    def fill(part: object) -> object:
+        if isinstance(part, str):
+            return render(part, values) if "{" in part else part
+        if isinstance(part, (list, tuple)):
+            return [fill(item) for item in part]
+        return {name: fill(item) for name, item in part.items()} if isinstance(part, dict) else part
+
+    plain = msgspec.to_builtins(action)
+    made = fill(plain)
+    whole = json.dumps(made).count('""') == json.dumps(plain).count('""')
+    return msgspec.convert(made, Action) if whole else None

@@ -1,7 +1,8 @@
 """Whose is the name an event speaks of? The look-ups of :mod:`rekindle.facts.names`, as fills and as conditions.
 
 For each table there is a fill ``header-owner`` and a condition ``header-known``. A fill gives ``owner``, ``install``,
-``owner_note``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not say is left out.
+``pip_name``, ``owner_note``, ``remedy``, ``since_sentence`` and ``submodule_step``; what a row does not say is left
+out.
 """
 
 from __future__ import annotations
@@ -116,6 +117,7 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     return values | some(
         owner=owner.owner,
         install=owner.install(scene.system),
+        pip_name=owner.pip if owner.pip and re.fullmatch(r"[\w.-]+", owner.pip) else None,
         owner_note=owner.note,
         since_sentence=_since(owner),
         remedy=owner.remedy,

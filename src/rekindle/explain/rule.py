@@ -18,7 +18,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.tables import parse_toml
-from rekindle.model.diagnosis import Confidence
+from rekindle.model.diagnosis import Action, Confidence
 from rekindle.model.document import Part
 
 Shape = TypeVar("Shape")
@@ -105,7 +105,7 @@ class Rule(Part, frozen=True, kw_only=True):
     kinds, ``where`` says what their values must look like. ``general`` rules know the kind of failure, not its cause;
     they answer only where nothing more specific does. ``requires`` names facts of the log (``python = ">=3.12"``) that
     the rule takes for granted: a log that says otherwise contradicts it. ``windows`` is the fix in that system's words,
-    where it differs."""
+    where it differs; ``action`` what ``explain --fix`` can do, best first."""
 
     id: str
     title: str
@@ -113,6 +113,7 @@ class Rule(Part, frozen=True, kw_only=True):
     cause: str
     fix: tuple[str, ...]
     windows: tuple[str, ...] = ()
+    action: tuple[Action, ...] = ()
     source: str
     match: tuple[Pattern, ...] = ()
     on: tuple[str, ...] = ()

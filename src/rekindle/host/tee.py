@@ -10,14 +10,16 @@ import errno
 import shutil
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, BinaryIO
 
 _CHUNK = 64 * 1024
 
 
-def run_and_copy(argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: BinaryIO) -> int:
+def run_and_copy(
+    argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: BinaryIO, env: Mapping[str, str] | None = None
+) -> int:
     """The program's exit code, as shells say it: 128 plus the number where a signal ended it, 127 where there is no
     such program and 126 where it cannot be started (both are told on ``err``, and copied)."""
     program = shutil.which(argv[0])
@@ -26,7 +28,7 @@ def run_and_copy(argv: Sequence[str], copy: BinaryIO, *, out: BinaryIO, err: Bin
             return _refused(f"{argv[0]}: Permission denied", 126, copy, err)
         return _refused(f"{argv[0]}: command not found", 127, copy, err)
     try:
-        process = subprocess.Popen([program, *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([program, *argv[1:]], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
     except OSError as error:
         # The program was found: what is not there is what its first line names, or its loader.
         reason = "cannot execute: required file not found" if error.errno == errno.ENOENT else error.strerror or error

@@ -22,6 +22,7 @@ from rekindle.host.live import LiveHost
 from rekindle.host.protocol import Host
 from rekindle.host.workspace import Workspace
 from rekindle.interpreters.installer import Installer, choose_installer, pip_of, telling_lines
+from rekindle.journey.fix import MOST_FIXES, repair_build
 from rekindle.journey.walk import Walk, digest
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
@@ -77,11 +78,8 @@ def build_from_source(
             installer = choose_installer(options.installer, links=options.find_links, offline=True)
             refuse_missing_wheels(LiveHost(), installer, python, root)
 
-        def carry_out(clean: bool) -> BuildResult | BuildFailure:
-            chosen = build_options(plan, tree, workspace, python, options)
-            return build_one(msgspec.structs.replace(chosen, target=options.target, clean=clean), progress)
-
-        return again_if_changed(carry_out, options.clean)
+        chosen = msgspec.structs.replace(build_options(plan, tree, workspace, python, options), target=options.target)
+        return build_with_repairs(chosen, root, options.clean, progress)
 
     built = walk.tried_leg(
         "build",
@@ -130,6 +128,27 @@ def build_options(plan: Plan, tree: SourceTree, workspace: Workspace, python: st
         jobs=options.jobs,
         launcher=options.launcher,
     )
+
+
+def build_with_repairs(
+    chosen: BuildOptions, root: Path, may_clean: bool, progress: Progress
+) -> BuildResult | BuildFailure:
+    """A build; where it fails for a cause with a safe remedy, that is done and told, and the build goes on."""
+    repairs: set[str] = set()
+    while True:
+        # What was compiled before a repair is kept: only the first try may begin anew.
+        built = again_if_changed(
+            lambda clean, chosen=chosen: build_one(msgspec.structs.replace(chosen, clean=clean), progress),  # type: ignore[misc]
+            may_clean and not repairs,
+        )
+        if not isinstance(built, BuildFailure):
+            return built
+        repaired = repair_build(built, chosen, root)
+        if repaired is None or repaired[1] in repairs or len(repairs) == MOST_FIXES:
+            return built
+        chosen, said = repaired
+        repairs.add(said)
+        progress.note(f"{said}; the build goes on")
 
 
 def again_if_changed(

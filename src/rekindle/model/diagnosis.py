@@ -11,8 +11,77 @@ Confidence = Literal["high", "medium", "low"]
 _PLACEHOLDER = re.compile(r"\{([\w,]+)(?:\|([^{}]*))?\}")
 
 
+class InstallPackages(Part, frozen=True, kw_only=True, tag_field="do", tag="install"):
+    """Packages into the Python of the command, from ``index`` where that matters; ``remove`` goes first."""
+
+    packages: tuple[str, ...]
+    index: str = ""
+    remove: tuple[str, ...] = ()
+    again: bool = False
+
+
+class ConstrainBuild(Part, frozen=True, kw_only=True, tag_field="do", tag="constrain"):
+    """Versions that pip and uv must keep to, also in the environments they make for building."""
+
+    packages: tuple[str, ...]
+
+
+class AddOption(Part, frozen=True, kw_only=True, tag_field="do", tag="option"):
+    """Words for an install command (pip, uv) that was run."""
+
+    words: tuple[str, ...]
+
+
+class SetVariable(Part, frozen=True, kw_only=True, tag_field="do", tag="set"):
+    """Variables of the environment for the command; an empty value takes one away, ``~`` is the user's home."""
+
+    variables: dict[str, str]
+
+
+class SetCMake(Part, frozen=True, kw_only=True, tag_field="do", tag="cmake"):
+    """A variable of CMake, however CMake is started."""
+
+    name: str
+    value: str
+
+
+class FewerJobs(Part, frozen=True, kw_only=True, tag_field="do", tag="fewer-jobs"):
+    """Half as many compilers at once."""
+
+
+class RemoveCache(Part, frozen=True, kw_only=True, tag_field="do", tag="remove-cache"):
+    """A cache that is made again by itself: one of the known ones, or the CMake cache of a build directory."""
+
+    cache: Literal["triton", "torchinductor", "torch-extensions", "pip", "uv", "cmake"]
+
+
+class ApplyPatch(Part, frozen=True, kw_only=True, tag_field="do", tag="patch"):
+    """One of our patches to the source tree the command builds."""
+
+    patch: str
+
+
+class AskPerson(Part, frozen=True, kw_only=True, tag_field="do", tag="ask"):
+    """What needs root or a decision: it is printed, never run."""
+
+    line: str
+
+
+Action = (
+    InstallPackages
+    | ConstrainBuild
+    | AddOption
+    | SetVariable
+    | SetCMake
+    | FewerJobs
+    | RemoveCache
+    | ApplyPatch
+    | AskPerson
+)
+
+
 class Match(Part, frozen=True, kw_only=True):
-    """One cause that fits, with what shows it and what helps."""
+    """One cause that fits, with what shows it and what helps; ``actions`` are what Rekindle can do about it."""
 
     id: str
     confidence: Confidence
@@ -23,6 +92,7 @@ class Match(Part, frozen=True, kw_only=True):
     source: str | None = None
     title: str = ""
     stage: str | None = None
+    actions: tuple[Action, ...] = ()
 
 
 class Unexplained(Part, frozen=True, kw_only=True):
@@ -47,6 +117,38 @@ class Diagnosis(Document, frozen=True, kw_only=True):
     facts: dict[str, str] = {}
     unexplained: Unexplained | None = None
     exit_code: int | None = None
+
+
+class FixAttempt(Part, frozen=True, kw_only=True):
+    """One fix that was shown: for which cause, what exactly, and how it ended.
+
+    ``helped``: the command got past this cause and failed later for another. ``printed``: only a person may do it.
+    """
+
+    cause: str
+    title: str
+    action: Action
+    shown: tuple[str, ...]
+    outcome: Literal["fixed", "helped", "undone", "refused", "printed"]
+    said: str = ""
+
+
+class FixReport(Document, frozen=True, kw_only=True):
+    """``explain --fix -- COMMAND``: the attempts in order, the last exit code, and what is still wrong.
+
+    ``keep`` are settings that lived only for the repeated command: it goes on working only with them.
+    """
+
+    command: tuple[str, ...]
+    exit_code: int
+    attempts: tuple[FixAttempt, ...] = ()
+    keep: tuple[str, ...] = ()
+    diagnosis: Diagnosis | None = None
+
+    @property
+    def fixed(self) -> bool:
+        """Does the command pass now, although it failed at first?"""
+        return self.exit_code == 0 and bool(self.attempts)
 
 
 class RulePage(Part, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.model.diagnosis import Catalogue, Diagnosis, Match, Trials, Unexplained, readable
+from rekindle.model.diagnosis import Catalogue, Diagnosis, FixReport, Match, Trials, Unexplained, readable
 from rekindle.render.screen import Screen
 
 _SURE = {"high": "", "medium": "probably: ", "low": "possibly: "}
@@ -73,6 +73,24 @@ def view_catalogue(document: Catalogue, screen: Screen) -> None:
         screen.rows(sorted(rows.items()))
     screen.line()
     screen.command("rekindle explain --rule ID")
+
+
+def view_fixes(document: FixReport, screen: Screen) -> None:
+    """``--fix``: what was tried and how it ended."""
+    if not document.exit_code:
+        if document.attempts:
+            screen.verdict("ok", "fixed: it passes now")
+            screen.bullets((f"{each.title}: {'; '.join(each.shown)}" for each in document.attempts), title="Done")
+        for line in document.keep:
+            screen.section("It passes with these settings; keep them")
+            screen.command(line)
+        return
+    screen.verdict("fail", f"it still fails (exit code {document.exit_code}); what was changed is undone")
+    for each in document.attempts:
+        screen.bullet(f"{each.outcome}: {each.title}: {'; '.join(each.shown)}")
+    if document.diagnosis is not None:
+        screen.line()
+        view_diagnosis(document.diagnosis, screen)
 
 
 def view_trials(document: Trials, screen: Screen) -> None:

@@ -1,0 +1,407 @@
+"""``explain --fix``: a command that fails, the fix its cause offers, and the command again.
+
+A *fix* is one action of the diagnosis made ready for this command: it says in lines exactly what it will do, does it,
+and can be taken back. The same fix is never tried twice, at most three are made, and what did not lead to a command
+that passes is undone. Nothing is run that needs root, and nothing whose cause is only a guess.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from msgspec.structs import replace
+
+from rekindle.api.explain import explain_command
+from rekindle.api.source import source_patch, source_unpatch
+from rekindle.errors import RekindleError, StageFailed
+from rekindle.host.files import write_atomically
+from rekindle.host.live import LiveHost
+from rekindle.host.protocol import Host
+from rekindle.interpreters.installer import Installer, pip_of, run_installer
+from rekindle.interpreters.snapshot import PackageSnapshot, package_places
+from rekindle.model.build import BuildFailure
+from rekindle.model.build_options import BuildOptions
+from rekindle.model.diagnosis import (
+    Action,
+    AddOption,
+    ApplyPatch,
+    AskPerson,
+    ConstrainBuild,
+    Diagnosis,
+    FewerJobs,
+    FixAttempt,
+    FixReport,
+    InstallPackages,
+    Match,
+    RemoveCache,
+    SetCMake,
+    SetVariable,
+)
+from rekindle.scripts.quoting import paste_line, paste_with
+
+MOST_FIXES = 3
+_JOBS = re.compile(r"^(?:-j|--jobs=|--parallel=)(\d+)$")
+_JOB_VARIABLES = ("MAX_JOBS", "CMAKE_BUILD_PARALLEL_LEVEL")
+_CACHES = {
+    "triton": ("TRITON_CACHE_DIR", "~/.triton/cache"),
+    "torchinductor": ("TORCHINDUCTOR_CACHE_DIR", "{tmp}/torchinductor_{user}"),
+    "torch-extensions": ("TORCH_EXTENSIONS_DIR", "~/.cache/torch_extensions"),
+    "pip": ("PIP_CACHE_DIR", "~/.cache/pip"),
+    "uv": ("UV_CACHE_DIR", "~/.cache/uv"),
+}
+_BUILD_FOLDERS = (".", "build", "_build", "cmake-build-release", "cmake-build-debug")
+
+Undo = Callable[[], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A command with the variables that are set for it beyond the user's own."""
+
+    command: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The whole environment; an empty value takes a variable away."""
+        whole = {**os.environ, **self.variables}
+        return {name: value for name, value in whole.items() if value or name not in self.variables}
+
+    @property
+    def line(self) -> str:
+        """The command as one would type it."""
+        return paste_with(self.variables, paste_line(self.command)) if self.variables else paste_line(self.command)
+
+    def setting(self, **variables: str) -> Call:
+        """The same with more variables."""
+        return Call(command=self.command, variables={**self.variables, **variables})
+
+    def saying(self, *words: str) -> Call:
+        """The same with more words."""
+        return Call(command=(*self.command, *words), variables=self.variables)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix:
+    """What will be done, in lines; the call to repeat; what changes the machine (None: nothing does) and how to take
+    that back and to settle it."""
+
+    shown: tuple[str, ...]
+    call: Call
+    do: Callable[[], tuple[Undo, Undo]] | None = None
+    by_person: bool = False
+
+
+def fix_command(
+    command: Sequence[str],
+    *,
+    out: BinaryIO,
+    err: BinaryIO,
+    confirm: Callable[[str], bool],
+    say: Callable[[str], None],
+) -> FixReport:
+    """Run a command; while it fails for a cause that can be fixed, fix it and run it again."""
+    host = LiveHost()
+    call = Call(command=tuple(command))
+    diagnosis = explain_command(call.command, out=out, err=err, env=call.env)
+    attempts: list[FixAttempt] = []
+    settled: list[tuple[Undo, Undo]] = []
+    shown: set[tuple[str, ...]] = set()
+    repeats = 0
+    while diagnosis.exit_code and repeats < MOST_FIXES:
+        offered = next((offer for offer in _offers(diagnosis, call, host) if offer[2].shown not in shown), None)
+        if offered is None:
+            break
+        match, action, fix = offered
+        shown.add(fix.shown)
+        for line in (f"{match.title} ({match.id})", *(f"  {line}" for line in fix.shown)):
+            say(line)
+        attempt = FixAttempt(cause=match.id, title=match.title, action=action, shown=fix.shown, outcome="printed")
+        if fix.by_person:
+            attempts.append(attempt)
+            continue
+        if not confirm("do this, and run the command again?"):
+            attempts.append(replace(attempt, outcome="refused"))
+            break
+        try:
+            undo, settle = fix.do() if fix.do else (_nothing, _nothing)
+        except RekindleError as error:
+            say(f"that could not be done: {error.message}")
+            attempts.append(replace(attempt, outcome="undone", said=error.message))
+            continue
+        repeats += 1
+        after = explain_command(fix.call.command, out=out, err=err, env=fix.call.env)
+        if after.exit_code and _same_cause(diagnosis, after) and not isinstance(action, FewerJobs):
+            undo()
+            say("that was not it: undone")
+            attempts.append(replace(attempt, outcome="undone"))
+            continue
+        settled.append((undo, settle))
+        call, diagnosis = fix.call, after
+        if after.exit_code:
+            say("not yet" if isinstance(action, FewerJobs) else "that helped: now something else fails")
+            attempts.append(replace(attempt, outcome="helped"))
+        else:
+            say("fixed: it passes now")
+            attempts.append(replace(attempt, outcome="fixed"))
+    if diagnosis.exit_code and settled:
+        for undo, _ in reversed(settled):
+            undo()
+        say("it still fails: everything is undone")
+        attempts = [replace(each, outcome="undone") if each.outcome == "helped" else each for each in attempts]
+    elif settled:
+        for _, settle in settled:
+            settle()
+    code = diagnosis.exit_code or 0
+    keep = () if code or call == Call(command=tuple(command)) else (call.line,)
+    return FixReport(
+        command=tuple(command),
+        exit_code=code,
+        attempts=tuple(attempts),
+        keep=keep,
+        diagnosis=diagnosis if code else None,
+    )
+
+
+def _nothing() -> None:
+    pass
+
+
+def _same_cause(before: Diagnosis, after: Diagnosis) -> bool:
+    """Is it the very same failure, or did the command get further?"""
+    firsts = [found.matches[0] if found.matches else None for found in (before, after)]
+    return len({(first.id, first.evidence) if first else None for first in firsts}) == 1
+
+
+def _offers(diagnosis: Diagnosis, call: Call, host: Host) -> Iterator[tuple[Match, Action, Fix]]:
+    """The fixes of the cause, best first."""
+    for cause in _fixable(diagnosis):
+        for action in cause.actions:
+            fix = prepare(action, call, host)
+            if fix is not None:
+                yield cause, action, fix
+
+
+def _fixable(diagnosis: Diagnosis) -> tuple[Match, ...]:
+    """The first cause; none where it is only a possibility."""
+    return tuple(match for match in diagnosis.matches[:1] if match.confidence != "low")
+
+
+def prepare(action: Action, call: Call, host: Host) -> Fix | None:
+    """The action made ready for a command; None where it does not apply to it."""
+    match action:
+        case InstallPackages():
+            return _install(action, call, host)
+        case ConstrainBuild():
+            return _constrain(action, call)
+        case AddOption():
+            changed = call.saying(*action.words)
+            known = _installs(call.command) and not set(action.words) <= set(call.command)
+            return Fix(shown=(f"run: {changed.line}",), call=changed) if known else None
+        case SetVariable():
+            changed = call.setting(**{name: _at_home(value) for name, value in action.variables.items()})
+            return Fix(shown=(f"run: {changed.line}",), call=changed)
+        case SetCMake():
+            return _set_cmake(action, call)
+        case FewerJobs():
+            return fewer_jobs(call)
+        case RemoveCache():
+            return _remove_cache(action, call)
+        case ApplyPatch():
+            return _patch(action, call)
+        case AskPerson():
+            return Fix(shown=(action.line,), call=call, by_person=True)
+
+
+def _install(action: InstallPackages, call: Call, host: Host) -> Fix:
+    python = python_of(call)
+    words = [*action.packages, *(["--index-url", action.index] if action.index else [])]
+    words += ["--force-reinstall", "--no-deps"] if action.again else []
+    argvs = [[*pip_of(host, python), "uninstall", "--yes", *action.remove]] if action.remove else []
+    argvs.append(Installer().command(host, python, words))
+    shown = tuple(f"run: {paste_line(argv)}" for argv in argvs)
+    try:
+        places = package_places(host, python)
+    except RekindleError as error:
+        return Fix(shown=(*shown, f"not run: {error.message}; {error.remedy}"), call=call, by_person=True)
+
+    def do() -> tuple[Undo, Undo]:
+        before = PackageSnapshot(places)
+        for argv in argvs:
+            ended = run_installer(argv, cwd=Path.cwd(), env=call.env)
+            if not ended.ok:
+                before.restore()
+                raise StageFailed(ended.reason)
+        return before.restore, before.forget
+
+    return Fix(shown=shown, call=call, do=do)
+
+
+def _constrain(action: ConstrainBuild, call: Call) -> Fix | None:
+    if not _installs(call.command):
+        return None
+    # The file must live as long as the user repeats the command with the variable.
+    file = Path.home() / ".cache" / "rekindle" / "constraints" / f"{'-'.join(map(_plain, action.packages))}.txt"
+    names = ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT", "UV_CONSTRAINT", "UV_BUILD_CONSTRAINT")
+    changed = call.setting(**dict.fromkeys(names, str(file)))
+    lines = "\n".join(action.packages)
+
+    def do() -> tuple[Undo, Undo]:
+        write_atomically(file, f"{lines}\n")
+        return lambda: file.unlink(missing_ok=True), _nothing
+
+    return Fix(shown=(f"write {file}: {', '.join(action.packages)}", f"run: {changed.line}"), call=changed, do=do)
+
+
+def _plain(requirement: str) -> str:
+    return re.sub(r"[^\w.]+", "_", requirement)
+
+
+def _at_home(value: str) -> str:
+    return str(Path(value).expanduser()) if value.startswith("~") else value
+
+
+def _set_cmake(action: SetCMake, call: Call) -> Fix:
+    if Path(call.command[0]).stem == "cmake":
+        changed = call.saying(f"-D{action.name}={action.value}")
+    else:
+        words = " ".join(filter(None, (call.env.get("CMAKE_ARGS"), f"-D{action.name}={action.value}")))
+        changed = call.setting(**{"CMAKE_ARGS": words, action.name: action.value})
+    return Fix(shown=(f"run: {changed.line}",), call=changed)
+
+
+def fewer_jobs(call: Call) -> Fix | None:
+    """Half as many compilers as the command, its variables or the processors say."""
+    said = [match[1] for word in call.command if (match := _JOBS.match(word))]
+    said += [value for name in _JOB_VARIABLES if (value := call.env.get(name, "")).isdecimal()]
+    jobs = (min(map(int, said)) if said else os.cpu_count() or 2) // 2
+    if jobs < 1:
+        return None
+    command = tuple(_JOBS.sub(lambda match: match[0].replace(match[1], str(jobs)), word) for word in call.command)
+    changed = Call(command=command, variables=call.variables).setting(**dict.fromkeys(_JOB_VARIABLES, str(jobs)))
+    return Fix(shown=(f"run: {changed.line}",), call=changed)
+
+
+def _remove_cache(action: RemoveCache, call: Call) -> Fix | None:
+    places = [place for place in _cache_places(action.cache, call) if place.exists()]
+    if not places:
+        return None
+
+    def do() -> tuple[Undo, Undo]:
+        moved = [(place, place.with_name(f".{place.name}.rekindle-before")) for place in places]
+        for place, aside in moved:
+            _delete(aside)
+            place.rename(aside)
+
+        def undo() -> None:
+            for place, aside in moved:
+                _delete(place)
+                aside.rename(place)
+
+        def settle() -> None:
+            for _, aside in moved:
+                _delete(aside)
+
+        return undo, settle
+
+    return Fix(shown=tuple(f"remove {place}" for place in places), call=call, do=do)
+
+
+def _delete(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _cache_places(cache: str, call: Call) -> list[Path]:
+    if cache == "cmake":
+        named = [
+            word for before, word in zip(call.command, call.command[1:], strict=False) if before in ("-B", "--build")
+        ]
+        folders = [Path(name) for name in named or _BUILD_FOLDERS]
+        return [folder / name for folder in folders for name in ("CMakeCache.txt", "CMakeFiles")]
+    variable, usual = _CACHES[cache]
+    user = call.env.get("USER") or call.env.get("USERNAME") or "root"
+    place = call.env.get(variable) or usual.format(tmp=tempfile.gettempdir(), user=user)
+    return [Path(place).expanduser()]
+
+
+def _patch(action: ApplyPatch, call: Call) -> Fix | None:
+    root = Path.cwd()
+    if not (root / "CMakeLists.txt").is_file():
+        return None
+
+    def do() -> tuple[Undo, Undo]:
+        tree = source_patch(root, only=[action.patch])
+        if tree.conflicts:
+            raise StageFailed(f"the patch {action.patch} does not fit {root}; nothing was changed")
+
+        def undo() -> None:
+            with contextlib.suppress(RekindleError):
+                source_unpatch(root)
+
+        return undo, _nothing
+
+    return Fix(
+        shown=(f"patch {root} with {action.patch} (rekindle source patch --only {action.patch})",), call=call, do=do
+    )
+
+
+def repair_build(failure: BuildFailure, options: BuildOptions, root: Path) -> tuple[BuildOptions, str] | None:
+    """The build's options after the safe action its cause offers, and what was done in words; None where there is none.
+
+    Safe is what only changes how it is built: fewer compilers, one of our patches, a variable of CMake.
+    """
+    for first, action in ((cause, action) for cause in _fixable(failure.diagnosis) for action in cause.actions):
+        match action:
+            case FewerJobs():
+                jobs = (options.jobs or os.cpu_count() or 2) // 2
+                if jobs:
+                    return replace(options, jobs=jobs), f"{first.title}: at most {jobs} compilers at once"
+            case SetCMake() if (action.name, action.value) not in options.settings:
+                settings = (*options.settings, (action.name, action.value))
+                return replace(options, settings=settings), f"{first.title}: {action.name}={action.value}"
+            case ApplyPatch():
+                before = {patch.id for patch in source_patch(root, dry_run=True).patches if patch.state == "applied"}
+                tree = source_patch(root, only=[action.patch])
+                if action.patch not in before and not tree.conflicts:
+                    return replace(options, source=tree), f"{first.title}: patched with {action.patch}"
+            case _:
+                continue
+    return None
+
+
+def _installs(command: Sequence[str]) -> bool:
+    """Is it pip or uv that installs?"""
+    names = {Path(word).stem.rstrip("0123456789.") for word in command[:4]}
+    return bool(names & {"pip", "uv"}) and any(word in command for word in ("install", "sync", "add", "wheel"))
+
+
+def python_of(call: Call) -> str:
+    """The interpreter whose packages the command uses: itself, that of its script, of the environment, or of PATH."""
+    program = shutil.which(call.command[0], path=call.env.get("PATH"))
+    if program:
+        if re.match(r"(?:python|pypy)[\d.]*(?:\.exe)?$", Path(program).name):
+            return program
+        with contextlib.suppress(OSError), Path(program).open("rb") as file:
+            first = file.readline(400).decode("utf-8", "replace").strip()
+            if first.startswith("#!") and "python" in first:
+                named = first[2:].split()
+                return (shutil.which(named[-1]) or named[-1]) if named[0].endswith("env") else named[0]
+        for name in ("python.exe", "../python.exe"):
+            if (beside := Path(program).parent / name).is_file():
+                return str(beside)
+    for folder in (call.env.get("VIRTUAL_ENV"), ".venv" if Path(call.command[0]).stem == "uv" else None):
+        for name in ("bin/python", "Scripts/python.exe"):
+            if folder and (inside := Path(folder) / name).is_file():
+                return str(inside)
+    return shutil.which("python3") or shutil.which("python") or "python3"
