@@ -154,7 +154,7 @@ def parse_toml(raw: bytes, name: str) -> dict[str, Any]:
         if isinstance(found, dict):
             return found
     parsed = tomllib.loads(raw.decode("utf-8"))
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, OverflowError):
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
         part.write_bytes(msgspec.msgpack.encode(parsed))
@@ -203,7 +203,7 @@ def _parse(path: Path) -> dict[str, Any]:
     raw = read_bounded(path, MAX_FILE_BYTES, "facts file")
     try:
         return parse_toml(raw, path.stem)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path} is not valid TOML: {error}") from error
 
 
@@ -222,7 +222,10 @@ def _merged(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
 
 def _over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
     """Our rows of CPUs laid over archspec's, field by field."""
-    ours, theirs = raw.get("microarchitecture", {}), archspec_rows()
+    ours = raw.get("microarchitecture", {})
+    if not isinstance(ours, dict) or not all(isinstance(row, dict) for row in ours.values()):
+        return raw  # the schema says what is wrong
+    theirs = archspec_rows()
     names = dict.fromkeys([*theirs, *ours])
     return {**raw, "microarchitecture": {name: {**theirs.get(name, {}), **ours.get(name, {})} for name in names}}
 

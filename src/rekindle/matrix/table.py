@@ -27,6 +27,7 @@ from rekindle.model.plan import Plan
 
 MAX_TABLE_BYTES = 1 << 20
 MAX_CELLS = 5000
+_PROJECT = re.compile(r"[a-z][a-z0-9_-]{0,60}")
 _SETTING = re.compile(r"(USE|BUILD|CMAKE|SPARK|TORCH|TORCHVISION)_[A-Z0-9_]{1,60}|BLAS|MAX_JOBS")
 
 
@@ -36,7 +37,7 @@ def read_table(path: Path) -> Table:
     raw = read_bounded(path, MAX_TABLE_BYTES, "table", remedy=write_one)
     try:
         table = msgspec.convert(tomllib.loads(raw.decode("utf-8")), Table)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}", remedy="'rekindle matrix --help' shows the form") from error
     _check(table, path)
     return table
@@ -50,9 +51,16 @@ def _check(table: Table, path: Path) -> None:
             near = difflib.get_close_matches(axis, AXES, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"axes are {', '.join(AXES)}"
             raise BadInput(f"{path}: there is no axis {axis!r}", remedy=hint)
+    needed = ("python",) if table.project == "spark" else ("python", "torch")
     if "python" not in table.axes:
         raise BadInput(f"{path}: the axis 'python' is missing", remedy='write python = ["3.11"] under [axes]')
-    if table.project == "torch" and "torch" not in table.axes:
+    if lacking := next((axis for row in table.include for axis in needed if axis not in row), None):
+        raise BadInput(f"{path}: a row of [[include]] does not name {lacking!r}")
+    if not _PROJECT.fullmatch(table.project):
+        raise BadInput(
+            f"{path}: {table.project[:60]!r} is no project", remedy='write project = "torch", or leave it out'
+        )
+    if "torch" in needed and "torch" not in table.axes:
         raise BadInput(f"{path}: the axis 'torch' is missing", remedy='write torch = ["2.6.0"] under [axes]')
     if "archs" in table.axes and "card" in table.axes:
         raise BadInput(f"{path}: 'archs' and 'card' contradict each other", remedy="keep one of the two")

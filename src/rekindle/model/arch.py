@@ -11,6 +11,12 @@ import functools
 import re
 from typing import Any
 
+from rekindle.errors import BadInput
+
+
+class NotAnArch(BadInput, ValueError):
+    """A text that names no architecture, be it in a wish, a table or a file."""
+
 
 @functools.total_ordering
 class GpuArch:
@@ -147,7 +153,7 @@ def parse_sm(text: str) -> Sm:
         return Sm.from_number(int(match[1]), match[2])
     if match := _DOTTED.fullmatch(text):
         return Sm(int(match[1]), int(match[2]), match[3])
-    raise ValueError(f"{text!r} is no NVIDIA architecture (write sm_86 or 8.6)")
+    raise NotAnArch(f"{text!r} is no NVIDIA architecture (write sm_86 or 8.6)")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -155,27 +161,27 @@ def parse_gfx(text: str) -> Gfx:
     """``gfx1100`` or ``gfx90a:sramecc+:xnack-``; anything else is a ValueError."""
     if match := _GFX.fullmatch(text):
         return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
-    raise ValueError(f"{text!r} is no AMD architecture (write gfx1030)")
+    raise NotAnArch(f"{text!r} is no AMD architecture (write gfx1030)")
 
 
 def parse_gfx_code(text: str) -> Gfx:
     """What AMD code can be for: a chip as :func:`parse_gfx` reads it, a generic target, or SPIR-V."""
     if match := _GFX_CODE.fullmatch(text):
         return Gfx(match[1], tuple(part for part in match[2].split(":") if part))
-    raise ValueError(f"{text!r} is no target of AMD code")
+    raise NotAnArch(f"{text!r} is no target of AMD code")
 
 
 def parse_xe(text: str) -> Xe:
     """``xe_bmg``; anything else is a ValueError."""
     if match := _XE.fullmatch(text):
         return Xe(match[1])
-    raise ValueError(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
+    raise NotAnArch(f"{text!r} is no generation of Intel GPUs (write xe_bmg)")
 
 
 def parse_gpu_arch(text: Any) -> GpuArch:
     """``sm_35``, ``3.5``, ``gfx1030``, ``xe_bmg``; ValueError for anything else."""
     if not isinstance(text, str):
-        raise ValueError(f"an architecture is a string, not {type(text).__name__}")
+        raise NotAnArch(f"an architecture is a string, not {type(text).__name__}")
     if text.startswith("xe_"):
         return parse_xe(text)
     return parse_gfx(text) if text.startswith("gfx") else parse_sm(text)

@@ -22,7 +22,7 @@ Key = tuple[int, ...]
 
 
 class NotAVersion(BadInput, ValueError):
-    """A machine file or a wish names a version that is none."""
+    """A machine file, a wish or an overlay of facts names a version, or a condition on one, that is none."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -72,7 +72,7 @@ def _clauses(spec: str) -> tuple[tuple[str, str, bool], ...]:
     for part in spec.split(","):
         match = _CLAUSE.fullmatch(part)
         if match is None:
-            raise ValueError(f"{part.strip()!r} is no version condition (write 2.6, ==2.6.0 or >=2.1,<2.4)")
+            raise NotAVersion(f"{part.strip()[:60]!r} is no version condition (write 2.6, ==2.6.0 or >=2.1,<2.4)")
         parsed.append((match[1] or "", match[2], bool(match[3])))
     return tuple(parsed)
 
