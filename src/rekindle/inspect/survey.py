@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from rekindle.errors import BadInput, has_package
 from rekindle.formats.linked import is_native
@@ -111,18 +112,37 @@ def _read_all(
 def _in_turn(
     read: Callable[[str], Library | WheelFinding | None], names: Sequence[str], beside: Callable[[], None] | None
 ) -> Iterator[Library | WheelFinding | None]:
-    """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring."""
+    """What each file gives, in order, while ``beside`` runs too. For one file threads cost more than they bring.
+
+    The threads are daemons: an interrupt ends the reading at once, not after the libraries that are being read.
+    """
     if len(names) < 2 and beside is None:
         yield from map(read, names)
         return
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future
+    from functools import partial
+    from threading import Thread
 
-    with ThreadPoolExecutor(WORKERS) as pool:
-        results = pool.map(read, names)
-        other = pool.submit(beside) if beside else None
-        yield from results
-        if other is not None:
-            other.result()
+    jobs: list[Callable[[], Any]] = [partial(read, name) for name in names] + ([beside] if beside else [])
+    results: list[Future[Any]] = [Future() for _ in jobs]
+    numbers = iter(range(len(jobs)))
+
+    def work() -> None:
+        for number in numbers:
+            try:
+                results[number].set_result(jobs[number]())
+            except BaseException as error:  # noqa: BLE001 (handed on to who waits for it)
+                results[number].set_exception(error)
+
+    for _ in range(WORKERS):
+        Thread(target=work, daemon=True).start()
+    try:
+        yield from (result.result() for result in results[: len(names)])
+        for result in results[len(names) :]:
+            result.result()
+    finally:
+        for _ in numbers:
+            pass  # nothing more is begun
 
 
 def _tell(progress: Progress, name: str, done: int, total: int) -> None:
