@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rekindle.graft.engine import Tools
+    from rekindle.facts import Facts
+    from rekindle.formats.wheel import WheelZip
+    from rekindle.graft.engine import Tools, Way
+    from rekindle.graft.source import Sources
     from rekindle.host.protocol import Host
+    from rekindle.host.workspace import Workspace
     from rekindle.model.arch import Sm
-    from rekindle.model.graft import GraftReport
+    from rekindle.model.graft import GraftReport, LibraryBeside
     from rekindle.model.progress import Progress
 
 
 def graft(
     wheel: str,
     *,
-    gpu: str,
+    gpu: str | Sequence[str],
     out: Path | None = None,
     only_file: bool = False,
     toolkit: Path | None = None,
@@ -27,6 +31,7 @@ def graft(
     platform: str | None = None,
     jobs: int | None = None,
     memory: str | None = None,
+    launcher: str | None = None,
     sources: str | None = None,
     headers: Sequence[Path] = (),
     index: str | None = None,
@@ -38,24 +43,26 @@ def graft(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> GraftReport:
-    """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card that it lacks.
+    """An official wheel (a file, or ``xformers==0.0.35``) with machine code for a card, or several, that it lacks.
 
     ``only_file``: make the small graft file alone. ``out`` is a folder: default beside a wheel that is a file, else the
     workspace. Units that would differ from the wheel's own stop it, unless ``leave_out``. A torch wheel without PTX is
     compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
     ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
     ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
+    ``launcher`` is a compiler cache (ccache, sccache) that nvcc is called through.
     ``index`` is asked for a name instead of pip's own; ``links`` are folders or pages of wheels besides; ``offline``
     asks no index.
     """
     from rekindle.errors import BadInput, need_package
 
     need_package("numpy", "a graft")
-    from rekindle.api.graft_source import source_way
+    from rekindle.api.graft_source import gather_sources, wheel_recipe
     from rekindle.build.bare_ninja import run_ninja
     from rekindle.facts import load_facts
-    from rekindle.graft.engine import SUFFIX, GraftOrder, carry_out
-    from rekindle.graft.ptx import PtxWay
+    from rekindle.formats.wheel import WheelZip
+    from rekindle.graft.engine import SUFFIX, CardTarget, GraftOrder, carry_out
+    from rekindle.graft.wheel import wheel_cuda
     from rekindle.host.live import LiveHost
     from rekindle.host.workspace import workspace_at
     from rekindle.model.build_options import BuildOptions
@@ -63,10 +70,10 @@ def graft(
 
     listener = progress or Silent()
     host = LiveHost()
-    card = _card(gpu)
-    tools, arch = find_tools(host, card, toolkit)
+    names = (gpu,) if isinstance(gpu, str) else tuple(gpu)
+    cards = {name: _card(name) for name in names}
     place = workspace_at(workspace, "graft")
-    options = BuildOptions(jobs=jobs, memory=memory)
+    options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
     options.check()
     with place.lock("graft", kind="graft"):
         where = _Where(python=python, platform=platform, index=index, links=tuple(links), offline=offline)
@@ -75,28 +82,38 @@ def graft(
         folder = out or (source.parent if given else place.wheels)
         if folder.exists() and not folder.is_dir():
             raise BadInput(f"{folder} is no directory", remedy="name one with --out DIR")
-        ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=load_facts())
-        from_source = source_way(
-            source, card, arch, tools, host, place, source=sources, headers=headers, progress=listener
+        facts = load_facts()
+        recipe = wheel_recipe(source.name, facts)
+        opened = WheelZip(lambda: source.open("rb"), source.name)
+        cuda = wheel_cuda(opened)
+        tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
+        cache = _cache(host, launcher, place)
+        files, notes = gather_sources(
+            source, recipe, cuda, tools, host, place, source=sources, headers=headers, progress=listener
+        )
+        if files and cache:
+            files = replace(files, launcher=cache[0])
+        targets = tuple(
+            CardTarget(name=name, arch=arch, ways=_ways(card, arch, tools, files, source.name, facts))
+            for (name, card), arch in zip(cards.items(), archs, strict=True)
         )
         order = GraftOrder(
             wheel=source,
-            card=card,
-            card_name=gpu,
-            arch=arch,
+            targets=targets,
             work=place.root / "work" / source.name.removesuffix(".whl"),
             tools=tools,
-            ways=(ptx,) if from_source is None else (ptx, from_source),
-            run_jobs=lambda where, _: run_ninja(where, place, options, listener, host),
+            run_jobs=lambda where, _: run_ninja(where, place, options, listener, host, cache[1] if cache else {}),
             out=None if only_file else folder,
-            graft=folder / f"{source.name.removesuffix('.whl')}.{arch}{SUFFIX}" if only_file else None,
+            graft=folder / f"{source.name.removesuffix('.whl')}.{'.'.join(map(str, archs))}{SUFFIX}",
             leave_out=leave_out,
             without=tuple(without),
             prove=prove,
             dry_run=dry_run,
+            libraries=_libraries(opened, source.name, tuple(cards.values()), facts),
+            notes=notes,
         )
         report = carry_out(order, listener)
-    return _with_driver(report, tools.release, arch)
+    return _with_driver(report, tools.release)
 
 
 def graft_apply(
@@ -173,9 +190,53 @@ def _card(gpu: str) -> Sm:
     return arch
 
 
-def find_tools(host: Host, card: Sm, folder: Path | None) -> tuple[Tools, Sm]:
-    """The toolkit to compile with, and what it makes for the card: the given one, else the oldest here that knows the
-    card, since what a toolkit makes needs a driver as new as itself."""
+def _ways(card: Sm, arch: Sm, tools: Tools, files: Sources | None, wheel: str, facts: Facts) -> tuple[Way, ...]:
+    """The wheel's own PTX first; its release's kernel files where they are at hand."""
+    from rekindle.graft.ptx import PtxWay
+    from rekindle.graft.source import SourceWay
+
+    ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
+    if files is None:
+        return (ptx,)
+    told = (f"torch {wheel.split('-')[1]} source tree",)
+    return (ptx, SourceWay(card=card, arch=arch, facts=facts, toolkit=tools.release, files=files, sources=told))
+
+
+def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
+    """What the closed libraries of a torch wheel do on the cards."""
+    from email.parser import HeaderParser
+
+    from rekindle.graft.beside import judge_libraries
+
+    name, version, *_ = file.split("-")
+    if name != "torch":
+        return ()
+    metadata = opened.read(f"{opened.dist_info}/METADATA", 1 << 20).decode("utf-8", "replace")
+    requires = HeaderParser().parsestr(metadata).get_all("Requires-Dist") or []
+    return judge_libraries(requires, version, cards, facts)
+
+
+def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:
+    """A script that calls what it is given through a compiler cache, and the cache's own settings."""
+    from rekindle.build.launchers import CACHES, behind_one_name, find_launcher
+    from rekindle.errors import BadInput
+
+    if name is None:
+        return None
+    if name not in CACHES:
+        raise BadInput(f"{name} cannot start nvcc", remedy=f"--launcher {' or '.join(CACHES)}")
+    found = find_launcher(host, name, host.env, place.root, place.logs)
+    script = behind_one_name(found.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"]
+    return script, found.env
+
+
+def find_tools(
+    host: Host, cards: Sequence[Sm], folder: Path | None, cuda: str | None = None
+) -> tuple[Tools, tuple[Sm, ...]]:
+    """The toolkit to compile with, and what it makes for each card: the given one, else of those here that know the
+    cards one that fits a torch wheel of ``cuda``, and the oldest, since what a toolkit makes needs a driver as new as
+    itself."""
+    from rekindle.compat.graft import fits_wheel
     from rekindle.compat.toolkit import compiles_for, emits_for, toolkits_for
     from rekindle.errors import MissingTool
     from rekindle.facts import load_facts
@@ -183,28 +244,33 @@ def find_tools(host: Host, card: Sm, folder: Path | None) -> tuple[Tools, Sm]:
     from rekindle.toolkits.cuda import every_nvcc
 
     facts = load_facts()
-    places = [folder / "bin", folder] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]
+    # Links to its programs are made elsewhere: a relative name would lead nowhere there.
+    places = (
+        [folder.absolute() / "bin", folder.absolute()] if folder else [Path(nvcc).parent for nvcc in every_nvcc(host)]
+    )
     if not folder and (found := host.which("ptxas")):
         places.append(Path(found).parent)
     kits = [kit for place in dict.fromkeys(places) if (kit := _toolkit(host, place)) is not None]
-    able = toolkits_for(card, facts)
-    want = f"CUDA {able[0]} or later" if able else "a toolkit"
+    able = [row for row in toolkits_for(cards[0], facts) if all(row in toolkits_for(card, facts) for card in cards)]
+    fitting = [release for release in able if cuda and fits_wheel(release, cuda).kind == "yes"] or able
+    want = f"CUDA {fitting[0]} or later" if fitting else "a toolkit"
     if not kits:
         raise MissingTool(
-            f"there is no ptxas {f'in {folder}' if folder else 'on this machine'}, which compiles for {card}",
+            f"there is no ptxas {f'in {folder}' if folder else 'on this machine'}, which compiles for"
+            f" {', '.join(map(str, cards))}",
             remedy=f"install {want} (its compiler alone is enough: pip install nvidia-cuda-nvcc), or name it with"
             " --toolkit DIR",
         )
-    made = {kit.release: emits_for(kit.release, card, facts) for kit in kits}
-    fitting = [kit for kit in kits if made[kit.release] is not None]
-    if not fitting:
+    made = {kit.release: [emits_for(kit.release, card, facts) for card in cards] for kit in kits}
+    usable = [kit for kit in kits if None not in made[kit.release]]
+    if not usable:
+        card = next(card for card in cards if emits_for(kits[0].release, card, facts) is None)
         raise MissingTool(
             compiles_for(kits[0].release, card, facts).text, remedy=f"install {want}, or name it with --toolkit DIR"
         )
-    best = min(fitting, key=lambda kit: (made[kit.release] != card, key(kit.release)))
-    arch = made[best.release]
-    assert arch is not None
-    return best, arch
+    strange = {kit.release for kit in usable if cuda and fits_wheel(kit.release, cuda).kind != "yes"}
+    best = min(usable, key=lambda kit: (kit.release in strange, made[kit.release] != list(cards), key(kit.release)))
+    return best, tuple(arch for arch in made[best.release] if arch is not None)
 
 
 def _toolkit(host: Host, place: Path) -> Tools | None:
@@ -249,7 +315,7 @@ def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path
     return download(found.url, folder / found.name, sha256=found.sha256, progress=progress)
 
 
-def _with_driver(report: GraftReport, release: str, arch: Sm) -> GraftReport:
+def _with_driver(report: GraftReport, release: str) -> GraftReport:
     """What the new code asks of the driver, which may be more than the wheel asks."""
     import msgspec
 
@@ -260,5 +326,6 @@ def _with_driver(report: GraftReport, release: str, arch: Sm) -> GraftReport:
         return report
     facts = load_facts()
     needed = toolkit_driver(release, "linux", facts)
-    text = f"CUDA {release}'s ptxas makes the code for {arch}: it needs an NVIDIA driver {needed.floor} or newer"
+    made = f"CUDA {release}'s ptxas makes the code for {report.arch}"
+    text = f"{made}: it needs an NVIDIA driver {needed.floor} or newer"
     return msgspec.structs.replace(report, notes=(*report.notes, text)) if needed.floor else report

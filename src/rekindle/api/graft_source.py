@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rekindle.facts import Facts
     from rekindle.formats.wheel import WheelZip
     from rekindle.graft.engine import Tools
-    from rekindle.graft.source import SourceWay
+    from rekindle.graft.source import Sources
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
-    from rekindle.model.arch import Sm
     from rekindle.model.graft import GraftRecipe, HeaderPackage
     from rekindle.model.progress import Progress
 
@@ -21,10 +21,23 @@ if TYPE_CHECKING:
 _GENERATOR_NEEDS = ("pyyaml", "typing-extensions")
 
 
-def source_way(
+def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:
+    """How the release of a wheel (by its file name) compiles its kernels, where that is known."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    from rekindle.compat.graft import find_recipe
+
+    try:
+        name, version, _, _ = parse_wheel_filename(wheel)
+    except InvalidWheelFilename:
+        return None  # whoever opens it says so
+    return find_recipe(str(version), facts) if name == "torch" else None
+
+
+def gather_sources(
     wheel: Path,
-    card: Sm,
-    arch: Sm,
+    recipe: GraftRecipe | None,
+    cuda: str | None,
     tools: Tools,
     host: Host,
     place: Workspace,
@@ -32,28 +45,25 @@ def source_way(
     source: str | None,
     headers: Sequence[Path],
     progress: Progress,
-) -> SourceWay | None:
-    """The source way for a torch wheel; None where no recipe or no nvcc is here for it."""
+) -> tuple[Sources | None, tuple[str, ...]]:
+    """Everything that the kernel files of a torch wheel are compiled with, and notes; None where no recipe or no nvcc
+    that fits it is here."""
     from packaging.utils import parse_wheel_filename
 
-    from rekindle.compat.graft import find_recipe
+    from rekindle.compat.graft import fits_wheel
     from rekindle.facts import load_facts
     from rekindle.formats.wheel import check_wheel
     from rekindle.graft.headers import take_include
     from rekindle.graft.nvcc import wrap_nvcc
-    from rekindle.graft.source import FlagSearch, Sources, SourceWay, find_packages
+    from rekindle.graft.source import FlagSearch, Sources, find_packages
 
-    name, version, _, _ = parse_wheel_filename(wheel.name)
-    if name != "torch" or tools.nvcc is None:
-        return None
     facts = load_facts()
-    recipe = find_recipe(str(version), facts)
-    if recipe is None:
-        known = ", ".join(row.torch for row in facts.graft.recipe)
-        progress.note(f"how torch {version} compiles its kernels is in no recipe ({known}): its PTX alone is used")
-        return None
+    fit = fits_wheel(tools.release, cuda or tools.release)
+    if recipe is None or tools.nvcc is None or fit.kind != "yes":
+        return None, _why_no_sources(wheel.name, recipe, tools, fit.text, facts)
+    version = str(parse_wheel_filename(wheel.name)[1])
     work = place.root / "work" / wheel.name.removesuffix(".whl")
-    tree = _tree(str(version), source, place, progress)
+    tree = _tree(version, source, place, progress)
     checked = check_wheel(wheel)
     include = take_include(checked, work, progress)
     search = FlagSearch()
@@ -62,22 +72,61 @@ def source_way(
         checked.inflate(library, search)
     toolkit = Path(tools.nvcc).parent.parent
     own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
-    fetched = _headers(find_packages(str(version), facts), own, place, progress)
-    return SourceWay(
-        card=card,
-        arch=arch,
-        facts=facts,
-        toolkit=tools.release,
-        files=Sources(
-            tree=tree,
-            include=include,
-            recipe=recipe,
-            nvcc=wrap_nvcc(Path(tools.nvcc), work / f"nvcc-{tools.release}"),
-            headers=(*headers, *_standins(recipe, tree, work / "standins"), *fetched),
-            generated=_generated(recipe, tree, work / "generated", host, place, progress),
-            flags=search.flags,
-        ),
-        sources=(f"torch {version} source tree",),
+    fetched = _headers(find_packages(version, facts), own, place, progress)
+    files = Sources(
+        tree=tree,
+        include=include,
+        recipe=recipe,
+        nvcc=wrap_nvcc(Path(tools.nvcc), work / f"nvcc-{tools.release}"),
+        preprocessor=_preprocessor(host, tools.release, facts),
+        headers=(*headers, *_standins(recipe, tree, work / "standins"), *fetched),
+        generated=_generated(recipe, tree, work / "generated", host, place, progress),
+        flags=search.flags,
+    )
+    return files, ()
+
+
+def _why_no_sources(wheel: str, recipe: GraftRecipe | None, tools: Tools, fit: str, facts: Facts) -> tuple[str, ...]:
+    """In words, for a torch wheel: of other packages only the PTX is used in any case."""
+    name, version, *_ = wheel.split("-")
+    if name != "torch":
+        return ()
+    if recipe is None:
+        known = ", ".join(row.torch for row in facts.graft.recipe)
+        return (f"how torch {version} compiles its kernels is in no recipe ({known}): its PTX alone is used",)
+    if tools.nvcc is None:
+        return (f"beside {tools.ptxas} there is no nvcc: torch's own kernel files cannot be compiled",)
+    return (f"{fit}: its PTX alone is used (--toolkit DIR names another toolkit)",)
+
+
+def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
+    """The host compiler that nvcc calls: CUDAHOSTCXX, else the usual one where this nvcc takes it, else the newest here
+    that it takes. Only its preprocessor and its headers are used."""
+    from rekindle.compat.toolkit import compiler_span, takes_compiler
+    from rekindle.errors import MissingTool
+    from rekindle.host.asking import Asking
+    from rekindle.toolkits.compilers import (
+        bring_compiler,
+        build_compilers,
+        cxx_compiler_of,
+        list_compilers,
+        read_banner,
+    )
+
+    row = facts.toolkit(release)
+    if (named := host.env.get("CUDAHOSTCXX")) or row is None or host.system != "linux":
+        return named
+    usual = host.run(["g++", "--version"], timeout=20.0) if host.which("g++") else None
+    banner = read_banner(usual.out) if usual and usual.ok else None
+    if banner and takes_compiler(row, banner.kind, banner.version) is not False:
+        return None
+    here = [one for one in build_compilers(list_compilers(Asking(host)), host.system) if one.kind == "gcc"]
+    for compiler in here:
+        if compiler.path and takes_compiler(row, "gcc", compiler.version):
+            return cxx_compiler_of(compiler.path)
+    raise MissingTool(
+        f"nvcc of CUDA {release} takes {compiler_span(row, 'gcc') or 'no compiler that is known'}, and there is none",
+        remedy=f"{bring_compiler(host, f'g++-{row.gcc_max}')}   # or name one: CUDAHOSTCXX=…",
     )
 
 
@@ -108,7 +157,7 @@ def _headers(
 
     found: list[Path] = []
     for package in packages:
-        if has_header(have, package.header):
+        if not package.always and has_header(have, package.header):
             continue
         progress.stage("headers", f"{package.name} {package.version}")
         opened = functools.partial(_open, f"{package.name}=={package.version}")

@@ -77,7 +77,7 @@ def rebuild_graft(
     tag = next(iter(sorted(tags, key=str)))
     report = graft(
         str(official or f"{project}=={version}"),
-        gpu=cards[0],
+        gpu=cards,
         out=workspace / "rebuilt",
         workspace=workspace,
         python=f"{tag.interpreter[2]}.{tag.interpreter[3:]}" if tag.interpreter.startswith("cp") else None,

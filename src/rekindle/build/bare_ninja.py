@@ -27,9 +27,15 @@ _REMEMBERED_LINES = 1_000_000
 
 
 def run_ninja(
-    folder: Path, workspace: Workspace, options: BuildOptions, progress: Progress, host: Host
+    folder: Path,
+    workspace: Workspace,
+    options: BuildOptions,
+    progress: Progress,
+    host: Host,
+    more: Mapping[str, str] | None = None,
 ) -> Mapping[str, str]:
-    """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues."""
+    """Run ``build.ninja`` in ``folder``; output -> why it failed. Cut short, the same call continues. ``more`` joins
+    the environment of the jobs (a compiler cache's settings)."""
     ninja = find_ninja(host, options.ninja)
     history = workspace.cache / "history-graft.json"
     with (
@@ -37,7 +43,7 @@ def run_ninja(
         BuildLog(workspace.new_log("graft"), keep=_REMEMBERED_LINES) as log,
         elastic_jobs(options, ninja, history, str(folder)) as jobs,
     ):
-        env = {**host.env, **jobs.env, "NINJA_STATUS": "[%f/%t] "}
+        env = {**host.env, **(more or {}), **jobs.env, "NINJA_STATUS": "[%f/%t] "}
         argv = [ninja.path, "-k", "0"]
         if "MAKEFLAGS" not in jobs.env:
             argv += ["-j", str(jobs.max_jobs)]

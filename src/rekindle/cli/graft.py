@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "the official wheel; after 'make' the same, after 'apply' the wheel and the graft file"
     parser.add_argument("words", nargs="+", metavar="WHEEL|NAME==VERSION", help=words)
-    parser.add_argument("--gpu", metavar="CARD", help="product name or sm_120")
+    add_repeatable(parser, "--gpu", "CARD", "product name or sm_120")
     place = "where the result goes (default: beside the wheel, or the workspace)"
     parser.add_argument("--out", type=path, metavar="DIR", help=place)
     toolkit = "the CUDA toolkit to compile with (default: the oldest that can)"
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offline", action="store_true", help="for a name: ask no index, only --find-links")
     parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
     parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
+    parser.add_argument("--launcher", choices=("ccache", "sccache"), help="a compiler cache to call nvcc through")
     sources = "sources of the same release (default: fetched; torch without PTX)"
     parser.add_argument("--source", dest="sources", metavar="DIR|git|debian", help=sources)
     add_repeatable(parser, "--headers", "DIR", "look for headers here before fetching them", type=path)
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prove", metavar="N", type=int, default=0, help=prove)
     add_repeatable(parser, "--without", "UNIT", "leave units out by name, e.g. 'f4f4bf16*'")
     parser.add_argument("--leave-out", action="store_true", help="go on without units that differ from the wheel's own")
-    parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled")
+    parser.add_argument("--dry-run", action="store_true", help="only say what would be compiled (and prove)")
     add_workspace(parser)
 
 

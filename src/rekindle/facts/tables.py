@@ -138,6 +138,7 @@ class SupplyFile(FactsFile, frozen=True, kw_only=True):
 class GraftRecipesFile(FactsFile, frozen=True, kw_only=True):
     recipe: tuple[graft.GraftRecipe, ...]
     package: tuple[graft.HeaderPackage, ...] = ()
+    library: tuple[graft.ClosedLibrary, ...] = ()
 
 
 class ImagesFile(FactsFile, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The whole way of a graft: look what the wheel lacks, compile that, hold it against the wheel, write.
 
 Every step may be cut short: extracted libraries and compiled images stay in the work folder, which belongs to one
-wheel (by its digest) and one architecture, and the same call continues there.
+wheel (by its digest), and the same call continues there.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rekindle.formats.rewrite import extract
 from rekindle.formats.statement import write_statement
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
+from rekindle.graft.beside import exchanges, switched_off
 from rekindle.graft.compile import Job, forget_empty, pack_job, write_jobs
 from rekindle.graft.hold import differences
 from rekindle.graft.library import GpuLibrary, Unit, unit_compression
@@ -32,7 +33,7 @@ from rekindle.graft.source import SourceUnit, compare_code
 from rekindle.graft.wheel import apply_graft, grafted_name, grafted_version
 from rekindle.host.files import sha256_of, write_atomically
 from rekindle.model.arch import Sm
-from rekindle.model.graft import GraftReport, Making, UnitOutcome, UnitProof
+from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof
 from rekindle.model.progress import Progress
 
 _LIBRARY = re.compile(r"\.so(\.\d+)*$")
@@ -101,20 +102,26 @@ class FoundLibrary:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CardTarget:
+    """A card by the ``name`` it was asked for, and what the toolkit makes for it (``arch``). ``ways`` are tried in
+    order, each for what the one before could not."""
+
+    name: str
+    arch: Sm
+    ways: tuple[Way, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class GraftOrder:
-    """``ways`` are tried in order, each for what the one before could not. ``arch`` is what the toolkit makes for
-    ``card``. ``out`` is None where only the graft file is wanted, which then
-    goes to ``graft``. ``run_jobs`` runs Ninja in a folder and says which outputs failed, and why. ``leave_out``: go on
-    without units that are refused; ``without``: patterns of units that are not wanted. ``prove``: so many units are
-    first compiled for an architecture the wheel has and held against its own machine code."""
+    """``out`` is None where only the graft file is wanted, which then goes to ``graft``. ``run_jobs`` runs Ninja in a
+    folder and says which outputs failed, and why. ``leave_out``: go on without units that are refused; ``without``:
+    patterns of units that are not wanted. ``prove``: so many units are first compiled for an architecture the wheel has
+    and held against its own machine code. ``libraries``: the closed ones it calls; ``notes`` go into the report."""
 
     wheel: Path
-    card: Sm
-    card_name: str
-    arch: Sm
+    targets: tuple[CardTarget, ...]
     work: Path
     tools: Tools
-    ways: tuple[Way, ...]
     run_jobs: Callable[[Path, Sequence[Job]], Mapping[str, str]]
     out: Path | None = None
     graft: Path | None = None
@@ -122,6 +129,18 @@ class GraftOrder:
     without: tuple[str, ...] = ()
     prove: int = 0
     dry_run: bool = False
+    libraries: tuple[LibraryBeside, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def archs(self) -> tuple[str, ...]:
+        """What is compiled for, each once."""
+        return tuple(dict.fromkeys(str(target.arch) for target in self.targets))
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """Every way of every card."""
+        return tuple(way for target in self.targets for way in target.ways)
 
 
 def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
@@ -137,23 +156,22 @@ def carry_out(order: GraftOrder, progress: Progress) -> GraftReport:
         wheel=str(order.wheel),
         wheel_sha256=sha256_of(order.wheel),
         bytes_before=order.wheel.stat().st_size,
-        card=order.card_name,
-        arch=str(order.arch),
+        card=", ".join(target.name for target in order.targets),
+        arch=", ".join(order.archs),
         way=order.ways[-1].kind,
-        version=grafted_version(checked, order.wheel.name, [str(order.arch)]),
+        version=grafted_version(checked, order.wheel.name, order.archs),
         tools=order.tools.versions,
         dry_run=order.dry_run,
+        libraries=order.libraries,
     )
     libraries, told, notes = _look(order, checked, report.wheel_sha256, progress)
     units = [unit for library in libraries for unit in library.units]
     planned = [_told(unit, "planned", unit.plan) for unit in units]
-    report = msgspec.structs.replace(report, units=_sorted([*told, *planned]), notes=tuple(notes))
-    if order.dry_run or not units:
-        return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
-    if order.prove:
+    report = msgspec.structs.replace(report, units=_sorted([*told, *planned]), notes=(*order.notes, *notes))
+    if order.prove and units:
         report = msgspec.structs.replace(report, proof=_prove(order, libraries, progress))
-        if report.disproven:
-            return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
+    if order.dry_run or not units or report.disproven:
+        return msgspec.structs.replace(report, seconds=time.monotonic() - begun)
     code, outcomes, compiled = _compile(order, libraries, progress)
     report = msgspec.structs.replace(report, units=_sorted([*told, *outcomes]), compiled=compiled)
     refused = [one for one in outcomes if one.state == "refused"]
@@ -187,24 +205,24 @@ def _look(
                         path.unlink()
                         continue
                     library.check_pointers()
-                    made, others = _survey(library, order.ways, order.without)
+                    surveyed = [_survey(library, target, order.without) for target in order.targets]
             except Malformed as error:
                 notes.append(f"{name} stays as it is: {error.message.removeprefix(f'{name}: ')}")
                 path.unlink(missing_ok=True)
                 continue
-            told += others
-            found.append(FoundLibrary(path, name, made))
+            told += [row for _, others in surveyed for row in others]
+            found.append(FoundLibrary(path, name, tuple(pair for made, _ in surveyed for pair in made)))
     return found, told, notes
 
 
 def _survey(
-    library: GpuLibrary, ways: Sequence[Way], without: Sequence[str]
-) -> tuple[tuple[tuple[Way, tuple[GraftCandidate, ...]], ...], list[UnitOutcome]]:
-    """What each way can make that none before it could, and the state of all other units."""
+    library: GpuLibrary, target: CardTarget, without: Sequence[str]
+) -> tuple[list[tuple[Way, tuple[GraftCandidate, ...]]], list[UnitOutcome]]:
+    """What each way to a card can make that none before it could, and the state of all other units there."""
     settled: set[int] = set()
     made: list[tuple[Way, tuple[GraftCandidate, ...]]] = []
     state: dict[int, UnitOutcome] = {}
-    for way in ways:
+    for way in target.ways:
         units, others = way.survey(library)
         mine = tuple(unit for unit in units if unit.unit.number not in settled and not _unwanted(unit.name, without))
         others += [_told(unit, "left-out", UNWANTED) for unit in units if _unwanted(unit.name, without)]
@@ -212,7 +230,8 @@ def _survey(
         state |= {other.container: other for other in others}
         settled |= {unit.unit.number for unit in mine} | {row.container for row in others if row.state == "has"}
     planned = {unit.unit.number for _, units in made for unit in units}
-    return tuple(made), [row for number, row in state.items() if number not in planned]
+    rest = [row for number, row in state.items() if number not in planned]
+    return made, [msgspec.structs.replace(row, arch=row.arch or str(target.arch)) for row in rest]
 
 
 def _unwanted(name: str | None, patterns: Sequence[str]) -> bool:
@@ -226,7 +245,7 @@ def _prove(order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progr
     rows: list[UnitProof] = []
     for each in libraries:
         with GpuLibrary(each.path, each.name) as library:
-            for way, _ in each.made:
+            for way in order.targets[0].ways:
                 units = way.proofs(library, order.prove - len(rows))
                 jobs = way.jobs(folder, int(each.path.stem), library, units)
                 if not jobs:
@@ -260,7 +279,7 @@ def _compile(
     order: GraftOrder, libraries: Sequence[FoundLibrary], progress: Progress
 ) -> tuple[dict[tuple[str, int], dict[Sm, bytes]], list[UnitOutcome], int]:
     """What was made and stands beside the wheel's own, the state of every unit, and how many were compiled now."""
-    folder = order.work / f"{order.arch}"
+    folder = order.work / "images"
     folder.mkdir(parents=True, exist_ok=True)
     jobs: list[Job] = []
     for each in libraries:
@@ -277,7 +296,7 @@ def _compile(
     write_jobs(folder, jobs, order.tools.versions)
     forget_empty(folder, jobs)
     before = {output: _stamp(folder / output) for output in made}
-    progress.stage("compile", f"for {order.arch}; units: {len(made)}")
+    progress.stage("compile", f"for {', '.join(order.archs)}; units: {len(made)}")
     failed = order.run_jobs(folder, jobs)
     compiled = sum(1 for output in made if _stamp(folder / output) != before[output])
     progress.stage("hold", "names, parameters and variables against the wheel's own")
@@ -345,8 +364,10 @@ def _write(
         way=used[-1].kind,
         archs=tuple(map(str, archs)),
         tools=order.tools.versions,
-        flags=tuple(flag for way in used for flag in way.flags),
-        sources=tuple(source for way in used for source in way.sources),
+        flags=tuple(dict.fromkeys(flag for way in used for flag in way.flags)),
+        sources=tuple(dict.fromkeys(source for way in used for source in way.sources)),
+        requires=exchanges(order.libraries),
+        off=switched_off(order.libraries),
     )
     report = msgspec.structs.replace(report, way=made.way)
     name = grafted_name(order.wheel.name, version)
@@ -354,7 +375,15 @@ def _write(
     progress.stage("pack", draft.name)
     left = tuple(one for one in report.units if one.state in ("left-out", "refused"))
     write_graft(
-        draft, order.wheel, report.wheel_sha256, code, made, version=version, left_out=left, compression=compression
+        draft,
+        order.wheel,
+        report.wheel_sha256,
+        code,
+        made,
+        version=version,
+        left_out=left,
+        libraries=order.libraries,
+        compression=compression,
     )
     graft, entries = read_graft(draft)
     # Applied in any case: a graft file that cannot be applied is worth nothing.
@@ -433,6 +462,7 @@ def apply_file(wheel: Path, graft_file: Path, out: Path, progress: Progress) -> 
         graft_bytes=graft_file.stat().st_size,
         tools=graft.made.tools,
         notes=applied.notes,
+        libraries=graft.libraries,
         same_bytes=applied.sha256 == graft.grafted_sha256 if graft.grafted_sha256 else None,
     )
     statement = write_beside(applied.path, applied.sha256, report, graft.made)

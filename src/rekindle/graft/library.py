@@ -47,6 +47,7 @@ class GpuLibrary:
 
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
+        self._faces: dict[int, Face] = {}
         self._file = path.open("rb")
         try:
             self._data = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -102,8 +103,10 @@ class GpuLibrary:
         return read_options(self._data, entry)
 
     def face(self, entry: Entry) -> Face:
-        """What host code relies on in an entry of machine code."""
-        return read_face(self.image(entry), f"{self.name}, {entry.name}")
+        """What host code relies on in an entry of machine code; read once, since every way asks for it."""
+        if entry.offset not in self._faces:
+            self._faces[entry.offset] = read_face(self.image(entry), f"{self.name}, {entry.name}")
+        return self._faces[entry.offset]
 
     def module(self, unit: Unit) -> ModuleId | None:
         """The unit's name by its smallest image; None where no name in it tells."""

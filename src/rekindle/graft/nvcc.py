@@ -42,6 +42,10 @@ def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
 
     The id is told in the variable ``REKINDLE_MODULE_ID`` of each call.
     """
+    # Debian's /usr/bin/nvcc is a script; the program and its profile lie below /usr/lib.
+    inner = nvcc.parent.parent / "lib/nvidia-cuda-toolkit/bin/nvcc"
+    if not (nvcc.parent / "nvcc.profile").is_file() and inner.is_file():
+        nvcc = inner
     profile = nvcc.parent / "nvcc.profile"
     if not profile.is_file():
         raise MissingTool(

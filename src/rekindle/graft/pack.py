@@ -25,7 +25,7 @@ from rekindle.graft import Code
 from rekindle.graft.hold import other_arch
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.document import decode, encode
-from rekindle.model.graft import GraftFile, Making, NewEntry, UnitOutcome
+from rekindle.model.graft import GraftFile, LibraryBeside, Making, NewEntry, UnitOutcome
 
 MANIFEST = "graft.json"
 MAX_MANIFEST = 32 << 20
@@ -66,17 +66,18 @@ def write_graft(
     *,
     version: str,
     left_out: tuple[UnitOutcome, ...] = (),
+    libraries: tuple[LibraryBeside, ...] = (),
     compression: str = "none",
 ) -> GraftFile:
     """The graft file for ``wheel``. What applying it gives is not in it yet: :func:`complete` adds that."""
     name, *_ = parse_wheel_filename(wheel.name)
-    libraries = sorted({library for library, _ in code})
+    holders = sorted({library for library, _ in code})
     rows: list[NewEntry] = []
     members: dict[str, bytes] = {}
     for (library, container), images in sorted(code.items()):
         for arch, image in sorted(images.items()):
             entry = finished_entry(image, arch, compression=compression)
-            member = f"code/{libraries.index(library)}-{container}-{arch}"
+            member = f"code/{holders.index(library)}-{container}-{arch}"
             members[member] = entry
             rows.append(
                 NewEntry(
@@ -97,6 +98,7 @@ def write_graft(
         made=made,
         entries=tuple(rows),
         left_out=left_out,
+        libraries=libraries,
     )
     _write(target, graft, members)
     return graft

@@ -32,7 +32,7 @@ _KERNEL_FOLDERS = ("aten/src", "torch/csrc", "c10", "caffe2", "third_party")
 _NOT_KERNELS = ("test", "tests", "benchmark", "benchmarks", "examples")
 _GLOBAL = re.compile(r"__global__[^;{()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{()]*?)?\b(\w+)\s*\(")
 # The namespace in which thrust and cub keep what depends on the list of architectures.
-_ARCH_LIST = re.compile(r"_SM_((?:\d{3,4}_)+)NS")
+_ARCH_LIST = re.compile(r"_(?:SM_)?((?:\d{3,4}_)+)NS")
 _TAKEN_FLAGS = re.compile(r"-D\w+(?:=[\w.]*)?|--expt-(?:relaxed-constexpr|extended-lambda)")
 _FLAGS_MARK = b"--expt-relaxed-constexpr"
 _MOST_FLAGS = 1 << 14
@@ -68,12 +68,15 @@ class SourceUnit:
 @dataclass(frozen=True, kw_only=True)
 class Sources:
     """Where everything lies: the release's ``tree``, the wheel's ``include`` folder, ``headers`` from packages, files
-    that the release's generator wrote, the wrapped ``nvcc`` and the wheel's own ``flags``."""
+    that the release's generator wrote, the wrapped ``nvcc``, the host compiler whose preprocessor and headers it uses
+    (``preprocessor``; None: what nvcc finds), a compiler cache's ``launcher`` and the wheel's own ``flags``."""
 
     tree: Path
     include: Path
     recipe: GraftRecipe
     nvcc: Path
+    preprocessor: str | None = None
+    launcher: str | None = None
     headers: tuple[Path, ...] = ()
     generated: Path | None = None
     flags: tuple[str, ...] = ()
@@ -238,10 +241,12 @@ def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources:
         write_if_changed(folder / first, header.encode())
         short = str(each.arch).removeprefix("sm_")
         command = (
-            "env", f"{MODULE_ID}={each.module.text}", str(sources.nvcc), "-gencode",
-            f"arch=compute_{short},code=sm_{short}", "--cubin", str(each.file), "-o", cubin,
-            *common, *part_flags(each.file, sources), "-include", first,
-        )  # fmt: skip
+            *("env", f"{MODULE_ID}={each.module.text}"),
+            *([sources.launcher] if sources.launcher else []),
+            *(str(sources.nvcc), *(["-ccbin", sources.preprocessor] if sources.preprocessor else [])),
+            *("-gencode", f"arch=compute_{short},code=sm_{short}", "--cubin", str(each.file), "-o", cubin),
+            *(*common, *part_flags(each.file, sources), "-include", first),
+        )
         title = f"object {cubin} ({each.name})"
         jobs.append(Job(output=cubin, command=(command,), inputs=(str(each.file), first), title=title))
     return jobs

@@ -13,7 +13,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.view import Malformed
 from rekindle.formats.wheel import WheelZip, check_wheel
 from rekindle.graft import arch_list
+from rekindle.graft.beside import hook
 from rekindle.graft.library import GpuLibrary
 from rekindle.host.files import free_space, sha256_of
 from rekindle.host.live import LiveHost
@@ -38,6 +39,8 @@ from rekindle.model.spoken import spoken_bytes
 INSIDE = "rekindle-graft.json"
 _VERSION = re.compile(rb"^Version:[^\r\n]*", re.MULTILINE)
 _PACKAGE_VERSION = re.compile(rb"^__version__\s*=\s*['\"]([^'\"\s]+)['\"]", re.MULTILINE)
+_START = "torch/__init__.py"
+_CUDA = re.compile(rb"^cuda\b[^=\n]*=\s*['\"](\d+\.\d+)['\"]", re.MULTILINE)
 _SIGNATURES = ("RECORD", "RECORD.jws", "RECORD.p7s", INSIDE)
 
 
@@ -64,6 +67,12 @@ def grafted_version(wheel: WheelZip, name: str, archs: Sequence[str]) -> str:
             local = inner.local if inner and inner.public == version.public else None
     added = [str(parse_sm(arch)).replace("_", "") for arch in archs]
     return f"{version.public}+{'.'.join([*([local] if local else []), *added])}"
+
+
+def wheel_cuda(wheel: WheelZip) -> str | None:
+    """The CUDA that a torch wheel was made with, as it says itself."""
+    told = _CUDA.search(wheel.find("torch/version.py", 1 << 16) or b"")
+    return told[1].decode() if told else None
 
 
 def grafted_name(name: str, version: str) -> str:
@@ -120,14 +129,17 @@ def _apply(wheel: Path, graft: GraftFile, entries: dict[str, bytes], out: Path, 
             infos = [info for info in source.infolist() if not info.is_dir()]
             notes: list[str] = []
             progress.stage("write", final.name)
+            added = hook(graft.made.off, graft.made.archs)
             for number, info in enumerate(infos):
                 progress.step(number, len(infos), info.filename)
                 if info.filename in by_library:
                     _graft_member(writer, info, by_library[info.filename], entries, shop)
                 elif info.filename == arch_list.LIBRARY:
                     notes += _correct_list(writer, info, graft.made.archs, shop)
+                elif added and info.filename == _START:
+                    writer.add(info.filename, [source.read(info).rstrip(b"\n") + b"\n" + added])
                 elif info.filename.startswith(f"{old}/"):
-                    _metadata_member(writer, info, old, version)
+                    _metadata_member(writer, info, old, version, graft.made.requires)
                 else:
                     writer.copy(info)
             writer.add(f"{new}/{INSIDE}", [_inside(graft)])
@@ -150,6 +162,7 @@ def _inside(graft: GraftFile) -> bytes:
                 for row in graft.entries
             ],
             "left_out": graft.left_out,
+            "libraries": graft.libraries,
         }
     )
 
@@ -185,7 +198,9 @@ def _correct_list(writer: Rewriter, info: zipfile.ZipInfo, archs: Sequence[str],
     return [f"torch.cuda.get_arch_list() does not name {', '.join(archs)}: {why}"] if why else []
 
 
-def _metadata_member(writer: Rewriter, info: zipfile.ZipInfo, old: str, version: str) -> None:
+def _metadata_member(
+    writer: Rewriter, info: zipfile.ZipInfo, old: str, version: str, requires: Mapping[str, str]
+) -> None:
     """A file of the old ``.dist-info`` under the new one's name; signatures of the old RECORD are no longer true."""
     tail = info.filename.removeprefix(f"{old}/")
     writer.rows.pop(info.filename, None)
@@ -194,7 +209,24 @@ def _metadata_member(writer: Rewriter, info: zipfile.ZipInfo, old: str, version:
     content = writer.source.read(info)
     if tail == "METADATA":
         content = _VERSION.sub(b"Version: " + version.encode(), content, count=1)
+        for name, instead in requires.items():
+            content = exchange_requirement(content, name, instead)
     writer.add(f"{writer.folder}/{tail}", [content])
+
+
+def exchange_requirement(metadata: bytes, name: str, version: str) -> bytes:
+    """METADATA that asks for another version of one package; everything else of the line stays."""
+    line = re.compile(rb"^(Requires-Dist:\s*([A-Za-z0-9._-]+)\s*\(?==)[^\s;,)]+", re.MULTILINE)
+    if not re.fullmatch(r"\d+(\.\d+)*(\.\*)?", version):
+        raise BadInput(f"{version[:80]!r} is no version of {name[:80]!r}")
+    wanted = version.encode()
+    same = re.sub(r"[-_.]+", "-", name).lower().encode()
+    exchanged, count = line.subn(
+        lambda match: match[1] + wanted if re.sub(rb"[-_.]+", b"-", match[2]).lower() == same else match[0], metadata
+    )
+    if not count or exchanged == metadata:
+        raise BadInput(f"the wheel requires no single version of {name[:80]!r}, so none can be exchanged")
+    return exchanged
 
 
 def _refuse_small_disk(checked: WheelZip, wheel: Path, libraries: dict[str, list[NewEntry]], out: Path) -> None:

@@ -22,7 +22,7 @@ from rekindle.render.summary import summarise_graft
 def check_graft(outline: GraftOutline) -> None:
     """Is there a toolkit for it? Asked before anything is fetched; a graft made before needs none."""
     if not outline.file:
-        find_tools(LiveHost(), parse_sm(outline.archs[0]), None)
+        find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None)
 
 
 def graft_torch(
@@ -47,7 +47,7 @@ def graft_torch(
             )
         return graft(
             torch.requirement,
-            gpu=outline.archs[0],
+            gpu=outline.archs,
             out=workspace.wheels,
             workspace=workspace.root / "graft",
             python=plan.python,

@@ -47,14 +47,37 @@ class NewEntry(Part, frozen=True, kw_only=True):
     sha256: str
 
 
+class LibraryBeside(Part, frozen=True, kw_only=True):
+    """A closed library that the wheel calls, and what it does on the card: ``code`` is *native* machine code, the
+    driver's compiler (*jit*), *none*, or *unknown*; ``inside``: linked into the wheel, where it stays. ``version`` is
+    what the wheel asks for, ``exchanged`` what it gets instead; ``off``: it is switched off when CUDA starts.
+    ``operators`` are those that do not work on the card; ``why`` says it in words."""
+
+    name: str
+    package: str | None = None
+    version: str | None = None
+    arch: str
+    code: Literal["native", "jit", "none", "unknown"]
+    inside: bool = False
+    exchanged: str | None = None
+    off: bool = False
+    switch: str | None = None
+    operators: tuple[str, ...] = ()
+    why: str = ""
+    source: str | None = None
+
+
 class Making(Part, frozen=True, kw_only=True):
-    """How the new code was made: from the wheel's PTX or from sources, by which tools, with which flags."""
+    """How the new code was made: from the wheel's PTX or from sources, by which tools, with which flags; what else the
+    grafted wheel has changed: requirements (``requires``: name -> requirement), and what is switched off (``off``)."""
 
     way: Literal["ptx", "source"]
     archs: tuple[str, ...]
     tools: dict[str, str] = {}
     flags: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+    requires: dict[str, str] = {}
+    off: dict[str, str] = {}
 
 
 class GraftFile(Document, frozen=True, kw_only=True):
@@ -71,6 +94,7 @@ class GraftFile(Document, frozen=True, kw_only=True):
     made: Making
     entries: tuple[NewEntry, ...]
     left_out: tuple[UnitOutcome, ...] = ()
+    libraries: tuple[LibraryBeside, ...] = ()
     grafted: str = ""
     record_sha256: str | None = None
     grafted_sha256: str | None = None
@@ -88,6 +112,7 @@ class GraftReport(Document, frozen=True, kw_only=True):
     version: str | None = None
     units: tuple[UnitOutcome, ...] = ()
     proof: tuple[UnitProof, ...] = ()
+    libraries: tuple[LibraryBeside, ...] = ()
     out: str | None = None
     sha256: str | None = None
     bytes_after: int | None = None
@@ -122,7 +147,8 @@ class RecipePart(Part, frozen=True, kw_only=True):
 class HeaderPackage(Row, frozen=True, kw_only=True):
     """Headers that releases (``torch``) need from a package of the index: its ``name`` and ``version``, the digest of
     its ``record`` (of the wheel for x86-64 Linux: only headers are taken, and their digests stand there), the folders
-    ``within`` it that are searched, and a ``header`` by which a toolkit shows that it has them itself."""
+    ``within`` it that are searched, and a ``header`` by which a toolkit shows that it has them itself; ``always``:
+    taken whatever the toolkit has, since the wheel's host code was compiled with these (cub chooses launches there)."""
 
     name: str
     version: str
@@ -130,15 +156,32 @@ class HeaderPackage(Row, frozen=True, kw_only=True):
     record: str
     within: tuple[str, ...]
     header: str
+    always: bool = False
+
+
+class ClosedLibrary(Row, frozen=True, kw_only=True):
+    """A library without sources that torch calls: its device code (``sass``, ``ptx``, made by ``cuda``) in one
+    ``version`` of a ``package``, or as it is linked into the wheels of a release (``torch``). ``operators`` need it;
+    ``switch`` is what torch calls it where torch can do without."""
+
+    name: str
+    package: str | None = None
+    version: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    sass: tuple[str, ...] = ()
+    ptx: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    switch: str | None = None
 
 
 class GraftRecipe(Row, frozen=True, kw_only=True):
     """How a release compiles its device code, as far as neither wheel nor tree says it themselves.
 
     ``torch`` is a specifier of releases. ``include`` are folders of the tree, ``parts`` what single folders need more.
-    ``extra_archs``: units that are also compiled
-    for one more variant where the first is compiled (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that
-    the release's generator writes; ``standins`` are headers of submodules, with what kernel files need of them.
+    ``extra_archs``: units that are also compiled for one more variant where the first is compiled
+    (``RowwiseScaledMM_cu``: 90 -> 90a). ``generated`` are units that the release's generator writes; ``standins`` are
+    headers of submodules, with what kernel files need of them.
     """
 
     torch: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rekindle.model.graft import GraftReport, UnitOutcome, UnitProof
+from rekindle.model.graft import GraftReport, LibraryBeside, UnitOutcome, UnitProof
 from rekindle.model.spoken import spoken_bytes, spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
@@ -40,6 +40,7 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
     if screen.verbosity:
         done = [one for one in document.units if one.state in ("added", "planned")]
         _units(screen, "Compiled" if document.out else "Would be compiled", done, "ok", most=len(done))
+    _libraries(screen, document.libraries)
     screen.bullets(document.notes, status="warn")
     _next(document, screen, refused=counts["refused"])
 
@@ -80,10 +81,27 @@ def _units(screen: Screen, title: str, units: Sequence[UnitOutcome], status: str
         screen.paragraph(f"and {len(units) - most} more (--json lists all)")
 
 
+def _libraries(screen: Screen, rows: Sequence[LibraryBeside]) -> None:
+    """What closed libraries do on the card, and what was done about it."""
+    if not rows:
+        return
+    screen.section("Closed libraries that it calls")
+    for row in rows:
+        text = row.why
+        if row.exchanged:
+            text += f"; the grafted wheel asks for {row.package} {row.exchanged}"
+        elif row.off:
+            text += "; it is switched off when CUDA starts"
+        elif row.operators:
+            text += f"; these will not work: {', '.join(row.operators)}"
+        screen.bullet(text, status="ok" if row.code == "native" else "warn")
+
+
 def _next(document: GraftReport, screen: Screen, *, refused: int) -> None:
     lines = []
     if document.out:
-        lines = [f"pip install --no-deps {pasted(document.out)}"]
+        exchanged = any(row.exchanged for row in document.libraries)
+        lines = [f"pip install {'' if exchanged else '--no-deps '}{pasted(document.out)}"]
         lines.append(f"rekindle inspect {pasted(document.out)} --for {document.arch.split(',')[0]}")
     elif document.graft:
         lines = [f"rekindle graft apply {pasted(document.wheel)} {pasted(document.graft)}"]

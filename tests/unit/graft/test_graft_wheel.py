@@ -18,12 +18,12 @@ from rekindle.errors import BadInput, StageFailed
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
 from rekindle.graft.compile import Job
-from rekindle.graft.engine import GraftOrder, Tools, apply_file, carry_out
+from rekindle.graft.engine import CardTarget, GraftOrder, Tools, apply_file, carry_out
 from rekindle.graft.library import GpuLibrary
 from rekindle.graft.pack import read_graft
 from rekindle.graft.ptx import PtxWay
 from rekindle.model.arch import Sm
-from rekindle.model.graft import GraftReport
+from rekindle.model.graft import GraftReport, LibraryBeside
 from rekindle.model.progress import Silent
 from tiny_wheels import make_wheel
 
@@ -69,15 +69,17 @@ def _good(output: str) -> bytes:
     return make_cubin(120, KERNELS, unit=UNITS[int(output.rsplit("-", 1)[1].split(".")[0]) % 2], first_offset=32)
 
 
+def _target(arch: Sm, name: str) -> CardTarget:
+    way = PtxWay(card=arch, arch=arch, ptxas="ptxas", facts=load_facts())
+    return CardTarget(name=name, arch=arch, ways=(way,))
+
+
 def _order(wheel: Path, folder: Path, **more: Any) -> GraftOrder:
     told: dict[str, Any] = {
         "wheel": wheel,
-        "card": SM_120,
-        "card_name": "RTX 5090",
-        "arch": SM_120,
+        "targets": (_target(SM_120, "RTX 5090"),),
         "work": folder / "work",
         "tools": Tools(release="13.0", ptxas="ptxas", versions={"ptxas": "13.0.88"}),
-        "ways": (PtxWay(card=SM_120, arch=SM_120, ptxas="ptxas", facts=load_facts()),),
         "run_jobs": _compiler(_good),
         "out": folder / "out",
     }
@@ -116,6 +118,48 @@ def test_every_unit_with_ptx_gets_code(tmp_path: Path) -> None:
             ["sm_120"],
         ]
         assert library.image(library.units[0].sass[-1])[:64] == _good("-0.")[:64]
+
+
+def test_two_cards_get_their_code_in_one_pass(tmp_path: Path) -> None:
+    def made(output: str) -> bytes:
+        number = 100 if "sm_100" in output else 120
+        unit = UNITS[int(output.rsplit("-", 1)[1].split(".")[0]) % 2]
+        return make_cubin(number, KERNELS, unit=unit, first_offset=32)
+
+    targets = (_target(Sm(10, 0), "B200"), _target(SM_120, "RTX 5090"))
+    order = _order(_wheel(tmp_path), tmp_path, targets=targets, run_jobs=_compiler(made))
+    report = carry_out(order, Silent())
+    assert (report.card, report.arch) == ("B200, RTX 5090", "sm_100, sm_120")
+    assert report.out and "+cu130.sm100.sm120-" in report.out
+    added = [(one.container, one.arch) for one in report.units if one.library.endswith("libdemo.so")]
+    assert sorted(added) == [(unit, arch) for unit in range(4) for arch in ("sm_100", "sm_120")]
+    with zipfile.ZipFile(report.out) as archive:
+        (tmp_path / "grafted.so").write_bytes(archive.read("demo/lib/libdemo.so"))
+    with GpuLibrary(tmp_path / "grafted.so", "grafted.so") as library:
+        assert [entry.name for entry in library.units[0].container.entries][2:] == ["sm_100", "sm_120"]
+
+
+def test_exchanged_requirements_are_in_the_wheel_and_in_its_graft_file(tmp_path: Path) -> None:
+    wheel = make_wheel(
+        tmp_path,
+        "torch",
+        "1.0",
+        tag="cp311-cp311-linux_x86_64",
+        metadata="Requires-Dist: nvidia-demo-cu11==1.0; os_name == 'posix'\n",
+        files={"torch/__init__.py": b"from torch import cuda\n", "torch/lib/libdemo.so": _library()},
+    )
+    beside = LibraryBeside(
+        name="Demo", package="nvidia-demo-cu11", version="1.0", arch="sm_120", code="native", exchanged="1.1"
+    )
+    dead = LibraryBeside(name="cuDNN", arch="sm_120", code="none", off=True, switch="cudnn", why="nothing serves it")
+    report = carry_out(_order(wheel, tmp_path, libraries=(beside, dead)), Silent())
+    assert report.out and report.graft
+    with zipfile.ZipFile(report.out) as archive:
+        metadata = archive.read("torch-1.0+sm120.dist-info/METADATA").decode()
+        assert "Requires-Dist: nvidia-demo-cu11==1.1; os_name == 'posix'" in metadata
+        assert b"backends.cudnn.enabled = False" in archive.read("torch/__init__.py")
+    again = apply_file(wheel, Path(report.graft), tmp_path / "again", Silent())
+    assert again.sha256 == report.sha256 and again.libraries == report.libraries
 
 
 def test_the_statement_names_the_official_wheel(tmp_path: Path) -> None:
