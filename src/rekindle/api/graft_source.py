@@ -102,7 +102,7 @@ def _why_no_sources(wheel: str, recipe: GraftRecipe | None, tools: Tools, fit: s
 def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
     """The host compiler that nvcc calls: CUDAHOSTCXX, else the usual one where this nvcc takes it, else the newest here
     that it takes. Only its preprocessor and its headers are used."""
-    from rekindle.compat.toolkit import compiler_span, takes_compiler
+    from rekindle.compat.toolkit import compiler_span, newest_compiler, takes_compiler
     from rekindle.errors import MissingTool
     from rekindle.host.asking import Asking
     from rekindle.toolkits.compilers import (
@@ -124,9 +124,10 @@ def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:
     for compiler in here:
         if compiler.path and takes_compiler(row, "gcc", compiler.version):
             return cxx_compiler_of(compiler.path)
+    wanted = f"g++-{newest_compiler(row, 'gcc')}"
     raise MissingTool(
         f"nvcc of CUDA {release} takes {compiler_span(row, 'gcc') or 'no compiler that is known'}, and there is none",
-        remedy=f"{bring_compiler(host, f'g++-{row.gcc_max}')}   # or name one: CUDAHOSTCXX=…",
+        remedy=f"{bring_compiler(host, wanted)}   # or name one: CUDAHOSTCXX=…",
     )
 
 

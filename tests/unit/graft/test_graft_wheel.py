@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import json
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -175,12 +176,15 @@ def test_the_statement_names_the_official_wheel(tmp_path: Path) -> None:
 class _IdleWay:
     """A way that makes nothing of any library."""
 
-    kind = "source"
+    kind: Literal["ptx", "source"] = "source"
     flags = ("-DNOT_USED",)
     sources = ("a tree",)
 
     def survey(self, library: GpuLibrary) -> tuple[list[Any], list[Any]]:
         return [], []
+
+    def proofs(self, library: GpuLibrary, count: int) -> list[Any]:
+        return []
 
     def jobs(self, *_: object) -> list[Job]:
         return []
@@ -188,8 +192,9 @@ class _IdleWay:
 
 def test_only_the_way_that_was_used_is_told(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path)
-    order = _order(wheel, tmp_path)
-    report = carry_out(_order(wheel, tmp_path, ways=(*order.ways, _IdleWay()), without=("Second",)), Silent())
+    used = _target(SM_120, "RTX 5090")
+    target = dataclasses.replace(used, ways=(*used.ways, _IdleWay()))
+    report = carry_out(_order(wheel, tmp_path, targets=(target,), without=("Second",)), Silent())
     assert report.way == "ptx" and report.count("added") == 2
     definition = json.loads(Path(report.provenance or "").read_bytes())["predicate"]["buildDefinition"]
     assert definition["internalParameters"]["way"] == "ptx"

@@ -64,7 +64,7 @@ def test_the_wheel_of_the_plans_index_is_grafted_and_kept(asked: dict[str, Any],
     wheel, legs = _legs(tmp_path, jobs=3, find_links=("here",), offline=True)
     (words, named), *more = asked["calls"]
     assert words == ("torch==2.12.1",) and named["index"] == TORCH.index and not more
-    assert (named["gpu"], named["jobs"], named["links"], named["offline"]) == ("sm_75", 3, ("here",), True)
+    assert (named["gpu"], named["jobs"], named["links"], named["offline"]) == (("sm_75",), 3, ("here",), True)
     assert legs == [("graft", "done", "1 of 2 units got code for sm_75; 1 stay without")]
     assert _legs(tmp_path)[1][0][1] == "kept" and len(asked["calls"]) == 1
     wheel.write_bytes(b"another")
@@ -109,7 +109,7 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
     planned: None, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
-    monkeypatch.setattr(grafting, "find_tools", lambda _, card, __: found.append(str(card)))
+    monkeypatch.setattr(grafting, "find_tools", lambda _, cards, __: found.extend(map(str, cards)))
     with pytest.raises(BadInput, match="needs a yes"):
         up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: False)
     assert found == ["sm_75"] and not asked
