@@ -155,15 +155,12 @@ def check_inputs(plan: Plan, tree: SourceTree, workspace: Workspace) -> FrontEnd
         except OSError as error:
             raise BadInput(f"cannot write to {folder}: {error.strerror or error}", remedy=remedy) from error
         if not os.access(folder, os.W_OK):
-            raise BadInput(f"cannot write to {folder}: {_why_not(folder)}", remedy=remedy)
+            # In the words a failed write would have used.
+            read_only = hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+            words = os.strerror(errno.EROFS if read_only else errno.EACCES)
+            raise BadInput(f"cannot write to {folder}: {words}", remedy=remedy)
     refuse_future(root)
     return front
-
-
-def _why_not(folder: Path) -> str:
-    """In the words a failed write would have used."""
-    read_only = hasattr(os, "statvfs") and bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
-    return os.strerror(errno.EROFS if read_only else errno.EACCES)
 
 
 def same_release(left: str, right: str) -> bool:

@@ -7,12 +7,14 @@ Lookups by GPU name and PCI id are in :mod:`rekindle.facts.gpus`; CPU names in :
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from rekindle.errors import BadInput
 from rekindle.facts import tables
 from rekindle.model.arch import SPIRV, Gfx, GpuArch, Sm, parse_gfx_code
 from rekindle.model.facts import (
@@ -77,7 +79,10 @@ class GfxRule:
                 )
         open_ = sorted({name for code in codes for name in _settings(code.features)} - set(told))
         outcomes = {
-            signs: any(_fits(code, told | dict(zip(open_, signs, strict=True))) for code in codes)
+            signs: any(
+                _settings(code.features).items() <= (told | dict(zip(open_, signs, strict=True))).items()
+                for code in codes
+            )
             for signs in product("+-", repeat=len(open_))
         }
         if len(set(outcomes.values())) == 1:
@@ -100,10 +105,6 @@ def _find_code(name: str) -> Gfx | None:
 
 def _settings(features: Iterable[str]) -> dict[str, str]:
     return {feature[:-1]: feature[-1] for feature in features}
-
-
-def _fits(code: Gfx, settings: Mapping[str, str]) -> bool:
-    return all(settings[name] == sign for name, sign in _settings(code.features).items())
 
 
 class FactsTable(Generic[FileKind]):
@@ -209,6 +210,7 @@ class Facts:
         return {torch: tuple(rows) for torch, rows in table.items()}
 
     def release(self, version: str) -> Release | None:
+        """The row of one release of torch; None where the tables do not have it."""
         return self.torch.release.get(version)
 
     def flavours(self, version: str) -> tuple[Flavour, ...]:
@@ -221,11 +223,9 @@ class Facts:
         return {version: self._era_of(version) for version in self.torch.release}
 
     def _era_of(self, version: str) -> SourceEra:
-        best = self.torch.era[0]
-        for era in self.torch.era:
-            if compare(era.since, version) <= 0 and compare(era.since, best.since) >= 0:
-                best = era
-        return best
+        """The newest row that is not newer than the release, else the first."""
+        known = [era for era in self.torch.era if compare(era.since, version) <= 0]
+        return max(known, key=lambda era: key(era.since), default=self.torch.era[0])
 
     def era(self, version: str) -> SourceEra:
         """What the sources of a release want."""
@@ -245,13 +245,15 @@ FILES = {name: table.kind for name, table in vars(Facts).items() if isinstance(t
 
 
 @functools.lru_cache(maxsize=4)
-def _cached(overlay: Path | None) -> Facts:
-    return Facts(overlay)
+def _facts_over(setting: str | None) -> Facts:
+    if setting and not Path(setting).is_dir():
+        raise BadInput(f"REKINDLE_FACTS names {setting!r}, which is no directory")
+    return Facts(Path(setting) if setting else None)
 
 
-def load_facts(overlay: Path | None = None) -> Facts:
-    """The facts, with the overlay directory of ``REKINDLE_FACTS`` unless another is given."""
-    return _cached(overlay or tables.overlay_from_environment())
+def load_facts() -> Facts:
+    """The facts, with the overlay directory of ``REKINDLE_FACTS``."""
+    return _facts_over(os.environ.get("REKINDLE_FACTS"))
 
 
 PAIRED_PACKAGES = ("torchvision", "torchaudio")

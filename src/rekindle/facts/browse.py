@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import difflib
+import itertools
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ import msgspec
 from rekindle.errors import BadInput
 from rekindle.facts import FILES, Facts
 from rekindle.model.document import _to_json
-from rekindle.model.facts import Probe, Row, SourcesView, SourceUse, TableView
+from rekindle.model.facts import ChipRow, Probe, Row, SourcesView, SourceUse, TableView
 from rekindle.model.toml import toml_key, toml_value
 
 # How a row of a listed table is called, where it has no key of its own.
@@ -27,7 +28,7 @@ def rows_of(name: str, facts: Facts) -> dict[str, Row]:
     for field in content.__struct_fields__:
         value = getattr(content, field)
         if isinstance(value, dict):
-            found |= {key: row for key, row in value.items()}
+            found |= value
         elif isinstance(value, tuple):
             for row in value:
                 found[_unique(_label(field, row), found)] = row
@@ -47,18 +48,18 @@ def _label(field: str, row: Row) -> str:
 
 
 def _unique(label: str, found: dict[str, Row]) -> str:
-    if label not in found:
-        return label
-    number = 2
-    while f"{label} ({number})" in found:
-        number += 1
-    return f"{label} ({number})"
+    numbered = (f"{label} ({number})" for number in itertools.count(2))
+    return next(name for name in itertools.chain([label], numbered) if name not in found)
 
 
 def show(facts: Facts, table: str | None = None, row: str | None = None) -> TableView:
     """The tables, a table, or the rows of it whose name contains ``row``."""
     if table is None:
-        overview = {name: _overview(rows_of(name, facts)) for name in FILES}
+        overview: dict[str, dict[str, object]] = {}
+        for name in FILES:
+            held = rows_of(name, facts).values()
+            how: collections.Counter[str] = collections.Counter(known.how for known in held)
+            overview[name] = {"rows": len(held), **how, "newest": max((known.date for known in held), default="")}
         return TableView(table="tables", rows=overview)
     if table not in FILES:
         near = difflib.get_close_matches(table, FILES, n=1)
@@ -75,17 +76,8 @@ def show(facts: Facts, table: str | None = None, row: str | None = None) -> Tabl
 
 def _by_content(rows: dict[str, Row], wanted: str) -> dict[str, Row]:
     """A product is inside its chip's row."""
-    found = {}
-    for name, row in rows.items():
-        products = getattr(row, "products", None)
-        if isinstance(products, dict) and any(wanted in product.lower() for product in products):
-            found[name] = row
-    return found
-
-
-def _overview(rows: dict[str, Row]) -> dict[str, object]:
-    how: collections.Counter[str] = collections.Counter(row.how for row in rows.values())
-    return {"rows": len(rows), **how, "newest": max((row.date for row in rows.values()), default="")}
+    chips = {name: row for name, row in rows.items() if isinstance(row, ChipRow)}
+    return {name: row for name, row in chips.items() if any(wanted in product.lower() for product in row.products)}
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -95,6 +87,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 
 def sources(facts: Facts) -> SourcesView:
+    """Where all rows come from."""
     uses: dict[str, list[str]] = {}
     how: collections.Counter[str] = collections.Counter()
     dates: list[str] = []

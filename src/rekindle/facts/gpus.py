@@ -10,7 +10,7 @@ import bisect
 import functools
 import re
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rekindle.errors import BadInput
@@ -125,7 +125,11 @@ def matches(text: str, facts: Facts) -> list[Product]:
         return same
     if same := [p for s, p in near if s.core == wanted.core]:
         return same
-    return _one_arch(p for s, p in near if _begins(s.core, wanted.core))
+    # "K40" begins "K40c": the same tokens, then letters only. Variants count where they agree on the architecture.
+    size = len(wanted.core)
+    begun = [(s.core[size:], p) for s, p in near if s.core[:size] == wanted.core]
+    variants = [p for rest, p in begun if not any(token.isdigit() for token in rest)]
+    return variants if len({p.chip.arch for p in variants}) == 1 else []
 
 
 def maker_of(text: str) -> str | None:
@@ -133,18 +137,6 @@ def maker_of(text: str) -> str | None:
     words = set(re.split(r"[^a-z]+", text.lower()))
     makers = [maker for maker, own in _MAKERS.items() if words & own]
     return makers[0] if len(makers) == 1 else None
-
-
-def _begins(longer: Tokens, start: Tokens) -> bool:
-    """``K40`` begins ``K40c``: the same tokens, then letters only."""
-    rest = longer[len(start) :]
-    return longer[: len(start)] == start and not any(token.isdigit() for token in rest)
-
-
-def _one_arch(found: Iterable[Product]) -> list[Product]:
-    """Variants of one name count only where they agree on the architecture."""
-    listed = list(found)
-    return listed if len({product.chip.arch for product in listed}) == 1 else []
 
 
 def suggestions(text: str, facts: Facts) -> list[str]:
@@ -179,6 +171,8 @@ _VGPU = re.compile(r"(?:(?:nvidia|grid) )*(\S.*?)-(?:\d-)?\d{1,2}[abcq]", re.IGN
 
 
 class FoundGpu(NamedTuple):
+    """What a name stands for: every architecture sold under it, and the chips."""
+
     vendor: Vendor
     name: str
     archs: tuple[GpuArch, ...]

@@ -11,7 +11,6 @@ ours, its listed rows come before ours, so that a newer fact can be used before 
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import tomllib
@@ -229,17 +228,3 @@ def _over_archspec(raw: dict[str, Any]) -> dict[str, Any]:
     theirs = archspec_rows()
     names = dict.fromkeys([*theirs, *ours])
     return {**raw, "microarchitecture": {name: {**theirs.get(name, {}), **ours.get(name, {})} for name in names}}
-
-
-@functools.lru_cache(maxsize=8)
-def overlay_directory(setting: str | None) -> Path | None:
-    if not setting:
-        return None
-    path = Path(setting)
-    if not path.is_dir():
-        raise BadInput(f"REKINDLE_FACTS names {setting!r}, which is no directory")
-    return path
-
-
-def overlay_from_environment() -> Path | None:
-    return overlay_directory(os.environ.get("REKINDLE_FACTS"))

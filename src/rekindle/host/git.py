@@ -67,6 +67,7 @@ class Git:
 
     @property
     def place(self) -> list[str]:
+        """The words that tell git which tree is meant."""
         if self.private is not None:
             return [f"--git-dir={self.private}", f"--work-tree={self.root}"]
         return ["-C", str(self.root)]
@@ -77,15 +78,13 @@ class Git:
         The user's own settings (proxies, credentials, ``safe.directory``) count; the tree's cannot replace the
         ssh command or the proxy command, because variables win over any configuration.
         """
+        own = self.host.run(["git", "config", "--global", "--includes", "--get", "core.sshCommand"], timeout=20.0)
+        ssh = own.out.strip() if own.ok else ""
         base = {
-            "GIT_SSH_COMMAND": self.host.env.get("GIT_SSH_COMMAND") or self._users("core.sshCommand") or "ssh",
+            "GIT_SSH_COMMAND": self.host.env.get("GIT_SSH_COMMAND") or ssh or "ssh",
             "GIT_PROXY_COMMAND": self.host.env.get("GIT_PROXY_COMMAND", ""),
         }
         return {**base, **harmless(settings, self._keys(modules=modules))}
-
-    def _users(self, name: str) -> str | None:
-        done = self.host.run(["git", "config", "--global", "--includes", "--get", name], timeout=20.0)
-        return done.out.strip() or None if done.ok else None
 
     def _keys(self, *, modules: bool) -> list[tuple[str, str]]:
         """Every (scope, key) of the configuration that counts here. Reading it runs nothing."""
@@ -129,6 +128,7 @@ class Git:
         return done.out
 
     def head(self) -> str | None:
+        """The commit that is checked out; None before the first."""
         done = self.ask("rev-parse", "HEAD")
         return done.out.strip() or None if done.ok else None
 
@@ -146,5 +146,6 @@ class Git:
         return tuple(entry[3:] for entry in done.out.split("\0") if len(entry) > 3) if done.ok else ()
 
     def tag(self, name: str, *, force: bool = False) -> None:
+        """Mark this commit, unless the mark is set already; ``force`` moves it."""
         if force or not self.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok:
             self.run("tag", *(["--force"] if force else []), name)

@@ -37,17 +37,14 @@ def _said(value: object) -> object:
         return {
             field.encode_name: _said(held)
             for field in msgspec.structs.fields(value)
-            if (held := getattr(value, field.name)) != _default(field)
+            if (held := getattr(value, field.name))
+            != (field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory())
         }
     if isinstance(value, dict):
-        return {name: _said(one) for name, one in value.items()}
+        return {name: _said(inner) for name, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_said(one) for one in value]
+        return [_said(inner) for inner in value]
     return msgspec.to_builtins(value)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
 def mark_made(*documents: msgspec.Struct) -> None:
@@ -66,6 +63,7 @@ def mark_wheel_made(sha256: str) -> None:
 
 
 def wheel_was_made_here(sha256: str) -> bool:
+    """Whether :func:`mark_wheel_made` was called for this very wheel."""
     return _marked("wheels", sha256)
 
 

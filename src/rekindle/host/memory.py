@@ -70,7 +70,8 @@ def _limits(fs: Path) -> list[MemoryNow]:
             continue
         level = fs / place.lstrip("/")
         name, prefix = ("memory.current", "") if version == 2 else ("memory.usage_in_bytes", "total_")
-        used = _number(level / name) - _reclaimable(level, prefix)
+        held = _text(level / name).strip()
+        used = (int(held) if held.isdigit() else 0) - _reclaimable(level, prefix)
         found.append(
             MemoryNow(
                 total=limit,
@@ -104,11 +105,6 @@ def _pressure(text: str) -> float:
         if word.startswith("avg10="):
             return float(word[6:])
     return 0.0
-
-
-def _number(path: Path) -> int:
-    text = _text(path).strip()
-    return int(text) if text.isdigit() else 0
 
 
 def _text(path: Path) -> str:

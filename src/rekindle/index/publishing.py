@@ -29,7 +29,7 @@ MEMORY = ".rekindle-sync.json"
 _CHUNK = 1 << 20
 
 
-class Target(Protocol):
+class PublishingTarget(Protocol):
     """Where files go. ``put`` says how many bytes it sent: 0 where the file was there already."""
 
     def open(self) -> None:
@@ -52,7 +52,7 @@ def sync_house(house: Wheelhouse, target: Path, progress: Progress) -> Synced:
     return send_house(house, FolderTarget(target), str(target), progress)
 
 
-def send_house(house: Wheelhouse, target: Target, name: str, progress: Progress) -> Synced:
+def send_house(house: Wheelhouse, target: PublishingTarget, name: str, progress: Progress) -> Synced:
     """Bring any target up to date with the built site of ``house``."""
     if not (house.root / "simple" / "index.html").is_file():
         raise BadInput(f"{house.root} has no site yet", remedy=f"rekindle index build --root {house.root}")

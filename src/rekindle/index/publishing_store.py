@@ -19,7 +19,7 @@ from rekindle.index.publishing import Item, is_page, other_content
 from rekindle.model.document import load_kept
 
 
-class _Memory(msgspec.Struct):
+class _SentFiles(msgspec.Struct):
     """``sent``: name -> (sha256, ETag, bytes); ``begun``: name -> (sha256, upload) of what was cut short."""
 
     sent: dict[str, tuple[str, str, int]] = {}
@@ -27,12 +27,12 @@ class _Memory(msgspec.Struct):
 
 
 class StoreTarget:
-    """Satisfies :class:`rekindle.index.publishing.Target`."""
+    """Satisfies :class:`rekindle.index.publishing.PublishingTarget`."""
 
     def __init__(self, store: ObjectStore, memory: Path) -> None:
         self._store = store
         self._path = memory
-        self._memory = load_kept(memory, _Memory) or _Memory()
+        self._memory = load_kept(memory, _SentFiles) or _SentFiles()
         self._there: dict[str, tuple[str, int]] = {}
 
     def open(self) -> None:

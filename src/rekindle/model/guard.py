@@ -93,7 +93,9 @@ def requirements_text(pins: Mapping[str, str], requests: Sequence[Request]) -> s
     rows = []
     for name, version in pins.items():
         url = by_name[name].url if name in by_name else None
-        rows.append(f"{name} @ {_as_url(url)}" if url else f"{name}=={version}")
+        if url and "://" not in url:
+            url = Path(url).absolute().as_uri()
+        rows.append(f"{name} @ {url}" if url else f"{name}=={version}")
     return "".join(f"{line}\n" for line in (*dict.fromkeys(places), *rows))
 
 
@@ -117,10 +119,6 @@ def pyproject_text(pins: Mapping[str, str], requests: Sequence[Request]) -> str:
     for url, name in indexes.items():
         rows += ["", "[[tool.uv.index]]", f"name = {_quoted(name)}", f"url = {_quoted(url)}", "explicit = true"]
     return "\n".join(rows) + "\n"
-
-
-def _as_url(place: str) -> str:
-    return place if "://" in place else Path(place).absolute().as_uri()
 
 
 def _quoted(text: str) -> str:

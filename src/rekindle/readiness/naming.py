@@ -23,7 +23,8 @@ def wheel_version(plan: Plan, tree: SourceTree) -> str:
     """
     public = (plan.torch if plan.project == "torch" and plan.torch else tree.version).split("+")[0]
     parts = ["rekindle", plan.variant or _variant(plan)]
-    archs = [_arch_part(arch) for arch in plan.arch_list]
+    numbers = [arch.replace("+PTX", "ptx").removeprefix("sm_").replace(".", "") for arch in plan.arch_list]
+    archs = [text if text.startswith("gfx") else f"sm{text}" for text in numbers]
     if 0 < len(archs) <= MAX_ARCHS_IN_NAME:
         parts += archs
     local = ".".join(re.sub(r"[^a-z0-9.]+", ".", part.lower()).strip(".") for part in parts if part)
@@ -47,8 +48,3 @@ def wheel_name(plan: Plan, tree: SourceTree | None, tag: str, host: Host) -> str
     name = f"{inside}-{version}-{tag.removesuffix('t')}-{tag}-{platform.get(host.system, host.system)}.whl"
     parse_wheel_filename(name)
     return name
-
-
-def _arch_part(arch: str) -> str:
-    text = arch.replace("+PTX", "ptx")
-    return text if text.startswith("gfx") else "sm" + text.removeprefix("sm_").replace(".", "")

@@ -51,7 +51,9 @@ def memory_of_machine(case: ExaminedMachine) -> Checks:
 def disk_of_machine(case: ExaminedMachine) -> Checks:
     """Room for the newest torch with its GPU part, and for an installed wheel; a plan knows its own need."""
     free = case.machine.disk_free_gib
-    to_build, to_use = build_needs().disk_gib, use_disk_gib(_backend(case), load_facts())
+    # The backend that the first usable card asks for.
+    backend: Name = next((name for gpu in case.machine.gpus if (name := backend_of(gpu.vendor))), "cpu")
+    to_build, to_use = build_needs().disk_gib, use_disk_gib(backend, load_facts())
     want = f"{to_build:g} GiB free to build, {to_use:g} to use"
     if free is None:
         yield Check(id="disk", status="skip", needed_for=TO_BOTH, want=want)
@@ -60,12 +62,6 @@ def disk_of_machine(case: ExaminedMachine) -> Checks:
     else:
         needed = TO_BUILD if free >= to_use else TO_BOTH
         yield case.verdict("disk", False, f"{free:g} GiB", want=want, needed_for=needed)
-
-
-def _backend(case: ExaminedMachine) -> Name:
-    """The backend that the first usable card asks for."""
-    backends = (backend_of(gpu.vendor) for gpu in case.machine.gpus)
-    return next((name for name in backends if name), "cpu")
 
 
 def demands_of(plan: Plan, places: Mapping[DiskPhase, Path], tree: SourceTree | None) -> tuple[Demand, ...]:

@@ -74,7 +74,8 @@ class Headers:
         words += ["--disable-pip-version-check", "--dest", str(room), *(["--no-index"] if self.offline else [])]
         words += [word for link in self.links for word in ("--find-links", link)]
         said = None
-        for pip in self._pips():
+        others = ([found] for name in ("pip3", "pip") if (found := self.host.which(name)))
+        for pip in ([sys.executable, "-m", "pip"], *others):
             said = self.host.run([*pip, *words], timeout=_SECONDS)
             if said.ok and (room / wanted.file).is_file():
                 return
@@ -89,10 +90,6 @@ class Headers:
         else:
             why = (telling_lines(said.err) or ["pip gave no reason"])[-1]
         raise StageFailed(f"{wanted.file} cannot be had from the package index: {why}", remedy=how_to_get(wanted))
-
-    def _pips(self) -> list[list[str]]:
-        own = [[sys.executable, "-m", "pip"]]
-        return own + [[found] for name in ("pip3", "pip") if (found := self.host.which(name))]
 
     def _is_right(self, file: Path, wanted: FromIndex) -> None:
         if (got := sha256_of(file)) != wanted.sha256:

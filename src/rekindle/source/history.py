@@ -82,6 +82,7 @@ def stage(git: Git, paths: Iterable[str]) -> None:
 
 
 def has_tag(git: Git, name: str) -> bool:
+    """Is there a tag of that name?"""
     return git.ask("rev-parse", "-q", "--verify", f"refs/tags/{name}").ok
 
 
@@ -110,7 +111,8 @@ def save_patches(root: Path, folder: Path, *, base: str | None = None) -> SavedP
             skipped.append(f"{sha[:12]} ({subject}) is a merge")
             continue
         diff = git.run("-c", "core.quotepath=false", "diff-tree", "-p", *_DIFF, "--root", commit)
-        name = f"{len(files) + 1:04d}-{_slug(subject)}.patch"
+        words = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:50].rstrip("-")
+        name = f"{len(files) + 1:04d}-{words or 'change'}.patch"
         content = f"{_header(subject, body, author, sha, date, version)}---\n{diff}"
         try:
             parse_patch(content.encode("utf-8", "surrogateescape"), project, id=name, origin=name)
@@ -138,8 +140,3 @@ def _header(subject: str, body: str, author: str, sha: str, date: str, version: 
         f"Last-Update: {date.strip()}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _slug(subject: str) -> str:
-    words = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")
-    return words[:50].rstrip("-") or "change"

@@ -96,6 +96,7 @@ QUIET_SECONDS = 1.0
 _COMMANDS = frozenset({"cmake_minimum_required", "cmake_policy"})
 _QUICK = re.compile(rb"(?i)cmake_(?:minimum_required|policy)\s*\(")
 _VERSION = re.compile(rb"(\d+(?:\.\d+){0,3})(?:\.\.\.(\d+(?:\.\d+){0,3}))?$")
+_CMAKE_FILE = re.compile(r"CMakeLists\.txt(?:\.in)?|.*\.cmake(?:\.in)?")
 _SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", journal.FOLDER, "__pycache__", "node_modules"})
 _TEST_FOLDERS = frozenset({"test", "tests", "testing", "unittests", "examples", "example", "samples"})
 _THIRD_PARTIES = frozenset({"third_party", "third-party", "thirdparty", "3rdparty", "external", "vendor"})
@@ -205,12 +206,8 @@ def _cmake_files(root: Path) -> Iterator[Path]:
             if entry.is_dir(follow_symlinks=False):
                 if entry.name not in _SKIPPED_FOLDERS:
                     stack.append(entry.path)
-            elif entry.is_file(follow_symlinks=False) and _is_cmake(entry.name):
+            elif entry.is_file(follow_symlinks=False) and _CMAKE_FILE.fullmatch(entry.name):
                 yield Path(entry.path)
-
-
-def _is_cmake(name: str) -> bool:
-    return name in ("CMakeLists.txt", "CMakeLists.txt.in") or name.endswith((".cmake", ".cmake.in"))
 
 
 def _is_third_party_test(path: Path) -> bool:

@@ -103,10 +103,10 @@ def with_parts(tree: SourceTree, tried: Sequence[TreePart] = ()) -> SourceTree:
         return msgspec.structs.replace(tree, missing_submodules=missing)
     failed = {part.path: part for part in tried if not part.ready}
     parts = tuple(failed.get(part.path, part) for part in survey(root, tree.version))
-    missing = tuple(_with_reason(name, failed) for name in missing)
-    named = {name.rsplit(" (", 1)[0] for name in missing}
-    also = tuple(f"{part.path} ({part.detail})" for part in parts if not part.ready and part.path not in named)
-    return msgspec.structs.replace(tree, missing_submodules=(*missing, *also), parts=parts)
+    named = {name.rsplit(" (", 1)[0]: name for name in missing}
+    named |= {path: f"{path} ({part.detail})" for path, part in failed.items() if path in named}
+    also = {part.path: f"{part.path} ({part.detail})" for part in parts if not part.ready and part.path not in named}
+    return msgspec.structs.replace(tree, missing_submodules=tuple((named | also).values()), parts=parts)
 
 
 def without_submodules(parts: Sequence[TreePart], release: str) -> tuple[ThirdParty, ...]:
@@ -136,11 +136,6 @@ def _fill_one(root: Path, part: TreePart, row: ThirdParty | None, host: Host, pa
         _write(root, f"{row.folder}/{inner}", "CMakeLists.txt", _absent(f"{row.folder}/{inner}", reason))
     origin = {"system": "this system", "off": _switched(row.settings | row.gpu), "stand-in": "rekindle"}[row.way]
     return msgspec.structs.replace(done, origin=origin)
-
-
-def _with_reason(name: str, failed: Mapping[str, TreePart]) -> str:
-    path = name.rsplit(" (", 1)[0]
-    return f"{path} ({failed[path].detail})" if path in failed else name
 
 
 def _left_out(part: TreePart, row: ThirdParty, backend: str | None) -> bool:

@@ -27,6 +27,7 @@ _OLD_MARKS = {"torchaudio": ("version.txt", "setup.py", "torchaudio/__init__.py"
 
 
 def find_project(root: Path) -> str | None:
+    """Whose sources these are, by the files that no other project has."""
     for marks in (MARKS, _OLD_MARKS):
         for project, files in marks.items():
             if all((root / file).is_file() for file in files):
@@ -43,14 +44,16 @@ def recognise(root: Path) -> tuple[str, str]:
         raise BadInput(f"{root} is not a directory", remedy="rekindle source fetch --help")
     project = find_project(root)
     if project is None:
+        lacks = [[file for file in files if not (root / file).is_file()] for files in MARKS.values()]
         raise BadInput(
-            f"{root} is not a source tree of {', '.join(MARKS)}: it lacks {_nearest_lack(root)}",
+            f"{root} is not a source tree of {', '.join(MARKS)}: it lacks {min(lacks, key=len)[0]}",
             remedy="give the top directory of the tree, or get one with 'rekindle source fetch'",
         )
     return project, read_version(root)
 
 
 def read_version(root: Path) -> str:
+    """What ``version.txt`` says, without what marks it as not yet released."""
     text = (root / "version.txt").read_text(encoding="utf-8", errors="replace").strip()[:64]
     from packaging.version import InvalidVersion, Version
 
@@ -64,11 +67,6 @@ def exact_version(version: str, commit_tag: str | None) -> str:
     """The release a git tag names (v1.13.1), where there is one; else what version.txt says."""
     match = re.fullmatch(r"v?(\d+\.\d+\.\d+)(?:-rc\d+)?", commit_tag or "")
     return match[1] if match else version
-
-
-def _nearest_lack(root: Path) -> str:
-    lacks = [[file for file in files if not (root / file).is_file()] for files in MARKS.values()]
-    return min(lacks, key=len)[0]
 
 
 def tree_version(root: Path) -> tuple[str, str]:

@@ -57,12 +57,9 @@ def _roots(host: Host) -> list[str]:
     # Debian's package is one toolkit spread over several places: /usr/lib/cuda only links to its headers.
     if "/usr" in roots:
         roots.pop("/usr/lib/nvidia-cuda-toolkit", None)
-        return [root for root in roots if root == "/usr" or not _links_to_usr(host, root)]
+        header = host.realpath("/usr/include/cuda.h")
+        return [root for root in roots if root == "/usr" or host.realpath(f"{root}/include/cuda.h") != header]
     return list(roots)
-
-
-def _links_to_usr(host: Host, root: str) -> bool:
-    return host.realpath(f"{root}/include/cuda.h") == host.realpath("/usr/include/cuda.h")
 
 
 def _version(host: Asking, root: str) -> str | None:

@@ -29,7 +29,7 @@ from rekindle.index.pages.fields import (
 )
 from rekindle.index.wheelhouse.rows import Piece
 from rekindle.model.page import header, page, report_style
-from rekindle.model.wheelhouse import GraftRow, RowProof, WheelRow
+from rekindle.model.wheelhouse import GraftRow, WheelRow
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -69,16 +69,15 @@ def _verdict(row: WheelRow) -> tuple[str, bool | None]:
         return f"withdrawn{', ' + row.yanked if row.yanked else ''}", False
     good = [proof for proof in row.proofs if proof.passed and not proof.failed]
     if good:
-        where = ", ".join(dict.fromkeys(_where(proof) for proof in good))
-        return f"proven on {where}", True
+        cards = [
+            [value.split(",")[0].strip() for name, value in proof.environment.items() if name.startswith("gpu")]
+            for proof in good
+        ]
+        places = (" and ".join(dict.fromkeys(filter(None, names))) or "a CPU" for names in cards)
+        return f"proven on {', '.join(dict.fromkeys(places))}", True
     if row.proofs:
         return "failed where it was tried", False
     return ("read, not tried yet" if row.inspected else "neither read nor tried"), None
-
-
-def _where(proof: RowProof) -> str:
-    cards = [value.split(",")[0].strip() for name, value in proof.environment.items() if name.startswith("gpu")]
-    return " and ".join(dict.fromkeys(filter(None, cards))) or "a CPU"
 
 
 def project_page(project: str, pieces: Iterable[Piece]) -> bytes:

@@ -211,7 +211,7 @@ def _coded(raw: bytes) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenLists(msgspec.Struct, frozen=True):
     """The newest edition of each list that was seen here, by signer and house; its digest; which house lay where."""
 
     lists: dict[str, int] = {}
@@ -246,7 +246,7 @@ def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: 
     seen, which = _seen(path), house_key(signer, listed)
     if listed.serial < seen.lists.get(which, 0):
         return
-    now = Seen(
+    now = SeenLists(
         lists={**seen.lists, which: listed.serial},
         digests={**seen.digests, which: hashlib.sha256(payload).hexdigest()},
         places={**seen.places, place: which},
@@ -255,5 +255,5 @@ def remember(path: Path, signer: str, listed: WheelList, payload: bytes, place: 
         write_atomically(path, msgspec.json.encode(now))
 
 
-def _seen(path: Path) -> Seen:
-    return load_kept(path, Seen) or Seen()
+def _seen(path: Path) -> SeenLists:
+    return load_kept(path, SeenLists) or SeenLists()

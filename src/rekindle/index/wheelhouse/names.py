@@ -15,6 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 
 from rekindle.errors import BadInput
+from rekindle.host.text import version_key
 
 # The longest file name that common file systems take, less room for ".metadata" and temporary suffixes.
 MAX_NAME = 200
@@ -24,6 +25,8 @@ _PROJECT = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 @dataclass(frozen=True, kw_only=True)
 class WheelName:
+    """What a wheel's file name says."""
+
     file: str
     project: str
     version: Version
@@ -31,19 +34,22 @@ class WheelName:
 
     @property
     def tag_strings(self) -> tuple[str, ...]:
+        """As the file name writes them, one by one."""
         return tuple(sorted(str(tag) for tag in self.tags))
 
     @property
     def pythons(self) -> tuple[str, ...]:
         """``cp311`` as ``3.11``; ``py3`` and ``cp3x-abi3`` stay as they are."""
-        return tuple(sorted({_python(tag) for tag in self.tags}, key=_version_key))
+        return tuple(sorted({_python(tag) for tag in self.tags}, key=version_key))
 
     @property
     def systems(self) -> tuple[str, ...]:
+        """linux, windows, macos or any."""
         return tuple(sorted({_platform(tag.platform)[0] for tag in self.tags}))
 
     @property
     def machines(self) -> tuple[str, ...]:
+        """Processor architectures, or any."""
         return tuple(sorted({_platform(tag.platform)[1] for tag in self.tags}))
 
 
@@ -79,10 +85,6 @@ def _python(tag: Tag) -> str:
         return f"{tag.interpreter}-abi3" if found else tag.interpreter
     free_threaded = "t" if tag.abi.endswith("t") else ""
     return f"{found[1]}.{found[2]}{free_threaded}"
-
-
-def _version_key(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", text))
 
 
 def _platform(tag: str) -> tuple[str, str]:

@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, array_like=True):
     proven: bool = False
 
 
-class _Memory(msgspec.Struct, array_like=True):
+class _KnownPieces(msgspec.Struct, array_like=True):
     format: int
     known: dict[str, Piece]
 
@@ -65,12 +65,14 @@ def load_pieces(house: Wheelhouse) -> list[Piece]:
             continue
         changed = True
         known[file] = piece_of(row_of(load(Path(path), StoredWheel)), stamp)
-    if changed or len(known) != len(memory):
-        _remember(house, known)
+    # A reader without the right to write (a search in someone else's house) just remembers nothing.
+    if (changed or len(known) != len(memory)) and os.access(house.root, os.W_OK):
+        write_atomically(_memory_path(house), msgspec.msgpack.encode(_KnownPieces(_FORMAT, known)))
     return [piece for _, piece in sorted(known.items(), key=lambda item: (item[1].project, item[0]))]
 
 
 def piece_of(row: WheelRow, stamp: tuple[int, int, int]) -> Piece:
+    """A row in every form the site needs."""
     encoded = msgspec.json.encode(row)
     return Piece(
         stamp,
@@ -175,13 +177,7 @@ def _memory_path(house: Wheelhouse) -> Path:
 
 def _remembered(house: Wheelhouse) -> dict[str, Piece]:
     try:
-        memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_Memory)
+        memory = msgspec.msgpack.decode(_memory_path(house).read_bytes(), type=_KnownPieces)
     except (OSError, msgspec.MsgspecError):
         return {}
     return memory.known if memory.format == _FORMAT else {}
-
-
-def _remember(house: Wheelhouse, known: dict[str, Piece]) -> None:
-    # A reader without the right to write (a search in someone else's house) just remembers nothing.
-    if os.access(house.root, os.W_OK):
-        write_atomically(_memory_path(house), msgspec.msgpack.encode(_Memory(_FORMAT, known)))

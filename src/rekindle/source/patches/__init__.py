@@ -66,7 +66,7 @@ def apply(tree: Path, patches: Sequence[Patch | Choice], *, dry_run: bool = Fals
     """
     root = tree.resolve()
     project, version = recognise(root)
-    choices = [one if isinstance(one, Choice) else Choice(one, "needed", "asked for") for one in patches]
+    choices = _choices(patches)
     wanted = [choice.patch for choice in choices if choice.verdict == "needed"]
     for patch in wanted:
         if patch.project != project:
@@ -104,7 +104,9 @@ def unapply(tree: Path) -> SourceTree:
                 f"{root} was hipified on top of its patches, so they cannot be taken out alone",
                 remedy="rekindle source hipify --undo, then unpatch",
             )
-        edits, after = engine.take_out(root, record, _kept(root, record))
+        files = [journal.folder(root) / "patches" / f"{patch.id}.patch" for patch in record.patches]
+        kept = [read_patch(file, record.project or "kept") for file in files if file.is_file()]
+        edits, after = engine.take_out(root, record, kept)
         journal.commit(root, edits, after)
     shown = _describe(root, project, version, journal.read_record(root), ())
     return msgspec.structs.replace(shown, repaired=repaired, changed=tuple(edit.path for edit in edits))
@@ -119,10 +121,14 @@ def status(tree: Path, patches: Sequence[Patch | Choice] = ()) -> SourceTree:
         with journal.locked(root):
             repaired = journal.repair(root)
     record = journal.read_record(root)
-    choices = [one if isinstance(one, Choice) else Choice(one, "needed", "asked for") for one in patches]
+    choices = _choices(patches)
     plan = engine.survey(root, [choice.patch for choice in choices if choice.verdict == "needed"], record)
     shown = _describe(root, project, version, record, _all(choices, plan, record))
     return msgspec.structs.replace(shown, repaired=repaired)
+
+
+def _choices(patches: Sequence[Patch | Choice]) -> list[Choice]:
+    return [each if isinstance(each, Choice) else Choice(each, "needed", "asked for") for each in patches]
 
 
 def _all(
@@ -197,8 +203,3 @@ def _keep(root: Path, patches: Sequence[Patch]) -> None:
     with journal.writing(root):
         for patch in patches:
             write_atomically(journal.folder(root) / "patches" / f"{patch.id}.patch", patch.raw)
-
-
-def _kept(root: Path, record: TreeRecord) -> list[Patch]:
-    files = [journal.folder(root) / "patches" / f"{patch.id}.patch" for patch in record.patches]
-    return [read_patch(file, record.project or "kept") for file in files if file.is_file()]

@@ -17,8 +17,9 @@ from rekindle.model.version import matches
 
 ABSENT = "none"  # "there is no CUDA in this build" is known; None is "nobody said".
 VERSIONED = (
-    "version", "cmake", "setuptools", "python", "numpy", "glibc", "cuda", "rocm", "cudnn", "fmt", "policy-minimum",
-)  # fmt: skip
+    *("version", "cmake", "setuptools", "python", "numpy", "glibc"),
+    *("cuda", "rocm", "cudnn", "fmt", "policy-minimum"),
+)
 NAMED = ("os", "backend", "arch", "cpuinfo", "place")
 KEYS = (*VERSIONED, *NAMED, "compiler", "file")
 MAX_FILE_BYTES = 8 << 20
@@ -42,6 +43,7 @@ class Context:
     root: Path | None = None
 
     def get(self, key: str) -> str | None:
+        """What is known of it; None where nobody said."""
         value = self.facts.get(key)
         if value is None and key == "place" and self.root is not None:
             return "blanks" if " " in str(self.root.absolute()) else "plain"
@@ -64,6 +66,7 @@ class Condition:
         return f"{self.key} {self.text}"
 
     def holds(self, context: Context) -> bool | None:
+        """Does it hold? None where what it hangs on is not known."""
         if self.key == "file":
             return self._holds_file(context.root)
         value = context.get(self.key)
@@ -120,7 +123,8 @@ def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> 
         answers = [(condition, condition.holds(context)) for condition in conditions]
         failed = next((condition for condition, answer in answers if answer is False), None)
         if failed is not None:
-            why = why or f"needs {failed}{_found(failed, context)}"
+            here = context.get(failed.key)
+            why = why or f"needs {failed}" + (f"; here it is {here}" if here else "")
             continue
         unknown = [condition for condition, answer in answers if answer is None]
         if not unknown:
@@ -128,11 +132,6 @@ def holds(alternatives: tuple[tuple[Condition, ...], ...], context: Context) -> 
         verdict = "unknown"
         why = f"depends on {', '.join(map(str, unknown))}, which is not known here"
     return verdict, why
-
-
-def _found(condition: Condition, context: Context) -> str:
-    value = context.get(condition.key)
-    return f"; here it is {value}" if value else ""
 
 
 def _check_range(versions: str, origin: str) -> None:
