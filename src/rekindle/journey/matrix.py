@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import platform
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rekindle.errors import BadInput
+from rekindle.host.files import write_for_user
+from rekindle.host.made import mark_made
+from rekindle.matrix.folder import CellFolder
+from rekindle.matrix.ledger import DirectoryLedger, cancel_file
+from rekindle.model.build_options import BuildOptions, memory_budget
 from rekindle.model.document import encode, load
 from rekindle.model.matrix import (
     Cell,
@@ -26,12 +32,13 @@ from rekindle.model.matrix import (
     Simulation,
     Worker,
 )
+from rekindle.model.plan import BuildRecipe, Plan
 from rekindle.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from rekindle.matrix.engine import Engine
-    from rekindle.matrix.ledger import DirectoryLedger
     from rekindle.model.machine import Machine
+
 
 TABLE = Path("matrix.toml")
 
@@ -55,7 +62,6 @@ def matrix_plan(
     progress: Progress | None = None,
 ) -> MatrixLock:
     """Plan every cell of the table and freeze them into ``matrix.lock`` beside it."""
-    from rekindle.host.files import write_for_user
     from rekindle.journey.matrix_cells import freeze
 
     lock = freeze(table, matrix_root(table, workspace), machine=machine, progress=progress or Silent())
@@ -68,8 +74,6 @@ def matrix_plan(
 def _mark_planned(lock: MatrixLock) -> None:
     """The cells are ours where the planner alone decided what runs; programs that the table names are its maker's."""
     from rekindle.build.foreign import names_places
-    from rekindle.host.made import mark_made
-    from rekindle.model.plan import BuildRecipe, Plan
 
     by_table = Plan(answer="build", build=BuildRecipe(source="", env=dict(lock.defaults.settings)))
     if not names_places(by_table):
@@ -78,8 +82,6 @@ def _mark_planned(lock: MatrixLock) -> None:
 
 def load_lock(table: Path = TABLE) -> MatrixLock:
     """The frozen matrix; one that belongs to another table or another Rekindle is refused."""
-    import hashlib
-
     file = lock_file(table)
     if not file.is_file():
         raise BadInput(f"there is no {file}", remedy=f"rekindle matrix plan {table}")
@@ -117,7 +119,6 @@ def _status(lock: MatrixLock, cells: Sequence[Cell], *, fresh_run: bool = True) 
 
 def _ledger(lock: MatrixLock, force: Sequence[str] = ()) -> DirectoryLedger:
     from rekindle.build.jobs import cores
-    from rekindle.matrix.ledger import DirectoryLedger
 
     return DirectoryLedger(root=Path(lock.root), defaults=lock.defaults, cores=cores(), force=frozenset(force))
 
@@ -214,9 +215,7 @@ def _local_engine(lock: MatrixLock, options: RunOptions) -> Iterator[Engine]:
     from rekindle.build.history import load_history, save_history
     from rekindle.build.jobs import SHARED_JOBSERVER, cores
     from rekindle.host.jobserver import open_jobserver
-    from rekindle.matrix.ledger import cancel_file
     from rekindle.matrix.local import LocalEngine
-    from rekindle.model.build_options import memory_budget
 
     worker = msgspec.structs.replace(this_worker(), slots=options.slots or max(1, min(4, cores())))
     history = Path(lock.root) / "history.json"
@@ -274,7 +273,6 @@ def matrix_cell(
 ) -> CellState:
     """Build one frozen cell here: what workers and batch scripts call; ``trust`` as ``matrix_run`` was told."""
     from rekindle.journey.matrix_work import carry_out_cell
-    from rekindle.model.build_options import BuildOptions
 
     options = BuildOptions(jobs=jobs, memory=memory, launcher=launcher)
     return carry_out_cell(root.absolute(), cell, options, force=force, trust=trust, progress=progress or Silent())
@@ -282,8 +280,6 @@ def matrix_cell(
 
 def matrix_cancel(table: Path = TABLE, *, only: Sequence[str] = ()) -> MatrixStatus:
     """Ask every running cell to stop; whoever runs it sees the mark within a second."""
-    from rekindle.matrix.ledger import cancel_file
-
     lock = load_lock(table)
     cells = _chosen(lock, only)
     ledger = _ledger(lock)
@@ -298,7 +294,6 @@ def matrix_publish(
 ) -> Published:
     """Put every built wheel into a wheelhouse, with its inspection and, where there is one, its proof."""
     from rekindle.api.index import index_add, index_build
-    from rekindle.matrix.folder import CellFolder
 
     lock = load_lock(table)
     added, unproven, missing = [], [], []
@@ -331,7 +326,6 @@ def matrix_slurm(table: Path = TABLE, *, only: Sequence[str] = (), cores: int = 
     The nodes do not ask: cells from elsewhere are refused here, as by ``matrix_run``.
     """
     from rekindle.journey.matrix_work import admit_cells
-    from rekindle.matrix.folder import CellFolder
     from rekindle.matrix.schedule import slurm_script
 
     lock = load_lock(table)

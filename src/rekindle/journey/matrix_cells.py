@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rekindle import __version__
+from rekindle.api.plan import plan_build, this_machine
+from rekindle.api.source import source_status
 from rekindle.errors import BadInput
 from rekindle.journey.companions import want_companion
 from rekindle.matrix.schedule import chain_costs
 from rekindle.matrix.table import cell_id, cell_name, combinations, defaults_of, read_table, tree_id
+from rekindle.model.arch import parse_sm
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
 from rekindle.model.spoken import sentence
+from rekindle.plan.describe import machine_from_flags
+from rekindle.plan.spark import plan_spark
 
 if TYPE_CHECKING:
     from rekindle.model.machine import Machine
     from rekindle.model.progress import Progress
     from rekindle.toolkits.cuda import UsableCuda
+
 
 # What a build takes where the plan does not say.
 MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
@@ -30,9 +37,6 @@ MINUTES, MEMORY_GIB, DISK_GIB = 60.0, 2.0, 1.0
 
 def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, progress: Progress) -> MatrixLock:
     """Plan every cell. ``machine`` is what builds (default: this one)."""
-    from rekindle import __version__
-    from rekindle.api.plan import this_machine
-
     table = read_table(table_file)
     rows = combinations(table, table_file)
     defaults = _resolved(defaults_of(table), table, table_file)
@@ -157,13 +161,10 @@ class _Planner:
             return f"spark {tree_digest()}"
         if source in ("git", "debian"):
             return f"{source} {project} {release}"
-        from rekindle.api.source import source_status
-
         tree = source_status(Path(source))
         return f"{tree.project} {tree.version} {tree.commit or tree.digest or source}"
 
     def _spark(self, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        from rekindle.plan.spark import plan_spark
         from rekindle.spark.unpack import tree_version
 
         variant = axes.get("variant", "cpu")
@@ -213,8 +214,6 @@ class _Planner:
         return self._plans[key]
 
     def _planned(self, card: str, axes: Mapping[str, str]) -> Plan | tuple[Reason, ...]:
-        from rekindle.api.plan import plan_build
-
         try:
             machine = self._target(card, axes)
         except BadInput as error:
@@ -236,8 +235,6 @@ class _Planner:
 
     def _target(self, card: str, axes: Mapping[str, str]) -> Machine:
         """The machine the wheel is for, with the compilers and toolkits of the one that builds it."""
-        from rekindle.plan.describe import machine_from_flags
-
         system, _, arch = axes.get("system", self._here).partition("-")
         made = machine_from_flags(
             gpu=[card or "none"], cpu=axes.get("cpu"), os=system, arch=arch or None, python=axes["python"]
@@ -289,8 +286,6 @@ def _astray(made: Plan, axes: Mapping[str, str], toolkit: Mapping[str, str]) -> 
 
 
 def _spark_refusal(variant: str, archs: str, found: UsableCuda) -> str | None:
-    from rekindle.model.arch import parse_sm
-
     toolkit = found.toolkit
     if toolkit is None:
         return found.why_not or "No CUDA toolkit with nvcc was found."

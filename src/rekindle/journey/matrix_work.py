@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rekindle.api.plan import this_machine
+from rekindle.api.source import source_fetch, source_patch
+from rekindle.compat.processor import CHOOSING, features_of, missing
 from rekindle.errors import BadInput, MissingTool, NotReady, RekindleError, WorkspaceBusy
+from rekindle.facts import load_facts
 from rekindle.host.files import write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.matrix.decide import classify
@@ -18,6 +22,7 @@ from rekindle.matrix.ledger import begun, failed, is_done, succeeded
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.document import encode
+from rekindle.model.machine import Cpu
 from rekindle.model.matrix import Cell, CellState
 
 if TYPE_CHECKING:
@@ -111,8 +116,6 @@ def _torch_of(cell: Cell, folder: CellFolder) -> str | None:
 
 def _source(cell: Cell, folder: CellFolder, workspace: Workspace, progress: Progress) -> SourceTree:
     """The cell's sources, patched, in the tree's own workspace. A directory is copied: builds write into trees."""
-    from rekindle.api.source import source_fetch, source_patch
-
     plan_file = folder.place / "plan.json"
     write_atomically(plan_file, encode(cell.plan))
     root = workspace.source / cell.project
@@ -193,11 +196,6 @@ def _proven(folder: CellFolder, cell: Cell, state: CellState, progress: Progress
 
 def _lacking(cell: Cell) -> str | None:
     """Why this machine cannot run the wheel, where that is plain."""
-    from rekindle.api.plan import this_machine
-    from rekindle.compat.processor import CHOOSING, features_of, missing
-    from rekindle.facts import load_facts
-    from rekindle.model.machine import Cpu
-
     wanted = features_of(Cpu(microarchitecture=cell.axes.get("cpu")), load_facts())
     if wanted is None:
         return None

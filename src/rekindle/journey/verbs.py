@@ -6,11 +6,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from rekindle.errors import BadInput
+from rekindle.host.workspace import workspace_at
+from rekindle.model.build_options import most_jobs
+from rekindle.model.plan import Plan, TorchReady, Wish
+from rekindle.model.progress import Progress, Silent
+from rekindle.model.up_options import UpOptions
+
 if TYPE_CHECKING:
     from rekindle.model.journey import Card, Journey
-    from rekindle.model.plan import Plan, TorchReady, Wish
-    from rekindle.model.progress import Progress
-    from rekindle.model.up_options import UpOptions
 
 
 def up(
@@ -34,14 +40,7 @@ def up(
     >>> journey.arrived, [leg.name for leg in journey.legs]
     (True, ['probe', 'plan'])
     """
-    import msgspec
-
-    from rekindle.host.workspace import workspace_at
     from rekindle.journey.up import run_up
-    from rekindle.model.build_options import most_jobs
-    from rekindle.model.plan import Wish
-    from rekindle.model.progress import Silent
-    from rekindle.model.up_options import UpOptions
 
     given = UpOptions(wish=options) if isinstance(options, Wish) else options or UpOptions()
     if choices.get("wish", given) is None:
@@ -69,9 +68,7 @@ def demo(
     ``cmake`` is the one to use instead of the one on PATH; ``use_cuda`` False leaves the CUDA part out; ``clean``
     forgets what earlier runs left in the workspace.
     """
-    from rekindle.host.workspace import workspace_at
     from rekindle.journey.demo import run_demo
-    from rekindle.model.progress import Silent
 
     place = workspace_at(workspace, "demo")
     return run_demo(place, cmake=cmake, use_cuda=use_cuda, clean=clean, progress=progress or Silent())
@@ -88,9 +85,6 @@ def bring_torch(
     missing Python raises, with the next step in ``remedy``. The same call again is quick where all is there, and
     continues where it was cut short.
     """
-    from rekindle.errors import BadInput
-    from rekindle.model.plan import TorchReady
-
     refused: list[str] = []
 
     def confirm(plan: Plan, card: Callable[[], Card]) -> bool:
