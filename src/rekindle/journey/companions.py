@@ -8,24 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
-from rekindle.api.build import build_one
 from rekindle.api.source import source_fetch
 from rekindle.errors import BadInput, Interrupted, RekindleError
 from rekindle.facts import load_facts
 from rekindle.host.files import sha256_of
-from rekindle.host.workspace import Workspace
-from rekindle.journey.from_source import again_if_changed, build_options, bundle_wheel, fat_is_there, wheel_is_there
-from rekindle.journey.walk import Walk, digest
-from rekindle.model.build import BuildFailure, BuildResult
-from rekindle.model.bundle import BundleReport
+from rekindle.journey.from_source import SourceBuilds
+from rekindle.journey.walk import digest
+from rekindle.model.build import BuildFailure
 from rekindle.model.journey import BuiltCompanion
 from rekindle.model.plan import Plan
-from rekindle.model.progress import Progress
 from rekindle.model.source import SourceTree
 from rekindle.model.up_options import UpOptions
-from rekindle.render.summary import summarise_build, summarise_bundle, summarise_tree
+from rekindle.render.summary import summarise_tree
 from rekindle.source.origins import debian_package
 
 PROJECTS = ("torchvision", "torchaudio")
@@ -67,21 +61,19 @@ def want_companion(project: str, plan: Plan) -> CompanionToBuild:
     return CompanionToBuild(project=project, version=version, place=place)
 
 
-def build_companions(
-    walk: Walk, workspace: Workspace, plan: Plan, python: str, torch: Path, options: UpOptions, progress: Progress
-) -> tuple[BuiltCompanion, ...]:
+def build_companions(builds: SourceBuilds, torch: Path) -> tuple[BuiltCompanion, ...]:
     """Each that was built against the wheel ``torch``, or why not."""
     found = []
-    for one in wanted_companions(plan, options):
+    for one in wanted_companions(builds.plan, builds.options):
         try:
-            made = _make(walk, workspace, plan, python, torch, options, progress, one)
+            made = _make(builds, torch, one)
         except RekindleError as error:
             if isinstance(error, Interrupted) and not isinstance(error, _NotFetched):
                 raise
             # No network after a night of compiling: the torch is still installed and proven.
             made = BuiltCompanion(name=one.project, version=one.version, why=error.message)
         if made.why:
-            progress.note(f"{one.project} {one.version or ''}".rstrip() + f" is not built: {made.why}")
+            builds.progress.note(f"{one.project} {one.version or ''}".rstrip() + f" is not built: {made.why}")
         found.append(made)
     return tuple(found)
 
@@ -90,16 +82,7 @@ class _NotFetched(Interrupted):
     """The sources could not be had this time."""
 
 
-def _make(
-    walk: Walk,
-    workspace: Workspace,
-    plan: Plan,
-    python: str,
-    torch: Path,
-    options: UpOptions,
-    progress: Progress,
-    one: CompanionToBuild,
-) -> BuiltCompanion:
+def _make(builds: SourceBuilds, torch: Path, one: CompanionToBuild) -> BuiltCompanion:
     project, version = one.project, one.version
     if one.why or version is None:
         return BuiltCompanion(name=project, version=version, why=one.why)
@@ -107,41 +90,25 @@ def _make(
     def fetch() -> SourceTree:
         try:
             return source_fetch(
-                project=project, release=version, place=one.place, workspace=workspace.root, progress=progress
+                project=project,
+                release=version,
+                place=one.place,
+                workspace=builds.workspace.root,
+                progress=builds.progress,
             )
         except Interrupted as error:
             raise _NotFetched(f"{error.message}; the same command tries it again", remedy=error.remedy) from error
 
-    tree = walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch, summarise_tree)
+    tree = builds.walk.leg(f"{project}-source", f"{version}, the release for this torch", fetch, summarise_tree)
 
-    def make() -> BuildResult | BuildFailure:
-        def carry_out(clean: bool) -> BuildResult | BuildFailure:
-            chosen = build_options(plan, tree, workspace, python, options)
-            return build_one(msgspec.structs.replace(chosen, against=str(torch), clean=clean), progress)
-
-        return again_if_changed(carry_out, options.clean)
-
-    built = walk.tried_leg(
+    built = builds.build(
         project,
         f"{version}, compiled against {torch.name}",
-        BuildResult,
-        digest(plan, tree.digest or "", tree.root, python, sha256_of(torch)),
-        make,
-        summarise_build,
-        still_good=wheel_is_there,
+        tree,
+        digest(builds.plan, tree.digest or "", tree.root, builds.python, sha256_of(torch)),
+        against=str(torch),
     )
     if isinstance(built, BuildFailure):
         return BuiltCompanion(name=project, version=version, why=built.message)
-    wheel = Path(built.wheel)
-    if options.bundle:
-        fat = walk.kept_leg(
-            f"{project}-bundle",
-            "libraries it would need from outside",
-            BundleReport,
-            digest(built.wheel_sha256),
-            lambda: bundle_wheel(wheel, plan, workspace, progress),
-            summarise_bundle,
-            still_good=fat_is_there,
-        )
-        wheel = Path(fat.out) if fat.out else wheel
+    wheel = builds.bundle(f"{project}-bundle", built)
     return BuiltCompanion(name=project, version=version, wheel=str(wheel), wheel_sha256=sha256_of(wheel))

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -49,13 +51,68 @@ _LACKING = ("that satisfies the requirement", "No matching distribution")
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDNN_ROOT", "ROCM_PATH", "ROCM_HOME")
 
 
-def build_from_source(
-    walk: Walk, workspace: Workspace, plan: Plan, python: str, options: UpOptions, progress: Progress
-) -> Path | BuildFailure | None:
-    """The wheel, built, inspected, and with the libraries inside that it would need from this machine.
+@dataclass(frozen=True, kw_only=True)
+class SourceBuilds:
+    """What the builds of one ``up`` share: torch's own, and those of its companions."""
 
-    None where only a target was asked for.
-    """
+    walk: Walk
+    workspace: Workspace
+    plan: Plan
+    python: str
+    options: UpOptions
+    progress: Progress
+
+    def build(
+        self,
+        name: str,
+        announce: str,
+        tree: SourceTree,
+        inputs: str,
+        *,
+        first: Callable[[], None] = lambda: None,
+        **chosen: Any,
+    ) -> BuildResult | BuildFailure:
+        """A build of ``tree``, after ``first``; kept."""
+        options = BuildOptions(
+            plan=self.plan,
+            source=tree,
+            workspace=self.workspace.root,
+            pythons=(self.python,),
+            memory=self.options.memory,
+            jobs=self.options.jobs,
+            launcher=self.options.launcher,
+            **chosen,
+        )
+
+        def make() -> BuildResult | BuildFailure:
+            first()
+            return build_with_repairs(options, Path(tree.root), self.options.clean, self.progress)
+
+        return self.walk.tried_leg(
+            name, announce, BuildResult, inputs, make, summarise_build, still_good=wheel_is_there
+        )
+
+    def bundle(self, name: str, built: BuildResult) -> Path:
+        """The built wheel, with the libraries inside that it would need from this machine where that is wanted."""
+        wheel = Path(built.wheel)
+        if not self.options.bundle:
+            return wheel
+        fat = self.walk.kept_leg(
+            name,
+            "libraries it would need from outside",
+            BundleReport,
+            digest(built.wheel_sha256),
+            lambda: bundle_wheel(wheel, self.plan, self.workspace, self.progress),
+            summarise_bundle,
+            still_good=fat_is_there,
+        )
+        return Path(fat.out) if fat.out else wheel
+
+
+def build_from_source(builds: SourceBuilds) -> Path | BuildFailure | None:
+    """The wheel, built, inspected and bundled; None where only a target was asked for."""
+    walk, options, progress, workspace = builds.walk, builds.options, builds.progress, builds.workspace
+    python = builds.python
     if options.source:
         root = options.source.absolute()
     else:
@@ -67,67 +124,37 @@ def build_from_source(
         )
         root = Path(fetched.root)
     tree = walk.leg("patch", "fixes for today's tools", lambda: patch_tree(root, workspace, python), summarise_patches)
-    if plan.rocm:
+    if builds.plan.rocm:
         tree = walk.leg(
             "hipify", "CUDA sources into HIP", lambda: source_hipify(root, progress=progress), summarise_tree
         )
-    inputs = digest(plan, tree.digest or "", str(root), python)
+    inputs = digest(builds.plan, tree.digest or "", str(root), python)
 
-    def make() -> BuildResult | BuildFailure:
+    def check_offline() -> None:
         if options.offline and not options.target:
             installer = choose_installer(options.installer, links=options.find_links, offline=True)
             refuse_missing_wheels(LiveHost(), installer, python, root)
 
-        chosen = msgspec.structs.replace(build_options(plan, tree, workspace, python, options), target=options.target)
-        return build_with_repairs(chosen, root, options.clean, progress)
-
-    built = walk.tried_leg(
+    built = builds.build(
         "build",
         "this takes a while; Ctrl-C is safe",
-        BuildResult,
+        tree,
         digest(inputs, options.target or ""),
-        make,
-        summarise_build,
-        still_good=wheel_is_there,
+        first=check_offline,
+        target=options.target,
     )
-    if isinstance(built, BuildFailure):
-        return built
-    if options.target:
-        return None
-    wheel = Path(built.wheel)
+    if isinstance(built, BuildFailure) or options.target:
+        return built if isinstance(built, BuildFailure) else None
+    wheel = built.wheel
     walk.kept_leg(
         "inspect",
         "the wheel, read byte by byte",
         WheelReport,
         digest(built.wheel_sha256),
-        lambda: inspect(str(wheel)),
+        lambda: inspect(wheel),
         summarise_inspection,
     )
-    if not options.bundle:
-        return wheel
-    fat = walk.kept_leg(
-        "bundle",
-        "libraries it would need from outside",
-        BundleReport,
-        digest(built.wheel_sha256),
-        lambda: bundle_wheel(wheel, plan, workspace, progress),
-        summarise_bundle,
-        still_good=fat_is_there,
-    )
-    return Path(fat.out) if fat.out else wheel
-
-
-def build_options(plan: Plan, tree: SourceTree, workspace: Workspace, python: str, options: UpOptions) -> BuildOptions:
-    """A build of ``tree`` by ``plan`` for one Python, with what was chosen for the compilers."""
-    return BuildOptions(
-        plan=plan,
-        source=tree,
-        workspace=workspace.root,
-        pythons=(python,),
-        memory=options.memory,
-        jobs=options.jobs,
-        launcher=options.launcher,
-    )
+    return builds.bundle("bundle", built)
 
 
 def build_with_repairs(
@@ -137,10 +164,7 @@ def build_with_repairs(
     repairs: set[str] = set()
     while True:
         # What was compiled before a repair is kept: only the first try may begin anew.
-        built = again_if_changed(
-            lambda clean, chosen=chosen: build_one(msgspec.structs.replace(chosen, clean=clean), progress),  # type: ignore[misc]
-            may_clean and not repairs,
-        )
+        built = again_if_changed(chosen, may_clean and not repairs, progress)
         if not isinstance(built, BuildFailure):
             return built
         repaired = repair_build(built, chosen, root)
@@ -151,17 +175,15 @@ def build_with_repairs(
         progress.note(f"{said}; the build goes on")
 
 
-def again_if_changed(
-    carry_out: Callable[[bool], BuildResult | BuildFailure], may_clean: bool
-) -> BuildResult | BuildFailure:
+def again_if_changed(chosen: BuildOptions, may_clean: bool, progress: Progress) -> BuildResult | BuildFailure:
     """A build, begun anew only where another plan left objects and the user gave --clean: the same command, given
     again after an interruption, continues its own tree."""
     try:
-        return carry_out(False)
+        return build_one(chosen, progress)
     except OtherPlan:
         if not may_clean:
             raise
-        return carry_out(True)
+        return build_one(msgspec.structs.replace(chosen, clean=True), progress)
 
 
 def bundle_wheel(wheel: Path, plan: Plan, workspace: Workspace, progress: Progress) -> BundleReport:

@@ -33,7 +33,7 @@ from rekindle.journey import install as installing
 from rekindle.journey import resolve
 from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, refuse_small_temporary
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
-from rekindle.journey.from_source import build_from_source
+from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
 from rekindle.journey.install import install_companions
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
@@ -329,9 +329,7 @@ class _PlannedUp:
             return self.end(True, f"{self.options.target} of torch {self.plan.torch} is built; no wheel was asked for")
         if isinstance(wheel, BuildFailure):
             return self.end(False, f"torch {self.plan.torch} was not built: {wheel.message}", failure=wheel)
-        self.built_companions = build_companions(
-            self.walk, self.workspace, self.plan, self.build_python, wheel, self.options, Within(self.progress)
-        )
+        self.built_companions = build_companions(self.builds, wheel)
         wheels = [
             (self.plan.project, wheel),
             *((one.name, Path(one.wheel)) for one in self.built_companions if one.wheel),
@@ -347,8 +345,17 @@ class _PlannedUp:
         """The wheel that was given, or one built here."""
         if self.options.wheel is not None:
             return self.options.wheel.absolute()
-        return build_from_source(
-            self.walk, self.workspace, self.plan, self.build_python, self.options, Within(self.progress)
+        return build_from_source(self.builds)
+
+    @property
+    def builds(self) -> SourceBuilds:
+        return SourceBuilds(
+            walk=self.walk,
+            workspace=self.workspace,
+            plan=self.plan,
+            python=self.build_python,
+            options=self.options,
+            progress=Within(self.progress),
         )
 
     def _installed(self, requests: tuple[Request, ...], inputs: str) -> Installation:

@@ -13,13 +13,13 @@ from rekindle.api.build import companion_checks
 from rekindle.errors import BadInput, Interrupted
 from rekindle.host.files import sha256_of
 from rekindle.host.workspace import Workspace
-from rekindle.journey import companions
+from rekindle.journey import companions, from_source
 from rekindle.journey.walk import Walk
 from rekindle.model.build import BuildFailure, BuildResult
 from rekindle.model.build_options import BuildOptions
 from rekindle.model.bundle import BundleReport
 from rekindle.model.plan import BuildRecipe, Plan
-from rekindle.model.progress import Silent
+from rekindle.model.progress import Progress, Silent
 from rekindle.model.source import SourceTree
 from rekindle.model.up_options import UpOptions
 
@@ -32,6 +32,20 @@ class Heard(Silent):
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+
+def shared(
+    workspace: Workspace, plan: Plan, options: UpOptions, walk: Walk | None = None, progress: Progress | None = None
+) -> from_source.SourceBuilds:
+    silent = Silent()
+    return from_source.SourceBuilds(
+        walk=walk or Walk(workspace, silent),
+        workspace=workspace,
+        plan=plan,
+        python="python",
+        options=options,
+        progress=progress or silent,
+    )
 
 
 @pytest.fixture
@@ -53,7 +67,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return BuildResult(project=tree.project, wheel=str(wheel), wheel_sha256=sha256_of(wheel), plan=plan, **MADE)
 
     monkeypatch.setattr(companions, "source_fetch", fetch)
-    monkeypatch.setattr(companions, "build_one", build)
+    monkeypatch.setattr(from_source, "build_one", build)
     return told
 
 
@@ -64,7 +78,7 @@ def walk_it(tmp_path: Path, origin: str = "debian", torch: str = "2.6.0") -> tup
     wheel.write_text("torch")
     plan = Plan(answer="build", torch=torch, build=BuildRecipe(source="x", origin=origin))
     options = UpOptions(bundle=False)
-    found = companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", wheel, options, heard)
+    found = companions.build_companions(shared(workspace, plan, options, progress=heard), wheel)
     return [one.name for one in found if one.wheel], heard.notes
 
 
@@ -92,7 +106,7 @@ def test_one_that_fails_is_told(tmp_path: Path, room: dict[str, Any]) -> None:
     def fail(*_args: Any, **_more: Any) -> BuildFailure:
         return BuildFailure(project="x", phase="compile", message="no such header", log="log")
 
-    room["monkeypatch"].setattr(companions, "build_one", fail)
+    room["monkeypatch"].setattr(from_source, "build_one", fail)
     names, notes = walk_it(tmp_path)
     assert names == []
     assert notes == [
@@ -116,7 +130,7 @@ def test_a_build_cut_short_is_not_swallowed(tmp_path: Path, room: dict[str, Any]
     def cut(*_args: Any, **_more: Any) -> BuildResult:
         raise Interrupted("cut")
 
-    room["monkeypatch"].setattr(companions, "build_one", cut)
+    room["monkeypatch"].setattr(from_source, "build_one", cut)
     with pytest.raises(Interrupted):
         walk_it(tmp_path)
 
@@ -171,7 +185,7 @@ def test_what_they_ask_of_the_machine_is_asked_before_torch_is_built(tmp_path: P
 
 def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path, room: dict[str, Any]) -> None:
     asked: list[str] = []
-    build: Callable[..., BuildResult] = vars(companions)["build_one"]
+    build: Callable[..., BuildResult] = vars(from_source)["build_one"]
 
     def watched(options: BuildOptions, progress: object) -> BuildResult:
         asked.append(options.against or "")
@@ -182,24 +196,24 @@ def test_a_companion_is_built_against_that_very_wheel_and_bundled(tmp_path: Path
         fat.write_text("fat")
         return BundleReport(wheel=str(wheel), system="linux", bytes_before=1, out=str(fat), sha256=sha256_of(fat))
 
-    room["monkeypatch"].setattr(companions, "build_one", watched)
-    room["monkeypatch"].setattr(companions, "bundle_wheel", fatten)
+    room["monkeypatch"].setattr(from_source, "build_one", watched)
+    room["monkeypatch"].setattr(from_source, "bundle_wheel", fatten)
     torch = tmp_path / "torch.whl"
     torch.write_text("torch")
     workspace = Workspace(tmp_path / "ws")
     plan = Plan(answer="build", torch="2.6.0", build=BuildRecipe(source="x"))
     options = UpOptions()
     walk = Walk(workspace, Silent())
-    made = companions.build_companions(walk, workspace, plan, "python", torch, options, Silent())
+    made = companions.build_companions(shared(workspace, plan, options, walk), torch)
     assert asked == [str(torch), str(torch)]
     assert [Path(one.wheel or "").name for one in made] == ["fat-torchvision.whl", "fat-torchaudio.whl"]
     again = Walk(workspace, Silent())
-    assert companions.build_companions(again, workspace, plan, "python", torch, options, Silent()) == made
+    assert companions.build_companions(shared(workspace, plan, options, again), torch) == made
     kept = {leg.name: leg.status for leg in again.legs if not leg.name.endswith("-source")}
     assert set(kept.values()) == {"kept"} and "torchvision-bundle" in kept
     room["digest"] = "edited"
-    companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", torch, options, Silent())
+    companions.build_companions(shared(workspace, plan, options), torch)
     assert len(asked) == 4, "edited sources are built again"
     torch.write_text("another build of the same release")
-    companions.build_companions(Walk(workspace, Silent()), workspace, plan, "python", torch, options, Silent())
+    companions.build_companions(shared(workspace, plan, options), torch)
     assert len(asked) == 6, "another torch: both are built again"

@@ -157,8 +157,14 @@ def source_build(
 ) -> tuple[Path | BuildFailure | None, dict[str, str]]:
     workspace = Workspace(folder / "w")
     walk = Walk(workspace, Silent())
-    options = UpOptions(**chosen)
-    made = from_source.build_from_source(walk, workspace, plan, "python3", options, Silent())
+    shared: dict[str, Any] = {
+        "walk": walk,
+        "workspace": workspace,
+        "plan": plan,
+        "python": "python3",
+        "progress": Silent(),
+    }
+    made = from_source.build_from_source(from_source.SourceBuilds(**shared, options=UpOptions(**chosen)))
     return made, {leg.name: leg.status for leg in walk.legs}
 
 
