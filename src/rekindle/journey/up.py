@@ -35,7 +35,6 @@ from rekindle.journey.card import look_for_network, make_card, refuse_hopeless, 
 from rekindle.journey.companions import CompanionToBuild, build_companions, wanted_companions
 from rekindle.journey.from_source import SourceBuilds, build_from_source
 from rekindle.journey.grafting import check_graft, graft_torch
-from rekindle.journey.install import install_companions
 from rekindle.journey.taken import name_taken, read_taken, refuse_other_plan, refuse_two_ways, wish_for
 from rekindle.journey.target import (
     InstallTarget,
@@ -149,11 +148,8 @@ class _PlannedUp:
     @property
     def environment(self) -> Path:
         """One per plan, so that another wish never spoils an environment that works."""
-        return (
-            self.workspace.root
-            / "envs"
-            / f"torch-{self.plan.torch}-{self.plan.variant or 'built'}-{digest(self.plan)[:8]}"
-        )
+        name = f"torch-{self.plan.torch}-{self.plan.variant or 'built'}-{digest(self.plan)[:8]}"
+        return self.workspace.root / "envs" / name
 
     @property
     def target(self) -> InstallTarget:
@@ -366,30 +362,14 @@ class _PlannedUp:
             if target.folder is not None and not target.exists:
                 log = self.workspace.new_log("environment")
                 installing.own_environment(self.installer, self.base, target.folder, log)
+            what = (LiveHost(), self.python, self.plan, requests)
+            how = (self.workspace, Within(self.progress), self.installer)
             foreseen = self._foresee(requests)
             if all(group is not None for group in foreseen):
                 self.progress.note(resolve.spoken_packages([one for group in foreseen for one in group or ()]))
             try:
-                installed = installing.install(
-                    LiveHost(),
-                    self.python,
-                    self.plan,
-                    requests,
-                    foreseen,
-                    self.workspace,
-                    Within(self.progress),
-                    self.installer,
-                )
-                return install_companions(
-                    LiveHost(),
-                    self.python,
-                    self.plan,
-                    requests,
-                    installed,
-                    self.workspace,
-                    Within(self.progress),
-                    self.installer,
-                )
+                installed = installing.install(*what, foreseen, *how)
+                return installing.install_companions(*what, installed, *how)
             except StageFailed:
                 if target.folder is not None and (not target.exists or target.folder == self.environment):
                     shutil.rmtree(target.folder, ignore_errors=True)
