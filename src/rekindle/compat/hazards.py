@@ -27,6 +27,8 @@ class Surroundings:
     cpu_features: Collection[str] | None = None
     sms: tuple[Sm, ...] = ()
     tegra: bool | None = None
+    gfxs: tuple[Gfx, ...] = ()
+    wsl: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,10 @@ def machine_meets(hazard: Hazard, machine: Surroundings) -> bool:
     if hazard.cpu_lacks and (known is None or all(feature in known for feature in hazard.cpu_lacks)):
         return False
     if hazard.sm is not None and parse_sm(hazard.sm) not in machine.sms:
+        return False
+    if hazard.gfx and not any(gfx.name in hazard.gfx for gfx in machine.gfxs):
+        return False
+    if hazard.wsl is not None and hazard.wsl != bool(machine.wsl):
         return False
     return hazard.tegra is None or hazard.tegra == machine.tegra
 

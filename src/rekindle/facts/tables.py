@@ -80,6 +80,7 @@ class RocmFile(FactsFile, frozen=True, kw_only=True):
     span: tuple[facts.RocmSpan, ...]
     generic: dict[str, facts.GenericTarget]
     switch: tuple[facts.GfxSwitch, ...]
+    integrated: tuple[facts.IntegratedGfx, ...]
 
 
 class NvidiaFile(FactsFile, frozen=True, kw_only=True):

@@ -13,8 +13,8 @@ from rekindle.model.arch import Gfx, Sm, Xe
 from rekindle.model.document import Document, Part
 
 How = Literal["measured", "documented", "reported", "inferred"]
-Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "macos_x86_64", "macos_arm64"]
-Publisher = Literal["pytorch", "amd"]
+Platform = Literal["linux_x86_64", "linux_aarch64", "windows", "windows_arm64", "macos_x86_64", "macos_arm64"]
+Publisher = Literal["pytorch", "amd", "jetson"]
 
 
 class Row(Part, frozen=True, kw_only=True):
@@ -162,7 +162,8 @@ class JetPack(Row, frozen=True, kw_only=True):
 class Flavour(Row, frozen=True, kw_only=True):
     """A kind of published wheel: ``cu126`` of torch 2.7, with its architectures per platform.
 
-    A platform that is missing has no such wheel. ``only`` limits it to some patch releases.
+    A platform that is missing has no such wheel. ``only`` limits it to some patch releases. ``beside`` are the versions
+    of torchvision and torchaudio on an index of its own maker, ``url`` is a wheel that lies on no index.
     """
 
     torch: str
@@ -177,11 +178,13 @@ class Flavour(Row, frozen=True, kw_only=True):
     gfx: dict[Platform, tuple[Gfx, ...]] = {}
     untested: dict[Platform, tuple[Gfx, ...]] = {}
     xpu: dict[Platform, tuple[Xe, ...]] = {}
+    beside: dict[str, str] = {}
     platforms: tuple[Platform, ...] = ()
     pythons: dict[Platform, tuple[str, ...]] = {}
     only: tuple[str, ...] = ()
     glibc: str | None = None
     index: str | None = None
+    url: str | None = None
 
 
 class CompanionWheel(Row, frozen=True, kw_only=True):
@@ -330,6 +333,12 @@ class RocmSpan(Row, frozen=True, kw_only=True):
     last: str | None = None
 
 
+class IntegratedGfx(Row, frozen=True, kw_only=True):
+    """Targets that exist only inside processors: beside a card they are not meant."""
+
+    gfx: tuple[Gfx, ...]
+
+
 class GenericTarget(Row, frozen=True, kw_only=True):
     """The chips that code for a generic target (``gfx11-generic``) runs on.
 
@@ -389,13 +398,16 @@ class CpuRun(Row, frozen=True, kw_only=True):
 
 
 class Distro(Row, frozen=True, kw_only=True):
-    """A Linux distribution: its C library, compiler and Python."""
+    """A Linux distribution: its C library, compiler and Python; or an old Windows: the last Python that runs there and
+    the first branch of NVIDIA's drivers that does not."""
 
     name: str
     glibc: str | None = None
     libc: Literal["glibc", "musl"] = "glibc"
     gcc: int | None = None
     python: str | None = None
+    python_last: str | None = None
+    driver_below: int | None = None
 
 
 class Manylinux(Row, frozen=True, kw_only=True):
@@ -426,7 +438,9 @@ class Hazard(Row, frozen=True, kw_only=True):
     compiler_version: str | None = None
     cpu_lacks: tuple[str, ...] = ()
     sm: str | None = None
+    gfx: tuple[str, ...] = ()
     tegra: bool | None = None
+    wsl: bool | None = None
     spares: tuple[str, ...] = ()
     env: dict[str, str] = {}
     cmake: dict[str, str] = {}

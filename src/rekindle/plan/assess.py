@@ -44,6 +44,7 @@ OUR_CHOICE = 1.8  # where the release is ours to choose, one that somebody compi
 NEAR = 0.3  # only for a sibling of the card
 PATCH = 0.5  # a patch of ours, applied and reversible
 OVERRIDE = 0.4
+BOARD_WHEEL = 6.0  # a wheel made for one JetPack, for who asked for something else: then a build keeps more
 ANCIENT = 3.0
 ANCIENT_RELEASES = 15  # minor releases behind the newest: everything before 2.0, in 2026
 
@@ -70,6 +71,8 @@ def cost(assessed: Assessed, question: Question) -> float:
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
+    if changes and candidate.flavour is not None and candidate.flavour.publisher == "jetson":
+        total += BOARD_WHEEL
     if candidate.wheel and candidate.answer == "install":
         total += WHEELHOUSE
     if candidate.answer != "install":

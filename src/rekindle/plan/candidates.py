@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from rekindle.compat import BACKENDS, Coverage, Name, flavour_backend
 from rekindle.compat.hazards import Combination, Surroundings, machine_meets, torch_meets
 from rekindle.facts import Facts
+from rekindle.model.arch import Gfx
 from rekindle.model.document import Part
 from rekindle.model.facts import Flavour, Hazard, Platform
 from rekindle.model.machine import Gpu
@@ -112,6 +113,8 @@ def _is_harmful(python: str, candidate: Candidate, question: Question) -> bool:
 def official_wheels(question: Question) -> Iterator[Candidate]:
     """Published wheels for this platform and backend, of every release."""
     for bare in _published(question.backend, question.platform, question.facts):
+        if bare.flavour is not None and bare.flavour.publisher == "jetson" and not question.tegra:
+            continue
         python = choose_python(bare, question)
         yield Candidate(bare.answer, bare.torch, bare.backend, bare.flavour, bare.cuda, bare.rocm, python)
 
@@ -198,9 +201,10 @@ def pythons_of(candidate: Candidate, question: Question) -> tuple[str, ...]:
     """The Pythons a candidate can serve: those of the wheels, or those the sources were built for."""
     release = question.facts.release(candidate.torch)
     assert release is not None
-    platform = question.platform
+    platform, last = question.platform, question.last_python
     if candidate.flavour is not None:
-        return candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+        made = candidate.flavour.pythons.get(platform) or release.pythons.get(platform, ())
+        return tuple(version for version in made if last is None or python_key(version) <= python_key(last))
     here = release.pythons.get(platform)
     if here is None or question.tegra:
         everywhere = {version for versions in release.pythons.values() for version in versions}
@@ -222,7 +226,10 @@ def hazards_met(candidate: Candidate, question: Question) -> Iterator[Hazard]:
     kind = "build" if candidate.answer == "build" else "wheel"
     possible = _possible(question)
     for number, hazard in _of_torch(_combination(candidate, question), question.facts):
-        if number in possible and hazard.concerns in (kind, "both"):
+        if number not in possible or hazard.concerns not in (kind, "both"):
+            continue
+        # A wheel made for the board is not what is said of other Arm wheels on it.
+        if not (hazard.tegra and candidate.flavour is not None and candidate.flavour.publisher == "jetson"):
             yield hazard
 
 
@@ -254,6 +261,8 @@ def _surroundings(question: Question) -> Surroundings:
         cpu_features=question.cpu_features,
         sms=question.sms,
         tegra=question.tegra,
+        gfxs=tuple(gpu.arch for gpu in question.machine.gpus if isinstance(gpu.arch, Gfx)),
+        wsl=question.machine.os.wsl,
     )
 
 

@@ -68,7 +68,7 @@ class Question:
         system = self.machine.os.system
         arch = self.arch
         if system == "windows":
-            return "windows"
+            return "windows_arm64" if arch == "aarch64" else "windows"
         if system == "macos":
             return "macos_arm64" if arch == "aarch64" else "macos_x86_64"
         return "linux_aarch64" if arch == "aarch64" else "linux_x86_64"
@@ -164,7 +164,8 @@ class Question:
     def cards_are_hopeless(self) -> bool:
         """There are cards, nothing can use any of them, and nobody asked for the CPU wheel."""
         mac = self.machine.os.system == "macos"  # the CPU wheel is the only one there, cards or not
-        in_vain = bool(self.bought_in_vain) or self.flavour == "xpu"
+        nowhere = [gpu for gpu in self.bought_in_vain if not self._computes_elsewhere(gpu)]
+        in_vain = bool(nowhere) or self.flavour not in (None, "cpu") or self.wish.build
         return self.backend == "cpu" and bool(self.machine.gpus) and in_vain and self.flavour != "cpu" and not mac
 
     @functools.cached_property
@@ -178,13 +179,35 @@ class Question:
             return gpu.vendor in ("nvidia", "amd", "intel")
         if gpu.vendor == "intel" and (gpu.arch is None or cpu_arch(self.machine.os.arch or "") == "aarch64"):
             return True
+        if self._computes_elsewhere(gpu):
+            return True
         return backend_of(gpu.vendor) is None or ever_supported(gpu, self.facts).kind == "no"
+
+    def _computes_elsewhere(self, gpu: Gpu) -> bool:
+        """A card that torch drives on Linux, and nothing on this Windows: AMD's old ones, and all of them on Arm."""
+        if self.machine.os.system != "windows":
+            return False
+        if cpu_arch(self.machine.os.arch or "") == "aarch64":
+            return gpu.vendor in ("nvidia", "amd")
+        if not isinstance(gpu.arch, Gfx):
+            return False
+        rows = (row.gfx.get("windows", ()) for row in self.facts.wheels.flavour)
+        known = ever_supported(gpu, self.facts).kind != "no"
+        return known and all(gpu.arch.name != gfx.name for listed in rows for gfx in listed)
 
     @functools.cached_property
     def gpus(self) -> tuple[Gpu, ...]:
         """The cards the chosen backend could drive, one per architecture."""
-        mine = [gpu for gpu in self.usable_gpus if backend_of(gpu.vendor) == self.backend]
+        mine = [gpu for gpu in self.usable_gpus if backend_of(gpu.vendor) == self.backend and gpu not in self.aside]
         return tuple({gpu.arch or gpu.name: gpu for gpu in mine}.values())
+
+    @functools.cached_property
+    def aside(self) -> tuple[Gpu, ...]:
+        """Graphics inside the processor where there is a card of the same maker: they are not meant."""
+        inside = {gfx for row in self.facts.rocm.integrated for gfx in row.gfx}
+        cards = [gpu for gpu in self.usable_gpus if gpu.vendor == "amd" and gpu.arch is not None]
+        shared = tuple(gpu for gpu in cards if gpu.arch in inside)
+        return shared if self.backend == "rocm" and len(shared) < len(cards) else ()
 
     @functools.cached_property
     def sms(self) -> tuple[Sm, ...]:
@@ -208,6 +231,10 @@ class Question:
         """On a Jetson: the CUDA that is asked for or installed. Its driver belongs to it, so it binds."""
         if not self.tegra:
             return None
+        if self.wish.cuda is None and self.wish.python and not self.machine.toolkits:
+            # A board's Python is its system's: 3.10 on an Orin means JetPack 6.
+            same = [row.cuda for row in self._board_rows if same_prefix(self.wish.python, row.python)]
+            return max(same, key=key, default=None)
         found = [kit.version for kit in self.machine.toolkits if kit.kind == "cuda" and kit.version]
         return self.wish.cuda or max(found, key=key, default=None)
 
@@ -258,10 +285,25 @@ class Question:
         """Those the board may have, newest first: of its CUDA, where that is known."""
         if not self.tegra:
             return []
-        rows = [row for row in self.facts.nvidia.jetpack if all(sm in row.sm for sm in self.sms)]
+        rows = self._board_rows
         if self.board_cuda:
             rows = [row for row in rows if same_prefix(self.board_cuda, row.cuda)]
         return sorted(rows, key=lambda row: key(row.cuda), reverse=True)
+
+    @property
+    def _board_rows(self) -> list[JetPack]:
+        return [row for row in self.facts.nvidia.jetpack if all(sm in row.sm for sm in self.sms)]
+
+    @functools.cached_property
+    def old_system(self) -> Distro | None:
+        """An old Windows, with what still runs there."""
+        found = find_distro(self.machine.os.distro or "", self.facts)
+        return found if found is not None and (found.python_last or found.driver_below) else None
+
+    @property
+    def last_python(self) -> str | None:
+        """The newest Python that runs on the system; None where nothing is known to be in the way."""
+        return self.old_system.python_last if self.old_system else None
 
     @functools.cached_property
     def distro(self) -> Distro | None:
@@ -317,6 +359,12 @@ class Question:
 NARROW = ("x86", "i386", "i486", "i586", "i686", "win32", "arm", "armhf", "armv6l", "armv7l", "armv8l", "mips", "ppc")
 OTHER_ARCHS = (*NARROW, "ppc64le", "s390x", "riscv64", "loongarch64", "mips64")
 _INDEX = "https://pypi.org/project/torch/#files"
+# Who else builds torch for a machine that PyTorch does not build for.
+_OTHER_BUILDERS = {
+    "ppc64le": "On POWER8, POWER9 and POWER10 conda-forge's pytorch and IBM's Open-CE have it, with CUDA for"
+    " POWER9's V100 only in Open-CE up to torch 2.0.",
+    "s390x": "On IBM Z the CPU alone can be used: IBM's container images and distributions' python3-torch have it.",
+}
 
 
 class Obstacle(NamedTuple):
@@ -341,6 +389,9 @@ def find_obstacle(question: Question) -> Obstacle | None:
     if python.endswith("-32"):  # as Windows' py launcher spells it
         text = f"Python {python} is a 32-bit Python: torch is published for 64-bit Pythons only."
         return Obstacle("system-32-bit", text, f"the 64-bit Python {python.removesuffix('-32')}", _INDEX)
+    if arch in _OTHER_BUILDERS:
+        text = f"PyTorch publishes no torch wheel for {arch}, and none is planned here. {_OTHER_BUILDERS[arch]}"
+        return Obstacle("arch-unsupported", text, "one of those, or a machine with x86_64 or aarch64", _INDEX)
     if arch not in ("x86_64", "aarch64"):
         text = f"No torch wheel was ever published for {arch}; whether its sources build there is not known here."
         return Obstacle("arch-unsupported", text, "a machine with x86_64 or aarch64", _INDEX)
@@ -367,10 +418,6 @@ def check_wish(question: Question) -> None:
             raise BadInput(f"--{name} wants a version number, not {value!r}")
     if wish.cuda is not None and facts.toolkit(wish.cuda) is None:
         _unknown_cuda(wish.cuda, question)
-    if question.machine.os.system == "windows" and question.arch == "aarch64":
-        raise BadInput(
-            "Windows on ARM is not in the tables", remedy="plan for --arch x86_64, or use WSL and --os linux"
-        )
     if wish.cuda and wish.rocm:
         raise BadInput("--cuda and --rocm contradict each other", remedy="a torch is built for one of them")
     flavour = question.flavour

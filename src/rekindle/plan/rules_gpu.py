@@ -8,7 +8,7 @@ from typing import cast
 
 from rekindle.compat import BACKENDS, Coverage
 from rekindle.compat.answer import CompatAnswer
-from rekindle.compat.driver import driver_runs
+from rekindle.compat.driver import branch, driver_runs, toolkit_driver
 from rekindle.compat.images import find_gap
 from rekindle.compat.toolkit import compiles_for, cudnn_covers, emits_for, toolkits_for
 from rekindle.facts import Facts
@@ -95,6 +95,7 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
         ptx=needs_ptx(candidate, question),
         names=[card(gpu) for gpu in cards],
     )
+    yield from _system_has_no_driver(candidate, question)
     if answer.kind != "no":
         return
     reason = sentence(answer.text)
@@ -116,6 +117,21 @@ def _driver_refusals(candidate: Candidate, question: Question) -> Iterator[Refus
         source=answer.source,
         change=change,
     )
+
+
+def _system_has_no_driver(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """An old Windows got its last driver long ago."""
+    old, below = question.old_system, question.old_system.driver_below if question.old_system else None
+    floor = toolkit_driver(candidate.cuda or "", question.side, question.facts).floor
+    if old is not None and below is not None and floor is not None and branch(floor) >= below:
+        yield Refusal(
+            rule="R102",
+            code="driver-branch-ended",
+            what=f"CUDA {candidate.cuda}",
+            reason=f"CUDA {candidate.cuda} needs NVIDIA driver {floor}, and {old.name} ends before branch {below}.",
+            remedy="take a torch made with an older CUDA, or Windows 10",
+            source=old.source[-1],
+        )
 
 
 def _other_driver(answer: CompatAnswer, cards: list[Gpu]) -> str:

@@ -11,6 +11,7 @@ from rekindle.compat.graft import graft_cost
 from rekindle.compat.libc import flavour_libc, libc_runs
 from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
+from rekindle.model.version import compare
 from rekindle.plan.candidates import Candidate, hazards_met, python_span, pythons_of, same_python
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
@@ -25,6 +26,7 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
     known = pythons_of(candidate, question)
     if any(same_python(asked, version) for version in known):
         return
+    last = question.last_python
     what = "wheels" if candidate.answer != "build" else "sources"
     name = candidate.name if candidate.answer != "build" else f"torch {candidate.torch}"
     where = {"windows": " on Windows", "linux_aarch64": " on aarch64"}.get(question.platform, "")
@@ -38,7 +40,8 @@ def python_is_served(candidate: Candidate, question: Question) -> Iterator[Refus
             what="python",
             from_=asked,
             to=candidate.python,
-            why=f"torch {candidate.torch} is for Python {python_span(known)}",
+            why=f"torch {candidate.torch} is for Python {python_span(known)}"
+            + (f", and Python {last} is the last that runs on {question.machine.os.distro}" if last else ""),
         )
         if candidate.python
         else None,
@@ -70,6 +73,21 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
             reason=f"The wheel {candidate.name.removeprefix('torch ')} {answer.text}.",
             remedy="an older torch, a container, or a newer distribution",
             source=answer.source,
+        )
+
+
+@rule("R403", "build")
+def tools_run_here(candidate: Candidate, question: Question) -> Iterator[Refusal]:
+    """The C library runs what a build takes from the package index: CMake, Ninja, NumPy, MKL."""
+    floor = question.facts.distros.manylinux["manylinux2014"]
+    if question.glibc is not None and compare(question.glibc, floor.glibc) < 0:
+        yield Refusal(
+            code="glibc-too-old-to-build",
+            what=f"glibc {question.glibc}",
+            reason=f"what a build takes from the package index (CMake, Ninja, NumPy) needs glibc {floor.glibc}; the"
+            f" machine has {question.glibc}.",
+            remedy="use a container with a newer system (docker run -it debian:12), or a newer distribution",
+            source=floor.source[0],
         )
 
 

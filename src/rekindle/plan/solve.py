@@ -38,6 +38,7 @@ _ENOUGH_BUILDS = 2
 _NEIGHBOURS = 9
 _HELD_BACK = 4  # minor releases: more than a year
 _NEAR = 2
+_WHEEL_GLIBC = "2.28"  # what the wheels of today want
 _SCREEN_GIB = 2  # with less, torch's own libraries leave next to no room for anything else
 
 
@@ -156,7 +157,8 @@ def _easier(question: Question) -> Iterator[tuple[str, Machine, Wish]]:
     if question.libc is not None and question.libc.kind == "musl":
         yield "on a system with glibc", glibc, wish
     elif question.libc is not None and question.libc.version and not question.cards_are_hopeless:
-        yield "on a system with a newer glibc", glibc, wish
+        other = "a newer" if compare(question.libc.version, _WHEEL_GLIBC) < 0 else "an older"
+        yield f"on a system with {other} glibc", glibc, wish
     if not question.cards_are_hopeless:
         if wish.build:
             yield "without insisting on a build", machine, msgspec.structs.replace(wish, build=False)

@@ -30,6 +30,10 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
     if requests[0].url is None and flavour.publisher == "pytorch":
         beside, left_out = _companions(candidate, flavour, requests[0], question)
         requests += beside
+    for name, version in flavour.beside.items():
+        extras = requests[0].extras if name == "torchvision" else ()
+        why = f"the one made for torch {candidate.torch}, from the same index"
+        requests.append(Request(name=name, version=version, extras=extras, index=flavour.index, why=why))
     if numpy := numpy_limit(candidate, question):
         why = f"torch {candidate.torch} was compiled for NumPy 1"
         requests.append(Request(name="numpy", specifier=numpy, why=why))
@@ -39,6 +43,9 @@ def install_requests(assessed: Assessed, question: Question) -> tuple[tuple[Requ
 def _torch(candidate: Candidate, flavour: Flavour, question: Question) -> Request:
     if candidate.wheel and candidate.answer == "install":
         return Request(name="torch", version=candidate.torch, url=candidate.wheel, why="a wheel built before")
+    if flavour.publisher == "jetson":
+        why = f"a wheel for JetPack with CUDA {candidate.cuda}"
+        return Request(name="torch", version=candidate.torch, index=flavour.index, url=flavour.url, why=why)
     local = "" if _is_default(candidate, question) else f"+{flavour.name}"
     if flavour.publisher == "amd":
         targets = tuple(f"device-{gfx.name}" for gfx in question.gfxs)

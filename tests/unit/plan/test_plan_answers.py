@@ -160,9 +160,11 @@ def test_an_old_driver_is_not_the_only_thing_that_can_change() -> None:
     assert made.changes[0].what == "driver" and kept
 
 
-def test_an_old_glibc_is_named_as_the_reason_for_a_build() -> None:
+def test_a_glibc_too_old_for_the_tools_of_a_build_means_a_container() -> None:
     made = plan("none", glibc="2.12")
-    assert made.answer == "build" and "glibc" in made.because[0].text
+    assert made.answer == "none" and "glibc" in made.because[0].text and "container" in made.because[0].text
+    assert made.alternatives[0].why.startswith("on a system with a newer glibc")
+    assert plan("none", glibc="2.17", torch="2.15.0").answer == "build", "just new enough"
     none = plan("sm_86", glibc="2.12")
     assert none.answer == "none" and "glibc" in none.because[0].text, "no CUDA that knows the card runs there"
     assert plan("sm_86", glibc="2.17").answer == "install"

@@ -12,9 +12,9 @@ from rekindle.plan.wording.because import choice_reasons
 
 
 def test_a_build_for_a_board_says_why_the_wheels_of_its_cuda_will_not_do() -> None:
-    made = plan("Jetson AGX Orin", cuda="12.6")
+    made = plan("Jetson AGX Orin", cuda="12.6", torch="2.11.0")
     assert made.because[0].text == (
-        "No official wheel that keeps the wish has code for Jetson AGX Orin (sm_87): it takes a source build."
+        "No official wheel of the asked torch has code for Jetson AGX Orin (sm_87): it takes a source build."
     )
     assert plan("Tesla K40c").because[0].text.startswith("No official wheel after torch 1.3.0+cu101 (Python 3.7) has")
     assert plan("Tesla K40c", torch="2.0.1").because[0].text.startswith("No official wheel of the asked torch has")

@@ -69,7 +69,7 @@ def walk(made: Plan, folder: Path) -> tuple[list[str], dict[str, str]]:
         ("sm_35", {}),
         ("sm_86", {"cpu": "ivybridge", "torch": "2.6.0", "build": True}),
         ("RX 580", {}),
-        ("Jetson Xavier NX", {}),
+        ("Jetson Xavier NX", {"build": True}),
         ("none", {"torch": "2.15.0", "build": True}),
     ],
 )

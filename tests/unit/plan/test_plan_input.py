@@ -36,7 +36,6 @@ from rekindle.cli.main import main
         (["--cpu", "ivybrigde"], "ivybridge"),
         (["--os", "windows", "--glibc", "2.17"], "belong to Linux"),
         (["--gpu", "sm_86", "--variant", "kuda"], "flavour"),
-        (["--gpu", "none", "--os", "windows", "--arch", "aarch64"], "Windows on ARM"),
         (["--machine", "k40-windows"], "k40c-windows"),
         (["--machine", "no/such/file.json"], "no such file"),
         (["--machine", "k40c-windows", "--gpu", "sm_86"], "whole machine"),

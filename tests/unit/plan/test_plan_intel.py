@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from planning import FACTS, plan
 
 from rekindle.compat import BACKENDS
 from rekindle.facts.gpus import find_gpu
 from rekindle.model.arch import Xe, parse_gpu_arch
 from rekindle.model.machine import Gpu
-from unit.plan.planning import FACTS, plan
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_a_32_bit_python_is_told_from_a_64_bit_one(python: str | None, is_narrow
 
 
 def test_a_board_has_the_tools_of_its_jetpack() -> None:
-    made = plan("Jetson Xavier NX")
+    made = plan("Jetson Xavier NX", build=True)
     assert made.build is not None
     assert (made.cuda, made.cudnn, made.python, made.build.compiler) == ("11.4", "8.6.0", "3.8", "gcc-9")
     question = ask("Jetson Xavier NX")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from planning import plan
 
 from rekindle.model.plan import Plan
-from unit.plan.planning import plan
 
 
 def warned(made: Plan, code: str) -> str:

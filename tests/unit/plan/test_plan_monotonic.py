@@ -6,12 +6,12 @@ from functools import cache
 from typing import Any
 
 import pytest
+from planning import FACTS, plan
 
 from rekindle.facts.gpus import known_archs
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.plan import Plan
 from rekindle.model.version import key
-from unit.plan.planning import FACTS, plan
 
 ORDER = ("install", "graft", "build", "none")
 CARDS = tuple(

@@ -49,7 +49,11 @@ def machine_with(names: list[str], system: str, driver: str | None) -> Machine:
 
 
 def served(plan: Plan, machine: Machine) -> list[Gpu]:
-    unserved = [w.text for w in plan.warnings if w.code in ("gpu-not-served", "gpu-unsupported", "other-vendor-unused")]
+    unserved = [
+        w.text
+        for w in plan.warnings
+        if w.code in ("gpu-not-served", "gpu-unsupported", "other-vendor-unused", "graphics-beside-card")
+    ]
     return [gpu for gpu in machine.gpus if not any(str(gpu.arch) in text for text in unserved)]
 
 

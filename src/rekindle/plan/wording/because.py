@@ -26,6 +26,7 @@ _PLATFORMS = {
     "linux_x86_64": "Linux",
     "linux_aarch64": "Linux on aarch64",
     "windows": "Windows",
+    "windows_arm64": "Windows on Arm",
     "macos_x86_64": "macOS on Intel",
     "macos_arm64": "macOS",
 }

@@ -99,9 +99,16 @@ def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) 
 def _cards_in_doubt(question: Question) -> Iterator[Reason]:
     """Cards of the other maker, and names that several chips go by."""
     for gpu in question.usable_gpus:
-        if gpu not in question.gpus and gpu.arch not in [other.arch for other in question.gpus]:
+        named = (*question.gpus, *question.aside)
+        if gpu not in named and gpu.arch not in [other.arch for other in named]:
             text = f"{card(gpu)} stays unused: one torch serves the cards of one maker."
             yield Reason(code="other-vendor-unused", text=text)
+        if gpu in question.aside:
+            text = (
+                f"{card(gpu)} is the processor's graphics beside the card: HIP_VISIBLE_DEVICES=0 (or 1) shows torch the"
+                " card alone."
+            )
+            yield Reason(code="graphics-beside-card", text=text, source=question.facts.rocm.integrated[0].source[0])
         if gpu.possible:
             others = ", ".join(map(str, gpu.possible))
             text = (
@@ -161,6 +168,8 @@ def _hopeless(gpu: Gpu, question: Question) -> str:
             f"{card(gpu)}: neither CUDA nor ROCm exists for macOS, so torch runs on the CPU there"
             " (and on Apple's own GPUs through MPS)."
         )
+    if question.platform == "windows_arm64":
+        return f"{card(gpu)}: neither CUDA nor ROCm exists for Windows on Arm, so torch runs on the CPU there."
     if isinstance(gpu.arch, Sm) and (end := source_end(gpu.arch, question.facts)) is not None:
         return f"{card(gpu)} is {end.note or 'supported by no torch'}."
     if gpu.vendor == "intel" and gpu.arch is None:
@@ -170,6 +179,8 @@ def _hopeless(gpu: Gpu, question: Question) -> str:
         )
     if gpu.vendor == "intel":
         return f"{card(gpu)}: {ever_supported(gpu, question.facts).text}. torch runs on the CPU here."
+    if ever_supported(gpu, question.facts).kind != "no":
+        return f"{card(gpu)}: no ROCm for Windows has code for it, so torch runs on the CPU here; on Linux it computes."
     return f"{card(gpu)} is older than gfx803 (Polaris): ROCm never supported it."
 
 
