@@ -84,6 +84,12 @@ def flavour_libc(flavour: Flavour, torch: str, platform: Platform, facts: Facts)
     return Libc("glibc", flavour.glibc or (release.glibc.get(platform) if release else None))
 
 
+def tools_libc(facts: Facts) -> tuple[Libc, str]:
+    """What the tools that a build takes from the package index want (CMake, Ninja, NumPy), and where that is from."""
+    row = facts.distros.manylinux["manylinux2014"]
+    return Libc("glibc", row.glibc), row.source[0]
+
+
 def toolkit_libc(row: CudaToolkit) -> Libc:
     """What the programs of a CUDA toolkit for Linux want: the C library of the oldest system it is made for."""
     return Libc("glibc", row.glibc)

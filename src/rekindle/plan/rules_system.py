@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rekindle.compat.graft import graft_cost
-from rekindle.compat.libc import flavour_libc, libc_runs
+from rekindle.compat.libc import flavour_libc, libc_runs, tools_libc
 from rekindle.compat.resources import build_cost, memory_fits, use_disk_gib
 from rekindle.model.plan import Change, Refusal
-from rekindle.model.version import compare
 from rekindle.plan.candidates import Candidate, hazards_met, python_span, pythons_of, same_python
 from rekindle.plan.question import Question
 from rekindle.plan.rules import rule
@@ -79,15 +78,15 @@ def glibc_is_new_enough(candidate: Candidate, question: Question) -> Iterator[Re
 @rule("R403", "build")
 def tools_run_here(candidate: Candidate, question: Question) -> Iterator[Refusal]:
     """The C library runs what a build takes from the package index: CMake, Ninja, NumPy, MKL."""
-    floor = question.facts.distros.manylinux["manylinux2014"]
-    if question.glibc is not None and compare(question.glibc, floor.glibc) < 0:
+    floor, source = tools_libc(question.facts)
+    if libc_runs(floor, question.libc).kind == "no":
         yield Refusal(
             code="glibc-too-old-to-build",
             what=f"glibc {question.glibc}",
-            reason=f"what a build takes from the package index (CMake, Ninja, NumPy) needs glibc {floor.glibc}; the"
+            reason=f"what a build takes from the package index (CMake, Ninja, NumPy) needs glibc {floor.version}; the"
             f" machine has {question.glibc}.",
             remedy="use a container with a newer system (docker run -it debian:12), or a newer distribution",
-            source=floor.source[0],
+            source=source,
         )
 
 
