@@ -19,7 +19,6 @@ from rekindle.compat.driver import Side, driver_side, is_board
 from rekindle.compat.hazards import ever_supported
 from rekindle.compat.libc import Libc, find_distro, libc_of
 from rekindle.compat.processor import features_of
-from rekindle.compat.supply import manager_of
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
 from rekindle.model.arch import Gfx, Sm
@@ -320,6 +319,8 @@ class Question:
     @functools.cached_property
     def manager(self) -> Manager | None:
         """What installs packages there: apt where nobody says which Linux it is; None where it is not known."""
+        from rekindle.compat.supply import manager_of  # only builds ask, and most plans are of wheels
+
         row = self.distro
         told = self.machine.os.distro or (row.name if row else "debian")
         return manager_of(told, self.facts, any_names=True) if self.machine.os.system == "linux" else None
