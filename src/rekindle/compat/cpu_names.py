@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rekindle.errors import BadInput
 from rekindle.facts import Facts
-from rekindle.model.cpu_rows import CpuName, Microarchitecture
+from rekindle.model.machine import CpuName, Microarchitecture
 
 # What says nothing about the model: marks, clock, cores, the graphics part.
 _NOISE = re.compile(

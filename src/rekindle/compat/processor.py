@@ -13,8 +13,7 @@ from typing import NamedTuple
 from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.facts import Facts
 from rekindle.facts.cpus import archspec_microarchitectures
-from rekindle.model.cpu_rows import CpuRun
-from rekindle.model.machine import Cpu
+from rekindle.model.machine import Cpu, CpuRun
 from rekindle.model.version import compare, key, matches
 
 # Instruction sets that cpuinfo and archspec call as we do.

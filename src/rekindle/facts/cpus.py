@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rekindle.errors import BadInput
-from rekindle.model.cpu_rows import Microarchitecture
+from rekindle.model.machine import Microarchitecture
 from rekindle.model.version import Key, key
 
 _FAMILIES = ("x86_64", "aarch64")

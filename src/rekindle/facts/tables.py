@@ -21,7 +21,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.facts.cpus import archspec_rows
-from rekindle.model import companion, cpu_rows, facts, graft, supply
+from rekindle.model import companion, facts, graft, machine, supply
 from rekindle.model.document import Part, _from_json, read_bounded
 
 
@@ -100,9 +100,9 @@ class IntelFile(FactsFile, frozen=True, kw_only=True):
 
 
 class CpuFile(FactsFile, frozen=True, kw_only=True):
-    microarchitecture: dict[str, cpu_rows.Microarchitecture]
-    name: tuple[cpu_rows.CpuName, ...]
-    run: tuple[cpu_rows.CpuRun, ...]
+    microarchitecture: dict[str, machine.Microarchitecture]
+    name: tuple[machine.CpuName, ...]
+    run: tuple[machine.CpuRun, ...]
 
 
 class DistrosFile(FactsFile, frozen=True, kw_only=True):

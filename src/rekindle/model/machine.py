@@ -7,6 +7,7 @@ from typing import Literal
 
 from rekindle.model.arch import GpuArch
 from rekindle.model.document import Document, Part
+from rekindle.model.facts import Row
 from rekindle.model.version import same_prefix
 
 System = Literal["linux", "windows", "macos"]
@@ -215,3 +216,44 @@ def platform_of(tag: str) -> tuple[str | None, str | None]:
     system = "windows" if tag.startswith("win") else "macos" if tag.startswith("macosx") else None
     processor = _PROCESSOR.search(tag)
     return system or ("linux" if "linux" in tag else None), cpu_arch(processor[0]) if processor else None
+
+
+class Microarchitecture(Row, frozen=True, kw_only=True):
+    """A CPU generation: its level, features, and what it descends from; ``part`` is its number in Arm's registers."""
+
+    vendor: str
+    family: str
+    level: str
+    features: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
+    products: str | None = None
+    flags: dict[str, str] = {}
+    part: str | None = None
+
+
+class CpuName(Row, frozen=True, kw_only=True):
+    """Product names that mean a microarchitecture. First row that fits wins.
+
+    A name is words and one model number. ``words`` must all be there, one of ``any``, none of ``without``. ``line``
+    is what may stand before the number (``i7``, ``e5``; nothing if not given), ``model`` its masks (``#`` a digit,
+    ``?`` a letter; ``5100-5199`` a range; ``*`` any model or none; none given: the name has no number), ``suffix``
+    what may follow (anything if not given), ``version`` the ``v2`` behind (``""``: there is none).
+    """
+
+    microarchitecture: str
+    words: tuple[str, ...] = ()
+    any: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    line: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    suffix: tuple[str, ...] | None = None
+    version: str | None = None
+
+
+class CpuRun(Row, frozen=True, kw_only=True):
+    """A wheel seen running (or crashing) on an emulated CPU."""
+
+    torch: str
+    cpu: str
+    result: Literal["passes", "partly"]
+    detail: str = ""
