@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rekindle.host.protocol import Host
     from rekindle.host.workspace import Workspace
     from rekindle.model.arch import Sm
-    from rekindle.model.graft import GraftReport, LibraryBeside
+    from rekindle.model.graft import GraftRecipe, GraftReport, LibraryBeside
     from rekindle.model.progress import Progress
 
 
@@ -57,7 +58,7 @@ def graft(
     from rekindle.errors import BadInput, need_package
 
     need_package("numpy", "a graft")
-    from rekindle.api.graft_source import gather_sources, wheel_recipe
+    from rekindle.api.graft_source import gather_sources, wheel_recipe, why_no_sources
     from rekindle.build.bare_ninja import run_ninja
     from rekindle.facts import load_facts
     from rekindle.formats.wheel import WheelZip
@@ -88,13 +89,24 @@ def graft(
         cuda = wheel_cuda(opened)
         tools, archs = find_tools(host, tuple(cards.values()), toolkit, cuda)
         cache = _cache(host, launcher, place)
-        files, notes = gather_sources(
-            source, recipe, cuda, tools, host, place, source=sources, headers=headers, progress=listener
-        )
-        if files and cache:
-            files = replace(files, launcher=cache[0])
+        notes = why_no_sources(source.name, recipe, cuda, tools, facts)
+
+        @functools.cache
+        def gather() -> Sources:
+            assert recipe is not None
+            files = gather_sources(
+                source, recipe, tools, host, place, source=sources, headers=headers, progress=listener
+            )
+            return replace(files, launcher=cache[0]) if cache else files
+
+        ready = recipe is not None and not notes
+        unseen = dry_run and not (sources and Path(sources).is_dir())
+        ways = functools.partial(
+            _ways, tools=tools, wheel=source.name, facts=facts, recipe=recipe if ready else None, gather=gather,
+            unseen=unseen,
+        )  # fmt: skip
         targets = tuple(
-            CardTarget(name=name, arch=arch, ways=_ways(card, arch, tools, files, source.name, facts))
+            CardTarget(name=name, arch=arch, ways=ways(card, arch))
             for (name, card), arch in zip(cards.items(), archs, strict=True)
         )
         order = GraftOrder(
@@ -113,7 +125,7 @@ def graft(
             notes=notes,
         )
         report = carry_out(order, listener)
-    return _with_driver(report, tools.release)
+    return _with_driver(_with_time(report, source.name, jobs), tools.release)
 
 
 def graft_apply(
@@ -190,16 +202,35 @@ def _card(gpu: str) -> Sm:
     return arch
 
 
-def _ways(card: Sm, arch: Sm, tools: Tools, files: Sources | None, wheel: str, facts: Facts) -> tuple[Way, ...]:
-    """The wheel's own PTX first; its release's kernel files where they are at hand."""
+def _ways(
+    card: Sm,
+    arch: Sm,
+    *,
+    tools: Tools,
+    wheel: str,
+    facts: Facts,
+    recipe: GraftRecipe | None,
+    gather: Callable[[], Sources],
+    unseen: bool,
+) -> tuple[Way, ...]:
+    """The wheel's own PTX first; then its release's kernel files, where there is a recipe for them."""
     from rekindle.graft.ptx import PtxWay
     from rekindle.graft.source import SourceWay
 
     ptx = PtxWay(card=card, arch=arch, ptxas=tools.ptxas, facts=facts)
-    if files is None:
+    if recipe is None:
         return (ptx,)
-    told = (f"torch {wheel.split('-')[1]} source tree",)
-    return (ptx, SourceWay(card=card, arch=arch, facts=facts, toolkit=tools.release, files=files, sources=told))
+    source = SourceWay(
+        card=card,
+        arch=arch,
+        facts=facts,
+        recipe=recipe,
+        gather=gather,
+        toolkit=tools.release,
+        unseen=unseen,
+        sources=(f"torch {wheel.split('-')[1]} source tree",),
+    )
+    return (ptx, source)
 
 
 def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -> tuple[LibraryBeside, ...]:
@@ -313,6 +344,28 @@ def _wheel(target: str, folder: Path, where: _Where, progress: Progress) -> Path
     found = find_wheels(target, places, python=where.python, platform=where.platform)[0].file
     progress.stage("downloading", found.name)
     return download(found.url, folder / found.name, sha256=found.sha256, progress=progress)
+
+
+def _with_time(report: GraftReport, wheel: str, jobs: int | None) -> GraftReport:
+    """How long what is planned takes here, where the release (or a neighbour of it) was measured."""
+    import os
+
+    import msgspec
+
+    from rekindle.compat.graft import find_recipe, graft_cost, graft_time, unit_seconds
+    from rekindle.facts import load_facts
+    from rekindle.model.arch import parse_sm
+
+    name, version, *_ = wheel.split("-")
+    planned = [unit for unit in report.units if unit.state == "planned" and unit.arch]
+    facts = load_facts()
+    if name != "torch" or not planned or find_recipe(version, facts) is None:
+        return report
+    row = graft_cost(version, facts)
+    assert row is not None
+    seconds = [unit_seconds(unit.unit, parse_sm(unit.arch or ""), row) for unit in planned]
+    time = graft_time(seconds, jobs or os.cpu_count() or 1, row)
+    return msgspec.structs.replace(report, minutes=time.minutes, jobs=time.jobs)
 
 
 def _with_driver(report: GraftReport, release: str) -> GraftReport:

@@ -36,8 +36,7 @@ def wheel_recipe(wheel: str, facts: Facts) -> GraftRecipe | None:
 
 def gather_sources(
     wheel: Path,
-    recipe: GraftRecipe | None,
-    cuda: str | None,
+    recipe: GraftRecipe,
     tools: Tools,
     host: Host,
     place: Workspace,
@@ -45,12 +44,10 @@ def gather_sources(
     source: str | None,
     headers: Sequence[Path],
     progress: Progress,
-) -> tuple[Sources | None, tuple[str, ...]]:
-    """Everything that the kernel files of a torch wheel are compiled with, and notes; None where no recipe or no nvcc
-    that fits it is here."""
+) -> Sources:
+    """Everything that the kernel files of a torch wheel are compiled with."""
     from packaging.utils import parse_wheel_filename
 
-    from rekindle.compat.graft import fits_wheel
     from rekindle.facts import load_facts
     from rekindle.formats.wheel import check_wheel
     from rekindle.graft.headers import take_include
@@ -58,9 +55,7 @@ def gather_sources(
     from rekindle.graft.source import FlagSearch, Sources, find_packages
 
     facts = load_facts()
-    fit = fits_wheel(tools.release, cuda or tools.release)
-    if recipe is None or tools.nvcc is None or fit.kind != "yes":
-        return None, _why_no_sources(wheel.name, recipe, tools, fit.text, facts)
+    assert tools.nvcc is not None
     version = str(parse_wheel_filename(wheel.name)[1])
     work = place.root / "work" / wheel.name.removesuffix(".whl")
     tree = _tree(version, source, place, progress)
@@ -73,7 +68,7 @@ def gather_sources(
     toolkit = Path(tools.nvcc).parent.parent
     own = (include, toolkit / "include", *toolkit.glob("targets/*/include"), *headers)
     fetched = _headers(find_packages(version, facts), own, place, progress)
-    files = Sources(
+    return Sources(
         tree=tree,
         include=include,
         recipe=recipe,
@@ -83,11 +78,16 @@ def gather_sources(
         generated=_generated(recipe, tree, work / "generated", host, place, progress),
         flags=search.flags,
     )
-    return files, ()
 
 
-def _why_no_sources(wheel: str, recipe: GraftRecipe | None, tools: Tools, fit: str, facts: Facts) -> tuple[str, ...]:
-    """In words, for a torch wheel: of other packages only the PTX is used in any case."""
+def why_no_sources(
+    wheel: str, recipe: GraftRecipe | None, cuda: str | None, tools: Tools, facts: Facts
+) -> tuple[str, ...]:
+    """In words, for a torch wheel: of other packages only the PTX is used in any case. A toolkit that does not fit a
+    wheel with a recipe is refused: what it makes would differ in every unit."""
+    from rekindle.compat.graft import fits_wheel
+    from rekindle.errors import BadInput
+
     name, version, *_ = wheel.split("-")
     if name != "torch":
         return ()
@@ -96,7 +96,10 @@ def _why_no_sources(wheel: str, recipe: GraftRecipe | None, tools: Tools, fit: s
         return (f"how torch {version} compiles its kernels is in no recipe ({known}): its PTX alone is used",)
     if tools.nvcc is None:
         return (f"beside {tools.ptxas} there is no nvcc: torch's own kernel files cannot be compiled",)
-    return (f"{fit}: its PTX alone is used (--toolkit DIR names another toolkit)",)
+    fit = fits_wheel(tools.release, cuda or tools.release)
+    if fit.kind != "yes":
+        raise BadInput(fit.text, remedy=f"name a toolkit of CUDA {fit.want} with --toolkit DIR")
+    return ()
 
 
 def _preprocessor(host: Host, release: str, facts: Facts) -> str | None:

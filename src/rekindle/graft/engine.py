@@ -223,6 +223,8 @@ def _survey(
     made: list[tuple[Way, tuple[GraftCandidate, ...]]] = []
     state: dict[int, UnitOutcome] = {}
     for way in target.ways:
+        if len(settled) == len(library.units):
+            break  # a later way may need sources, which nobody fetches for nothing
         units, others = way.survey(library)
         mine = tuple(unit for unit in units if unit.unit.number not in settled and not _unwanted(unit.name, without))
         others += [_told(unit, "left-out", UNWANTED) for unit in units if _unwanted(unit.name, without)]

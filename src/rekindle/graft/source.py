@@ -9,7 +9,7 @@ configured, no host code is compiled and nothing is linked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,6 +17,7 @@ from typing import Literal
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
+from rekindle.compat.graft import unit_seconds
 from rekindle.compat.toolkit import emits_for, sass_runs
 from rekindle.facts import Facts
 from rekindle.formats.cubin import ModuleId, machine_code
@@ -84,15 +85,23 @@ class Sources:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceWay:
-    """Code from the release's own kernel files for ``card``, as ``arch``."""
+    """Code from the release's own kernel files for ``card``, as ``arch``. ``gather`` gives them when they are needed;
+    ``unseen``: what would be compiled is told without them."""
 
     card: Sm
     arch: Sm
     facts: Facts
-    files: Sources
+    recipe: GraftRecipe
+    gather: Callable[[], Sources]
     toolkit: str
+    unseen: bool = False
     kind: Literal["ptx", "source"] = "source"
     sources: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> Sources:
+        """Gathered when they are first needed: a wheel whose PTX serves needs no sources at all."""
+        return self.gather()
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -101,12 +110,20 @@ class SourceWay:
 
     def survey(self, library: GpuLibrary) -> tuple[list[SourceUnit], list[UnitOutcome]]:
         """What can be compiled of a library, and the state of its other units."""
-        return survey_source(library, self.card, self.arch, self.files, self.facts)
+        return survey_source(library, self.card, self.arch, self.recipe if self.unseen else self.files, self.facts)
 
     def jobs(self, folder: Path, number: int, library: GpuLibrary, units: Sequence[SourceUnit]) -> list[Job]:
-        """The jobs that make the cubins of ``units``, those that take longest first: with code that one chip alone
-        has (343 s where the next took 200), then with most code."""
-        ordered = sorted(units, key=lambda each: (not each.arch.suffix, -each.unit.container.size))
+        """The jobs that make the cubins of ``units``, those that take longest first: as far as that was measured, then
+        with code that one chip alone has (343 s where the next took 200), then with most code."""
+        row = next((row for row in self.facts.costs.graft if row.torch == self.recipe.torch), None)
+        ordered = sorted(
+            units,
+            key=lambda each: (
+                -unit_seconds(each.name, each.arch, row) if row else 0.0,
+                not each.arch.suffix,
+                -each.unit.container.size,
+            ),
+        )
         return source_jobs(folder, number, ordered, self.files)
 
     def proofs(self, library: GpuLibrary, count: int) -> list[SourceUnit]:
@@ -166,14 +183,21 @@ def kernel_files(tree: Path, generated: Path | None = None) -> dict[str, list[Pa
 
 
 def survey_source(
-    library: GpuLibrary, card: Sm, arch: Sm, sources: Sources, facts: Facts, *, had: Sm | None = None
+    library: GpuLibrary,
+    card: Sm,
+    arch: Sm,
+    sources: Sources | GraftRecipe,
+    facts: Facts,
+    *,
+    had: Sm | None = None,
 ) -> tuple[list[SourceUnit], list[UnitOutcome]]:
     """What can be compiled for ``card``, and the state of every other unit.
 
+    ``sources``: the recipe alone where no tree was looked into; then every named unit is taken to have its file.
     ``had``: compile for an architecture the wheel has (to compare), whatever runs on the card.
     """
-    files = kernel_files(sources.tree, sources.generated)
-    extra = sources.recipe.extra_archs
+    files = kernel_files(sources.tree, sources.generated) if isinstance(sources, Sources) else None
+    extra = (sources.recipe if isinstance(sources, Sources) else sources).extra_archs
     units: list[SourceUnit] = []
     others: list[UnitOutcome] = []
     for unit in library.units:
@@ -184,9 +208,14 @@ def survey_source(
         if runs and had is None:
             others.append(outcome(library, unit, module, "has", f"{runs[-1].name} runs there"))
             continue
-        file = _choose(files.get(module.source, []), names) if module else None
+        if module is None:
+            file = None
+        elif files is None:
+            file = Path(f"{module.source.removesuffix('_cu')}.cu")
+        else:
+            file = _choose(files.get(module.source, []), names)
         if module is None or file is None:
-            others.append(outcome(library, unit, module, "left-out", _why_without(module, files)))
+            others.append(outcome(library, unit, module, "left-out", _why_without(module, files or {})))
             continue
         archs = _arch_list(names, unit.sass)
         more = extra.get(module.source, {}).get(str(arch).removeprefix("sm_")) if had is None else None
@@ -195,7 +224,7 @@ def survey_source(
     return units, others
 
 
-def _why_without(module: ModuleId | None, files: dict[str, list[Path]]) -> str:
+def _why_without(module: ModuleId | None, files: Mapping[str, list[Path]]) -> str:
     if module is None:
         return "no name in its code tells which file it was compiled from"
     if module.source not in files:

@@ -19,10 +19,10 @@ from rekindle.model.up_options import UpOptions
 from rekindle.render.summary import summarise_graft
 
 
-def check_graft(outline: GraftOutline) -> None:
+def check_graft(outline: GraftOutline, cuda: str | None) -> None:
     """Is there a toolkit for it? Asked before anything is fetched; a graft made before needs none."""
     if not outline.file:
-        find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None)
+        find_tools(LiveHost(), tuple(map(parse_sm, outline.archs)), None, cuda)
 
 
 def graft_torch(

@@ -110,7 +110,7 @@ def _walk(workspace: Workspace, options: UpOptions, progress: Progress, confirm:
     if planned.is_done():
         return planned.end(True, f"{summarise_plan(plan)} (done before)") if options.dry_run else planned.go()
     if plan.graft is not None and not options.dry_run:
-        check_graft(plan.graft)
+        check_graft(plan.graft, plan.cuda)
     if plan.answer == "build":
         refuse_unready(walk.leg("check", "what the build asks of this machine", planned.check, summarise_checks))
     if options.dry_run:

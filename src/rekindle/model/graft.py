@@ -101,7 +101,8 @@ class GraftFile(Document, frozen=True, kw_only=True):
 
 
 class GraftReport(Document, frozen=True, kw_only=True):
-    """What ``graft`` did or would do. ``out`` is the grafted wheel, ``graft`` the small file."""
+    """What ``graft`` did or would do (then ``minutes`` on so many ``jobs`` are foreseen). ``out`` is the grafted wheel,
+    ``graft`` the small file."""
 
     wheel: str
     wheel_sha256: str
@@ -121,6 +122,8 @@ class GraftReport(Document, frozen=True, kw_only=True):
     provenance: str | None = None
     tools: dict[str, str] = {}
     seconds: float | None = None
+    minutes: tuple[int, int] | None = None
+    jobs: int | None = None
     compiled: int = 0
     notes: tuple[str, ...] = ()
     dry_run: bool = False

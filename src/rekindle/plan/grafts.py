@@ -62,6 +62,8 @@ def graft_candidates(question: Question, made: Sequence[HouseGraft] = ()) -> Ite
     if question.backend != "cuda" or question.platform not in _PLATFORMS or question.wish.build or question.tegra:
         return
     for wheel in official_wheels(question):
+        if question.torch is not None and not question.wants_torch(wheel.torch):
+            continue  # who takes another torch than was asked for takes one that runs as it is
         lacking = lacking_archs(wheel, question)
         if not lacking:
             continue
@@ -149,8 +151,11 @@ def graft_evidence(candidate: Candidate, question: Question) -> KnownBuild | Non
         if candidate.wheel:
             found.append(KnownBuild("compiled", f"A graft of {name} lies in a wheelhouse.", candidate.wheel))
         elif row is not None and is_proven(candidate.torch, sm, facts):
-            text = f"{name} was grafted and run by us."
-            found.append(KnownBuild("proven", text, row.source[0], exact=compare(row.cuda, candidate.cuda or "0") == 0))
+            if compare(row.cuda, candidate.cuda or "0") == 0:
+                found.append(KnownBuild("proven", f"{name} was grafted and run by us.", row.source[0], exact=True))
+            else:
+                text = f"The wheel of CUDA {row.cuda} was grafted for {sm} and run by us, {candidate.name} was not."
+                found.append(KnownBuild("compiled", text, row.source[0]))
         elif row is not None and row.proven and (official := _official_with(candidate, sm, question)) is not None:
             text = f"A graft of {name} is untried itself, but official wheels ({official}) hold these kernels for {sm}."
             found.append(KnownBuild("compiled", text, row.source[0]))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rekindle.model.graft import GraftReport, LibraryBeside, UnitOutcome, UnitProof
-from rekindle.model.spoken import spoken_bytes, spoken_seconds
+from rekindle.model.spoken import spoken_bytes, spoken_minutes, spoken_seconds
 from rekindle.render.screen import Screen
 from rekindle.scripts.quoting import pasted
 
@@ -22,7 +22,8 @@ def render_graft(document: GraftReport, screen: Screen) -> None:
         screen.verdict("ok", f"{counts['added']} of {total} units got code for {document.arch}")
         _made(document, screen)
     elif document.dry_run and counts["planned"]:
-        screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}")
+        time = f", about {spoken_minutes(*document.minutes)} on {document.jobs} cores" if document.minutes else ""
+        screen.verdict("ok", f"{counts['planned']} of {total} units would be compiled for {document.arch}{time}")
     elif document.disproven:
         screen.verdict("fail", "the recipe does not give the wheel's own names; nothing was written")
     elif counts["refused"]:

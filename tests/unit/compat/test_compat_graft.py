@@ -79,7 +79,7 @@ def test_code_of_one_chip_alone_costs_its_own() -> None:
 
 
 def test_the_nearest_release_stands_for_one_that_was_not_measured() -> None:
-    for torch, measured in (("2.13.0", ">=2.12,<2.13"), ("2.0.1", ">=1.13,<2"), ("1.12.1", ">=1.13,<2")):
+    for torch, measured in (("2.13.0", ">=2.12,<2.13"), ("2.0.1", ">=1.13,<1.14"), ("1.12.1", ">=1.13,<1.14")):
         row = graft_cost(torch, FACTS)
         assert row is not None and row.torch == measured
         assert not is_proven(torch, H200, FACTS)

@@ -14,10 +14,12 @@ import pytest
 
 from binaries import make_entry
 from gpu_libraries import make_cubin, make_gpu_library, write_library
+from rekindle.api.graft_source import why_no_sources
 from rekindle.compat.graft import find_recipe
 from rekindle.errors import BadInput, MissingTool
 from rekindle.facts import load_facts
 from rekindle.formats.wheel import check_wheel
+from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.hold import other_arch
 from rekindle.graft.library import GpuLibrary
@@ -25,6 +27,7 @@ from rekindle.graft.nvcc import wrap_nvcc
 from rekindle.graft.source import (
     FlagSearch,
     Sources,
+    SourceWay,
     compare_code,
     find_packages,
     kernel_files,
@@ -240,3 +243,51 @@ def test_a_proof_with_other_names_or_a_failure_stops_the_graft() -> None:
     assert report(functions=2, named=1, same=1, why="1 of 2").disproven
     assert not report(functions=2, named=2, same=1, why="1 of 2 compiled to other instructions").disproven
     assert not report().disproven and not report(functions=2, named=2, same=2).disproven
+
+
+def _no_sources() -> Sources:
+    raise AssertionError("nobody fetches a tree for this")
+
+
+def test_a_dry_run_names_units_without_a_tree(tmp_path: Path) -> None:
+    way = SourceWay(
+        card=SM_90, arch=SM_90, facts=load_facts(), recipe=RECIPE, gather=_no_sources, toolkit="13.0", unseen=True
+    )
+    cubins = (make_cubin(80, unit=FILL), make_cubin(80, unit="91c5f4d9_10_GroupMM_cu_54a8c5b0"), make_cubin(80))
+    with _library(tmp_path, *cubins) as library:
+        units, others = way.survey(library)
+    assert [(unit.name, str(unit.arch), unit.plan) for unit in units] == [
+        ("Fill_Kernel_cu", "sm_90", "Fill_Kernel.cu"),
+        ("GroupMM_cu", "sm_90", "GroupMM.cu"),
+        ("GroupMM_cu", "sm_90a", "GroupMM.cu"),
+    ]
+    assert [other.state for other in others] == ["left-out"]
+
+
+def test_what_was_measured_to_take_longest_is_started_first(tmp_path: Path) -> None:
+    names = ("Sleep", "Sort", "Indexing", "GroupMM")
+    cubins = [make_cubin(80, unit=f"91c5f4d9_{len(name) + 3}_{name}_cu_54a8c5b0") for name in names]
+    for name in names:
+        (tmp_path / "tree/aten/src" / f"{name}.cu").parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree/aten/src" / f"{name}.cu").write_text("")
+    sources = Sources(tree=tmp_path / "tree", include=tmp_path, recipe=RECIPE, nvcc=tmp_path / "nvcc")
+    way = SourceWay(card=SM_90, arch=SM_90, facts=load_facts(), recipe=RECIPE, gather=lambda: sources, toolkit="13.0")
+    with _library(tmp_path, *cubins) as library:
+        units, _ = way.survey(library)
+        jobs = way.jobs(tmp_path / "jobs", 0, library, units)
+    assert [job.output.split("/")[1] for job in jobs] == [
+        "0-2.sm_90.cubin", "0-1.sm_90.cubin", "0-3.sm_90a.cubin", "0-0.sm_90.cubin", "0-3.sm_90.cubin"
+    ]  # fmt: skip
+
+
+def test_a_toolkit_of_another_major_version_is_refused_in_one_line() -> None:
+    facts = load_facts()
+    older = Tools(release="12.8", ptxas="ptxas", nvcc="nvcc")
+    wheel = "torch-2.12.1-cp312-cp312-linux_x86_64.whl"
+    with pytest.raises(BadInput, match=r"CUDA 12\.8 cannot compile for a wheel of CUDA 13\.0") as refused:
+        why_no_sources(wheel, RECIPE, "13.0", older, facts)
+    assert "\n" not in refused.value.message and "--toolkit" in (refused.value.remedy or "")
+    assert why_no_sources(wheel, RECIPE, "12.6", older, facts) == ()
+    assert "no recipe" in why_no_sources(wheel, None, "13.0", older, facts)[0]
+    assert "no nvcc" in why_no_sources(wheel, RECIPE, "13.0", dataclasses.replace(older, nvcc=None), facts)[0]
+    assert why_no_sources("xformers-0.0.35-py39-none-any.whl", None, None, older, facts) == ()

@@ -190,6 +190,20 @@ class _IdleWay:
         return []
 
 
+def test_sources_are_not_asked_for_where_ptx_serves(tmp_path: Path) -> None:
+    class Refuses(_IdleWay):
+        def survey(self, library: GpuLibrary) -> tuple[list[Any], list[Any]]:
+            raise AssertionError("every unit of this library has PTX")
+
+    official = make_cubin(80, KERNELS, unit=UNITS[0])
+    library = make_gpu_library([[make_entry(2, 80, payload=official), ptx_entry(80)]])
+    wheel = make_wheel(tmp_path, "demo", "1.0", tag="cp311-cp311-linux_x86_64", files={"demo/lib.so": library})
+    target = _target(SM_120, "RTX 5090")
+    both = dataclasses.replace(target, ways=(*target.ways, Refuses()))
+    report = carry_out(_order(wheel, tmp_path, targets=(both,), dry_run=True), Silent())
+    assert report.count("planned") == len(report.units) == 1
+
+
 def test_only_the_way_that_was_used_is_told(tmp_path: Path) -> None:
     wheel = _wheel(tmp_path)
     used = _target(SM_120, "RTX 5090")

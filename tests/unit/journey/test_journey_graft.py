@@ -109,7 +109,7 @@ def test_without_a_yes_or_a_toolkit_nothing_is_done(
     planned: None, asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[str] = []
-    monkeypatch.setattr(grafting, "find_tools", lambda _, cards, __: found.extend(map(str, cards)))
+    monkeypatch.setattr(grafting, "find_tools", lambda _, cards, *__: found.extend(map(str, cards)))
     with pytest.raises(BadInput, match="needs a yes"):
         up.run_up(Workspace(tmp_path / "w"), UpOptions(), Silent(), lambda *_: False)
     assert found == ["sm_75"] and not asked

@@ -124,3 +124,17 @@ def test_a_graft_file_that_exists_is_applied_instead() -> None:
 def test_a_graft_is_no_script() -> None:
     with pytest.raises(BadInput, match="made by rekindle itself"):
         make_recipe(make_plan(turing(), TORCH), {})
+
+
+def test_an_official_wheel_one_step_up_beats_even_a_graft_that_was_run() -> None:
+    hopper = machine_from_flags(gpu=["H100"], os="linux", arch="x86_64")
+    plan = make_plan(hopper, Wish(torch="1.13.1", python="3.10"))
+    assert plan.answer == "install" and plan.torch == "2.0.1"
+    graft = next(other for other in plan.alternatives if other.answer == "graft")
+    assert (graft.torch, graft.variant) == ("1.13.1", "cu117"), "the very wheel that was grafted and run"
+    assert "evidence: proven" in graft.why and "CUDA 11.8" in graft.why
+
+
+def test_another_torch_than_asked_is_not_grafted() -> None:
+    plan = make_plan(machine_from_flags(gpu=["RTX 5090"], os="linux", arch="x86_64"), Wish(torch="1.12.1"))
+    assert all(other.answer != "graft" for other in plan.alternatives)
