@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.errors import BadInput
+from rekindle.facts import load_facts
+from rekindle.model.arch import parse_sm
+from rekindle.model.document import load
+from rekindle.model.machine import Examination, Machine
+from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish, pip_arguments
+from rekindle.plan.candidates import HouseWheel
+from rekindle.plan.describe import machine_profile
+from rekindle.plan.grafts import HouseGraft
+from rekindle.plan.question import BuildInputs, Question
+from rekindle.plan.solve import make_plan
+
 if TYPE_CHECKING:
     from rekindle.model.facts import Platform
-    from rekindle.model.machine import Machine
-    from rekindle.model.plan import BuildOutline, Plan, Reason, TorchChoice, Wish
     from rekindle.model.supply import ThirdParty
     from rekindle.model.wheelhouse import WheelRow
-    from rekindle.plan.candidates import HouseWheel
-    from rekindle.plan.grafts import HouseGraft
-    from rekindle.plan.question import BuildInputs
 
 
 def plan(
@@ -38,8 +46,6 @@ def plan(
     >>> bool(made.because[0].text)
     True
     """
-    from rekindle.plan.solve import make_plan
-
     where = machine or this_machine()
     if wheelhouses is not None:
         wheels: list[HouseWheel | HouseGraft] = []
@@ -55,7 +61,6 @@ def plan(
 
     if wish is None or not wish.beside:
         return make(wish)
-    from rekindle.facts import load_facts
     from rekindle.plan.companions import plan_companions
 
     return plan_companions(where, wish, load_facts(), make)
@@ -63,9 +68,6 @@ def plan(
 
 def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
     """What a plan for a machine described by hand took for granted, in words, with the flag that says otherwise."""
-    from rekindle.facts import load_facts
-    from rekindle.plan.question import Question
-
     found = []
     if machine.os.arch is None and machine.cpu.microarchitecture is None:
         arch = Question(machine=machine, wish=wish, facts=load_facts()).arch
@@ -78,8 +80,6 @@ def assumed_for(machine: Machine, wish: Wish, made: Plan) -> tuple[str, ...]:
 def plan_build(machine: Machine, wish: Wish, *, arch_list: tuple[str, ...] = ()) -> Plan:
     """A source build for ``machine``, judged without looking at any wheel: for who plans hundreds. ``arch_list`` is
     what it is compiled for, where that is more than the machine's own cards."""
-    from rekindle.plan.solve import make_plan
-
     return make_plan(machine, wish, builds_only=True, inputs=_inputs_for(machine, wish, arch_list=arch_list))
 
 
@@ -97,10 +97,7 @@ def remember_plan(plan: Plan, *, other_machine: bool = False) -> None:
 
 def configured_wheelhouses() -> list[str]:
     """``REKINDLE_WHEELHOUSES``: directories and addresses, separated by spaces, quoted as in a shell."""
-    import os
     import shlex
-
-    from rekindle.errors import BadInput
 
     try:
         # Backslashes are part of a Windows path, not quoting.
@@ -111,9 +108,6 @@ def configured_wheelhouses() -> list[str]:
 
 
 def _configured_wheels() -> tuple[list[HouseWheel | HouseGraft], list[Reason]]:
-    from rekindle.errors import BadInput
-    from rekindle.model.plan import Reason
-
     wheels: list[HouseWheel | HouseGraft] = []
     silent: list[Reason] = []
     for place in configured_wheelhouses():
@@ -140,7 +134,6 @@ def house_wheels(place: str) -> list[HouseWheel]:
 def house_grafts(place: str) -> list[HouseGraft]:
     """The graft files for torch that a wheelhouse carries, as the planner wants them."""
     from rekindle.index.wheelhouse.grafts import graft_location, load_grafts
-    from rekindle.plan.grafts import HouseGraft
 
     return [
         HouseGraft(
@@ -156,9 +149,6 @@ def house_grafts(place: str) -> list[HouseGraft]:
 
 
 def _house_wheels(row: WheelRow, where: str) -> list[HouseWheel]:
-    from rekindle.model.arch import parse_sm
-    from rekindle.plan.candidates import HouseWheel
-
     platforms: dict[tuple[str, str], Platform] = {
         ("linux", "x86_64"): "linux_x86_64",
         ("linux", "aarch64"): "linux_aarch64",
@@ -189,7 +179,6 @@ def _inputs_for(
     machine: Machine, wish: Wish | None, *, arch_list: tuple[str, ...] = (), taken: str | None = None
 ) -> BuildInputs:
     """What the source stage knows about the tree a build would start from, for the planner to ask."""
-    from rekindle.plan.question import BuildInputs
 
     def patches(build: BuildOutline) -> tuple[str, ...]:
         from rekindle.source.context import forecast
@@ -249,12 +238,6 @@ def find_machine(where: str) -> tuple[Machine, Wish]:
     >>> str(machine.gpus[0].arch)
     'gfx1031'
     """
-    from rekindle.errors import BadInput
-    from rekindle.model.document import load
-    from rekindle.model.machine import Examination, Machine
-    from rekindle.model.plan import Wish
-    from rekindle.plan.describe import machine_profile
-
     path = Path(where)
     if not path.is_file():
         if path.suffix == ".json" or "/" in where or "\\" in where:
@@ -278,8 +261,6 @@ def choose_torch(machine: Machine | None = None, wish: Wish | None = None) -> To
     """
     from rekindle.api.plan import plan
     from rekindle.compat.resources import use_disk_gib
-    from rekindle.facts import load_facts
-    from rekindle.model.plan import TorchChoice, pip_arguments
 
     made = plan(machine, wish)
     backend = made.backend
