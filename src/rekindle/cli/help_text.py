@@ -16,6 +16,8 @@ _REMARK = 6
 
 
 class HelpText(argparse.RawDescriptionHelpFormatter):
+    """argparse's help, with our layout of the text around its options."""
+
     def __init__(self, prog: str, **settings: int) -> None:
         import shutil  # argparse has it anyway
 

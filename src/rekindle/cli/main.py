@@ -58,6 +58,7 @@ _EXAMPLES = """examples:
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``rekindle --help``: the verbs with what they do."""
     width = max(map(len, VERBS))
     verbs = "\n".join(_described(name, summary, width) for name, summary in VERBS.items())
     parser = argparse.ArgumentParser(
@@ -89,6 +90,7 @@ def entry() -> None:
 
 
 def main(argv: Sequence[str]) -> int:
+    """Run a command line; its exit code."""
     try:
         return _dispatch(list(argv))
     except KeyboardInterrupt:
@@ -237,6 +239,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def verb_parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
+    """The parser of one verb, with its help."""
     parser = _Parser(
         prog=f"rekindle {name}",
         description=(module.__doc__ or "").strip(),

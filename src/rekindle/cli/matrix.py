@@ -166,8 +166,7 @@ def _watched(table: Path, session: Session) -> MatrixStatus:
     from rekindle import api
     from rekindle.render.matrix import Live
 
-    live = Live(sys.stderr, color=session.color, quiet=session.quiet)
+    live = Live(sys.stderr, quiet=session.quiet)
     for status in api.matrix_watch(table):
         live.show(status)
-    live.close()
     return status

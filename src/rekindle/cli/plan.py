@@ -52,6 +52,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_origin(group: argparse._ActionsContainer) -> None:
+    """Where the sources of a build come from."""
     places = "git (default), tarball, debian (system libraries instead of submodules), a tree"
     group.add_argument("--from", dest="origin", metavar="PLACE", help=f"where sources come from: {places}")
 
@@ -60,6 +61,7 @@ def add_companions(
     group: argparse._ActionsContainer,
     what: str = "companions wanted beside torch, such as xformers,triton or xformers==0.0.30; repeatable",
 ) -> None:
+    """Packages that are wanted with torch."""
     add_repeatable(group, "--with", "PACKAGES", what, dest="beside")
 
 
@@ -83,6 +85,7 @@ def add_serve(group: argparse._ActionsContainer) -> None:
 
 
 def add_settings(group: argparse._ActionsContainer) -> None:
+    """Switches of a build by hand."""
     switch = "a switch of the source build by hand, such as USE_PRECOMPILED_HEADERS=1; repeatable"
     add_repeatable(group, "--set", "NAME=VALUE", switch, dest="settings")
 

@@ -44,6 +44,7 @@ class Session:
 
     @property
     def progress(self) -> Any:
+        """The listener on standard error, made when it is first needed."""
         if self._progress is None:
             from rekindle.render.progress import LineProgress
 
@@ -51,6 +52,7 @@ class Session:
         return self._progress
 
     def close(self) -> None:
+        """Clears what the listener has drawn."""
         if self._progress is not None:
             self._progress.close()
 
@@ -62,6 +64,7 @@ class Session:
         return function(*words, **_read_named(names, args) | listener | more)
 
     def can_ask(self) -> bool:
+        """Is there somebody who can answer?"""
         return not self.yes and sys.stdin.isatty()
 
     def confirm(self, question: str) -> bool:
@@ -116,6 +119,7 @@ def add_common(parser: argparse.ArgumentParser, *, inner: bool = False) -> None:
 
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
+    """Where everything is kept."""
     parser.add_argument(
         "--workspace", type=path, metavar="DIR", help="where everything is kept (default: the user's data directory)"
     )
@@ -127,6 +131,7 @@ def add_repeatable(parser: argparse._ActionsContainer, name: str, metavar: str, 
 
 
 def add_yes(parser: argparse.ArgumentParser) -> None:
+    """For a verb that asks."""
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 

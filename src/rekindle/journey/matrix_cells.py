@@ -17,7 +17,7 @@ from rekindle.api.source import source_status
 from rekindle.errors import BadInput
 from rekindle.journey.companions import want_companion
 from rekindle.matrix.schedule import chain_costs
-from rekindle.matrix.table import cell_id, cell_name, combinations, defaults_of, read_table, tree_id
+from rekindle.matrix.table import cell_id, cell_name, combinations, read_table, tree_id
 from rekindle.model.arch import parse_sm
 from rekindle.model.matrix import Cell, Defaults, MatrixCost, MatrixLock, RefusedCell, Table
 from rekindle.model.plan import Plan, Reason, Wish
@@ -39,7 +39,7 @@ def freeze(table_file: Path, root: Path, *, machine: Machine | None = None, prog
     """Plan every cell. ``machine`` is what builds (default: this one)."""
     table = read_table(table_file)
     rows = combinations(table, table_file)
-    defaults = _resolved(defaults_of(table), table, table_file)
+    defaults = _resolved(table.defaults or Defaults(), table, table_file)
     progress.stage("plan", f"{len(rows)} combinations")
     planner = _Planner(table, defaults, machine or this_machine())
     cells: dict[str, Cell] = {}

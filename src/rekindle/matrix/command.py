@@ -67,6 +67,7 @@ class HangWatch:
         self._spent = 0.0
 
     def heard(self) -> None:
+        """A line came."""
         self._alive = self._clock()
 
     def look(self, spent: Callable[[], float]) -> None:

@@ -23,7 +23,7 @@ from rekindle.matrix.engine import Ending, Task
 from rekindle.model.matrix import Worker
 
 CONNECT_SECONDS = 10.0
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.1
 
 
 def run_task(task: Task, cancel_file: str) -> Ending:
@@ -89,7 +89,7 @@ class DaskEngine:
             found = self._ended()
             if found or time.monotonic() >= deadline:
                 return found
-            time.sleep(min(0.1, LOOK_SECONDS))
+            time.sleep(LOOK_SECONDS)
 
     def _ended(self) -> list[Ending]:
         there = set(self._addresses())

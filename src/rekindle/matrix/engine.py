@@ -38,6 +38,8 @@ class Ending:
 
 
 class Engine(Protocol):
+    """What carries cells out: this machine, a cluster, or a simulation."""
+
     name: str
 
     def workers(self) -> Sequence[Worker]:

@@ -44,22 +44,27 @@ class CellFolder:
 
     @property
     def place(self) -> Path:
+        """Where it lies."""
         return self.root / "cells" / self.id
 
     @property
     def state_file(self) -> Path:
+        """What became of the cell."""
         return self.place / "state.json"
 
     @property
     def owner_file(self) -> Path:
+        """Who works on it."""
         return self.place / "owner.json"
 
     @property
     def wheels(self) -> Path:
+        """Its wheel with statements, reports and proof."""
         return self.place / "wheels"
 
     @property
     def log(self) -> Path:
+        """What its command said."""
         return self.place / "cell.log"
 
     def cell(self) -> Cell:
@@ -84,6 +89,7 @@ class CellFolder:
         write_atomically(file, raw)
 
     def state(self) -> CellState:
+        """What became of it; of a missing or unreadable file: nothing yet."""
         try:
             state = load(self.state_file, CellState)
         except BadInput:
@@ -91,6 +97,7 @@ class CellFolder:
         return state if state.id == self.id else CellState(id=self.id)
 
     def save(self, state: CellState) -> None:
+        """Write what became of it, whole."""
         write_atomically(self.state_file, encode(state))
 
 
@@ -104,19 +111,11 @@ DEAD_AFTER_SECONDS = 60.0
 
 
 class Owner(Document, frozen=True, kw_only=True):
-    """A process somewhere. The boot id tells a process of today from one of the same number before a restart."""
+    """A process somewhere."""
 
     host: str
     pid: int
-    boot: str
     since: float
-
-
-def boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 @contextlib.contextmanager
@@ -134,7 +133,7 @@ def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> It
         before = read_owner(folder)
         if before is not None and _lives_elsewhere(folder, before, clock()):
             raise WorkspaceBusy(f"the cell {folder.id} is being built by {describe(before)}")
-        myself = Owner(host=platform.node(), pid=os.getpid(), boot=boot_id(), since=time.time())
+        myself = Owner(host=platform.node(), pid=os.getpid(), since=time.time())
         write_atomically(folder.owner_file, encode(myself))
         with _heartbeat(folder.owner_file):
             yield before
@@ -145,6 +144,7 @@ def claimed(folder: CellFolder, *, clock: Callable[[], float] = time.time) -> It
 
 
 def read_owner(folder: CellFolder) -> Owner | None:
+    """Who works on it, or did when it died."""
     try:
         return load(folder.owner_file, Owner)
     except BadInput:
@@ -179,6 +179,7 @@ def _lives_elsewhere(folder: CellFolder, owner: Owner, now: float) -> bool:
 
 
 def describe(owner: Owner | None) -> str:
+    """An owner in words."""
     return f"process {owner.pid} on {owner.host}" if owner else "another process"
 
 

@@ -49,17 +49,21 @@ class DirectoryLedger:
     force: frozenset[str] = frozenset()
 
     def folder(self, cell: Cell) -> CellFolder:
+        """The cell's directory."""
         return CellFolder(self.root, cell.id)
 
     def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
+        """Shall it be built?"""
         state = self.folder(cell).state()
         force = fresh_run and cell.id in self.force
         return decide(cell, state, wheel_there=is_done(cell, state), fresh_run=fresh_run, force=force)
 
     def done(self, cell: Cell) -> bool:
+        """Is its wheel there?"""
         return self.folder(cell).state().stage in ("built", "proven")
 
     def held(self, cell: Cell) -> bool:
+        """Is somebody building it at this moment?"""
         return is_held(self.folder(cell))
 
     def ended(self, cell: Cell, ending: Ending) -> None:
@@ -76,6 +80,7 @@ class DirectoryLedger:
         folder.save(failed(state, kind, words))
 
     def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
+        """The command that builds it, with what this matrix says of jobs, memory and caches."""
         folder = self.folder(cell)
         folder.freeze(cell)
         cancel_file(self.root, cell.id).unlink(missing_ok=True)

@@ -7,7 +7,7 @@ engine, so the very same loop is simulated with two hundred workers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from rekindle.errors import StageFailed
@@ -46,7 +46,6 @@ class Tally:
     retried: int = 0
     adopted: int = 0
     busy_seconds: float = 0.0
-    decisions: dict[str, Decision] = field(default_factory=dict)
 
 
 class Loop:
@@ -99,8 +98,6 @@ class Loop:
 
     def _look(self, cell: Cell, *, fresh_run: bool) -> None:
         decision = self._ledger.decide(cell, fresh_run=fresh_run)
-        if fresh_run:
-            self.tally.decisions[cell.id] = decision
         if not decision.build:
             if self._ledger.done(cell):
                 self._finished.add(cell.id)

@@ -10,17 +10,12 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 from rekindle.model.matrix import Cell, MatrixScript, Worker, slurm_head
+from rekindle.model.version import same_prefix
 
 # A second Python compiles only what depends on Python: about a sixth of spark, a quarter of torch (measured).
 SHARED_SHARE = 0.25
-
-
-class Assignment(NamedTuple):
-    cell: Cell
-    worker: str
 
 
 def cost(cell: Cell, warm: Collection[str]) -> float:
@@ -44,19 +39,12 @@ def can_build(worker: Worker, cell: Cell) -> str | None:
         return f"{worker.name} is {worker.system}, the cell is for {cell.system}"
     if worker.memory_gib is not None and worker.memory_gib < cell.memory_gib:
         return f"{worker.name} has {worker.memory_gib:.1f} GiB, the cell wants {cell.memory_gib:.1f}"
-    if cell.cuda and worker.cuda is not None and not any(_same_toolkit(have, cell.cuda) for have in worker.cuda):
+    toolkit = ".".join((cell.cuda or "").split(".")[:2])
+    if toolkit and worker.cuda is not None and not any(same_prefix(have, toolkit) for have in worker.cuda):
         return f"{worker.name} has no CUDA {cell.cuda}"
-    if worker.pythons is not None and not any(_same_python(have, cell.python) for have in worker.pythons):
+    if worker.pythons is not None and not any(f"{have}.".startswith(f"{cell.python}.") for have in worker.pythons):
         return f"{worker.name} has no Python {cell.python}"
     return None
-
-
-def _same_toolkit(have: str, want: str) -> bool:
-    return have.split(".")[:2] == want.split(".")[:2]
-
-
-def _same_python(have: str, want: str) -> bool:
-    return f"{have}.".startswith(f"{want}.")
 
 
 def unplaceable(cells: Sequence[Cell], workers: Sequence[Worker]) -> dict[str, str]:
@@ -77,12 +65,13 @@ def assign(
     busy_trees: Collection[str],
     warm: Mapping[str, str],
     done: Collection[str],
-) -> list[Assignment]:
-    """What to start now. ``free`` counts free slots per worker; ``warm`` says where a tree was compiled last."""
+) -> list[tuple[Cell, str]]:
+    """What to start now, and on which worker. ``free`` counts free slots per worker; ``warm`` says where a tree was
+    compiled last."""
     slots = {name: count for name, count in free.items() if count > 0}
     left = chain_costs(ready, warm)
     busy = set(busy_trees)
-    chosen: list[Assignment] = []
+    chosen: list[tuple[Cell, str]] = []
     if not slots:
         return chosen
     for cell in sorted(ready, key=lambda each: -left[each.tree]):
@@ -97,7 +86,7 @@ def assign(
         name = warm.get(cell.tree, "")
         if name not in able:
             name = max(able, key=lambda each: (slots[each], each))
-        chosen.append(Assignment(cell, name))
+        chosen.append((cell, name))
         busy.add(cell.tree)
         slots[name] -= 1
         if not slots[name]:

@@ -22,7 +22,7 @@ import msgspec
 
 from rekindle.errors import BadInput
 from rekindle.model.document import read_bounded
-from rekindle.model.matrix import AXES, Defaults, Table
+from rekindle.model.matrix import AXES, Table
 from rekindle.model.plan import Plan
 
 MAX_TABLE_BYTES = 1 << 20
@@ -127,10 +127,6 @@ def _text(value: object) -> str:
 
 def _matches(row: Mapping[str, str], rule: Mapping[str, Any]) -> bool:
     return all(row.get(axis) == _text(value) for axis, value in rule.items())
-
-
-def defaults_of(table: Table) -> Defaults:
-    return table.defaults or Defaults()
 
 
 ID_LENGTH = 16

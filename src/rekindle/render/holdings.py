@@ -8,6 +8,7 @@ from rekindle.render.screen import Screen
 
 
 def show_holdings(document: Holdings, screen: Screen) -> None:
+    """What is kept on this machine, place by place."""
     if not document.items:
         screen.verdict("ok", "Rekindle keeps nothing on this machine")
         screen.paragraph(f"(looked in {', '.join(document.places)})")
@@ -23,6 +24,7 @@ def show_holdings(document: Holdings, screen: Screen) -> None:
 
 
 def holding_rows(items: tuple[Holding, ...] | list[Holding]) -> list[tuple[str, str, str, str]]:
+    """Size, kind, age and name of each, the largest first."""
     rows = sorted(items, key=lambda item: -item.bytes)
     return [(spoken_bytes(one.bytes).rjust(8), one.kind, spoken_age(one.age_seconds), _named(one)) for one in rows]
 
@@ -40,6 +42,7 @@ def _groups(items: tuple[Holding, ...]) -> list[tuple[str, list[Holding]]]:
 
 
 def show_cleaning(document: Cleaning, screen: Screen) -> None:
+    """What went, and what was not removed."""
     freed = spoken_bytes(document.freed_bytes)
     if not document.removed and not document.kept:
         screen.verdict("ok", "There is nothing of that kind to remove")

@@ -16,6 +16,7 @@ from rekindle.render.summary import summarise_plan
 
 
 def show_examination(document: Examination, screen: Screen) -> None:
+    """Everything that was learnt of a machine, and every check."""
     screen.verdict(*readiness(document.ready))
     screen.line()
     screen.rows(machine_rows(document, all_of_it=screen.verbosity > 0))
@@ -168,6 +169,7 @@ _SHOWN_VERSIONS = 5
 
 
 def show_glance(document: Examination, plan: Plan | None, screen: Screen) -> None:
+    """The machine in a few lines, what is missing, and the torch for it."""
     screen.verdict(*readiness(document.ready))
     screen.line()
     screen.labels(_rows(document))

@@ -26,6 +26,7 @@ MAX_ROWS = 200
 
 
 def render_lock(lock: MatrixLock, screen: Screen) -> None:
+    """The frozen cells, what they cost, and which were refused."""
     count = len(lock.cells)
     screen.verdict("ok" if count else "fail", f"{count} cells planned, {len(lock.refused)} refused")
     cost = lock.cost
@@ -52,6 +53,7 @@ def render_lock(lock: MatrixLock, screen: Screen) -> None:
 
 
 def render_status(status: MatrixStatus, screen: Screen) -> None:
+    """What became of each cell, and whether the next run builds it."""
     words = ", ".join(f"{count} {stage}" for stage, count in sorted(status.counts.items())) or "no cells"
     screen.verdict("ok" if status.good else "warn", words)
     for row in status.rows[:MAX_ROWS]:
@@ -84,6 +86,7 @@ def _words(row: CellRow) -> str:
 
 
 def render_run(run: MatrixRun, screen: Screen) -> None:
+    """The status after a run, and what the run did."""
     render_status(run.status, screen)
     screen.section("This run")
     screen.rows(
@@ -99,6 +102,7 @@ def render_run(run: MatrixRun, screen: Screen) -> None:
 
 
 def render_cell(state: CellState, screen: Screen) -> None:
+    """What became of one cell."""
     good = state.stage in ("built", "proven")
     screen.verdict("ok" if good else "fail", f"cell {state.id}: {state.stage}{'' if good else ': ' + state.message}")
     if state.wheel:
@@ -106,16 +110,19 @@ def render_cell(state: CellState, screen: Screen) -> None:
 
 
 def render_published(published: Published, screen: Screen) -> None:
+    """Which wheels went into the wheelhouse."""
     screen.verdict("ok" if published.added else "fail", f"{len(published.added)} wheels in {published.wheelhouse}")
     screen.bullets((f"{name}: published as not proven" for name in published.unproven), status="warn")
     screen.bullets((f"{name}: there is no wheel" for name in published.missing), status="skip")
 
 
 def render_script(script: MatrixScript, screen: Screen) -> None:
+    """The script itself, to be piped into a file."""
     screen.stream.write(script.text)
 
 
 def render_simulation(found: Simulation, screen: Screen) -> None:
+    """How a model of many workers did."""
     screen.verdict("ok" if not found.unbuilt else "warn", f"{found.built} of {found.cells} cells built")
     screen.rows(
         [
@@ -141,8 +148,7 @@ def write_report(status: MatrixStatus, out: Path) -> None:
 class Live:
     """``watch``: the cells in place on a terminal; in a pipe a line for each change."""
 
-    def __init__(self, stream: TextIO, *, color: str = "auto", quiet: bool = False) -> None:
-        self._screen = Screen(stream, color=color)
+    def __init__(self, stream: TextIO, *, quiet: bool = False) -> None:
         self._stream = stream
         self._live = stream.isatty() and not quiet
         self._quiet = quiet
@@ -150,6 +156,7 @@ class Live:
         self._before: dict[str, str] = {}
 
     def show(self, status: MatrixStatus) -> None:
+        """The cells as they are now."""
         if self._live:
             self._draw(status)
         elif not self._quiet:
@@ -178,9 +185,6 @@ class Live:
         self._stream.write(f"{up}{body}\x1b[J")
         self._stream.flush()
         self._height = len(text)
-
-    def close(self) -> None:
-        self._height = 0
 
 
 def _hours(hours: float) -> str:

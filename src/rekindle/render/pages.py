@@ -24,6 +24,7 @@ _FOLDER = Path(__file__).with_name("templates")
 
 
 def filled(template: str, **values: Any) -> str:
+    """A template with its values, escaped, without secrets."""
     # Late: most commands write no page, and jinja2 takes long to import.
     import jinja2
 
@@ -38,6 +39,7 @@ def filled(template: str, **values: Any) -> str:
 
 
 def render_journey_html(journey: Journey) -> str:
+    """A walk: its legs, the plan, the wheel and the proof."""
     longest = max((leg.seconds for leg in journey.legs), default=0.0) or 1.0
     body = filled(
         "journey.html.j2",
@@ -69,6 +71,7 @@ _STYLE = """
 
 
 def render_matrix_html(status: MatrixStatus) -> str:
+    """A matrix: a grid of its cells, and each of them."""
     body = filled(
         "matrix.html.j2",
         first_failed=sorted(status.rows, key=lambda row: row.state.stage != "failed"),

@@ -80,11 +80,13 @@ class LineProgress:
         self._name = ""
 
     def stage(self, name: str, detail: str = "") -> None:
+        """A new stage, as a line of its own."""
         self._name = name
         self._last = time.monotonic()
         self._say(f"{name}{': ' + detail if detail else ''}", bold=len(name))
 
     def step(self, done: float, total: float | None, detail: str = "") -> None:
+        """How far it is: in place on a terminal, elsewhere a line now and then."""
         now = time.monotonic()
         if now - self._last < (LIVE_EVERY_SECONDS if self._live else PLAIN_EVERY_SECONDS):
             return
@@ -124,9 +126,11 @@ class LineProgress:
         self._height = len(lines)
 
     def note(self, text: str) -> None:
+        """A remark, indented."""
         self._say(f"  {text}")
 
     def close(self) -> None:
+        """Clears what is drawn in place."""
         if self._drawn:
             self._stream.write(self._back() + "\x1b[J" if self._height > 1 else "\r\x1b[K")
             self._stream.flush()

@@ -100,6 +100,8 @@ def said(text: str) -> str:
 
 
 class Screen:
+    """Where a view writes: colour, width and signs as the stream can show them."""
+
     def __init__(self, stream: TextIO, *, color: str = "auto", width: int | None = None, verbosity: int = 0) -> None:
         self.stream = stream
         self.color = wants_color(stream, color)
@@ -111,15 +113,18 @@ class Screen:
         self._unicode = speaks_unicode(stream)
 
     def style(self, text: str, *styles: str) -> str:
+        """Text in colour, where colour is wanted."""
         if not self.color or not styles:
             return text
         return f"\x1b[{';'.join(_CODES[s] for s in styles)}m{text}\x1b[0m"
 
     def mark(self, status: str) -> str:
+        """The sign of a status."""
         sign, style = MARKS[status]
         return self.style(sign if self._unicode else _ASCII_MARKS.get(sign, sign), style)
 
     def line(self, text: str = "") -> None:
+        """One line as it is."""
         if not self._unicode:
             text = spelled(text, getattr(self.stream, "encoding", None) or "ascii")
         self.stream.write(text.rstrip() + "\n")
@@ -133,10 +138,12 @@ class Screen:
             self.line(f"  {self.style(row, 'bold')}")
 
     def section(self, title: str) -> None:
+        """A title after an empty line."""
         self.line()
         self.line(self.style(title, "bold"))
 
     def paragraph(self, text: str, *, indent: int = 2) -> None:
+        """Wrapped text."""
         pad = " " * indent
         for piece in said(text).splitlines() or [""]:
             wrapped = textwrap.wrap(piece, self.width - indent, break_long_words=False, break_on_hyphens=False)
@@ -144,6 +151,7 @@ class Screen:
                 self.line(pad + row)
 
     def bullet(self, text: str, *, status: str | None = None, indent: int = 2) -> None:
+        """Wrapped text after a dash or the mark of a status."""
         lead = self.mark(status) if status else "-"
         pad = " " * indent
         rows = textwrap.wrap(said(text), self.width - indent - 2, break_long_words=False, break_on_hyphens=False)

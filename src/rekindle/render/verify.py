@@ -24,6 +24,7 @@ _OUTCOME: dict[str, tuple[str, str]] = {
 
 
 def view_verification(report: VerifyReport, screen: Screen) -> None:
+    """Whether it is proven, what failed and why, what was not tried."""
     count = f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped in {report.seconds:.1f} s"
     what = report.subject or "this torch"
     part = "" if "gpu" in report.claims or not {"cuda", "hip"} & report.environment.keys() else ", CPU part alone"
@@ -118,6 +119,7 @@ def _failure(check: VerifyCheck, screen: Screen) -> None:
 
 
 def view_comparison(comparison: VerifyComparison, screen: Screen) -> None:
+    """What got worse or better between two reports."""
     if comparison.worse:
         screen.verdict("fail", f"{len(comparison.worse)} checks got worse, {len(comparison.better)} better")
     else:

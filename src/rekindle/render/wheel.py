@@ -8,6 +8,7 @@ from rekindle.render.screen import Screen
 
 
 def render_wheel(report: WheelReport, screen: Screen) -> None:
+    """What it is for, the verdict, its GPU code, CPU code and links."""
     name = " ".join(part for part in (report.name or report.target, report.version) if part)
     told = judged_headline(report)
     status = "ok" if report.verdict is None else {True: "ok", False: "fail", None: "warn"}[report.verdict.runs]
@@ -124,6 +125,7 @@ def arch_table(libraries: tuple[LibraryGpu, ...]) -> list[list[str]]:
 
 
 def short(arch: str) -> str:
+    """An architecture as the head of a narrow column."""
     return arch.replace("sm_", "").replace("compute_", "ptx")
 
 
@@ -208,6 +210,7 @@ def render_shelf(shelf: WheelShelf, screen: Screen) -> None:
 
 
 def render_diff(diff: WheelDiff, screen: Screen) -> None:
+    """What differs between two wheels."""
     if not diff.differences:
         screen.verdict("ok", f"{diff.before} and {diff.after} do not differ in anything read here")
         return

@@ -13,10 +13,12 @@ from rekindle.scripts.spell import spell
 
 
 def show_text(document: Text, screen: Screen) -> None:
+    """The text as it stands."""
     screen.stream.write(document.text if document.text.endswith("\n") else document.text + "\n")
 
 
 def show_versions(document: Versions, screen: Screen) -> None:
+    """Which Rekindle, with -v also its Python."""
     screen.line(f"rekindle {document.rekindle}")
     if screen.verbosity:
         screen.rows([("python", document.python), ("system", document.system)])
@@ -71,6 +73,7 @@ def render_environment(document: VariantEnvironment, screen: Screen) -> None:
 
 
 def render_exported(document: Exported, screen: Screen) -> None:
+    """The script itself, or where it was written and how it is run."""
     if document.path is None:
         # Printed to be piped into a file: exactly the script, with the line ends it needs, nothing else.
         raw = getattr(screen.stream, "buffer", None)

@@ -97,7 +97,7 @@ def test_a_killed_owner_is_noticed_and_taken_over(folder: CellFolder) -> None:
     ("age", "held"), [(0.0, True), (DEAD_AFTER_SECONDS - 1, True), (DEAD_AFTER_SECONDS + 1, False)]
 )
 def test_an_owner_on_another_machine_lives_while_its_heart_beats(folder: CellFolder, age: float, held: bool) -> None:
-    folder.owner_file.write_bytes(encode(Owner(host="elsewhere", pid=1, boot="b", since=0.0)))
+    folder.owner_file.write_bytes(encode(Owner(host="elsewhere", pid=1, since=0.0)))
     (folder.place / ".lock").touch()
     now = folder.owner_file.stat().st_mtime + age
     assert is_held(folder, clock=lambda: now) is held
