@@ -12,6 +12,7 @@ import pytest
 import needs
 from rekindle.formats import x86, x86_scan
 from rekindle.formats import x86_tables as tables
+from rekindle.formats.code_scan import Stretch
 from rekindle.formats.elf import Elf
 
 capstone = pytest.importorskip("capstone")
@@ -138,7 +139,7 @@ def test_the_sieve_changes_nothing() -> None:
     begin = np.array(starts, np.int64)
     end = np.append(begin[1:], len(code))
     none = np.zeros(0, np.int64)
-    fast = x86_scan.scan(code, 0, begin, end, none, none).uses
+    fast = x86_scan.scan(Stretch(code, 0, begin, end, none, none)).uses
     length, isa = x86.decode(code)
     at, owner = x86.walk(length, isa, begin, end)
     slow = {(int(o), int(isa[a])) for a, o in zip(at, owner, strict=True)}
@@ -155,7 +156,7 @@ def test_the_last_instruction_of_a_stretch_is_seen() -> None:
         code = np.frombuffer(bytes.fromhex("90" * 16 + tail), np.uint8)
         bounds = np.array([0x1000], np.int64), np.array([0x1000 + len(code)], np.int64)
         where = np.array(targets, np.int64)
-        return scan(code, 0x1000, *bounds, where, where)
+        return scan(Stretch(code, 0x1000, *bounds, where, where))
 
     assert one("e9ebffffff", [0x1000]).calls.tolist() == [[0, 0x1000]]  # type: ignore[attr-defined]
     assert [0, 0x2016] in one("ff2500100000", [0x2016]).reads.tolist()  # type: ignore[attr-defined]

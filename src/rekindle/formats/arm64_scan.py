@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import NOWHERE, Bytes, Ints, Scan, Variables, matching, owners, pack, summed
+from rekindle.formats.code_scan import Bytes, Ints, Scan, Stretch, Variables, adrp_pages, matching, owners, pack, summed
 
 _TABLE = tomllib.loads(resources.files(__package__).joinpath("arm64.toml").read_text(encoding="utf-8"))
 CLASSES = tuple(_TABLE["classes"].split())
@@ -27,18 +27,9 @@ def classify(words: npt.NDArray[np.uint32]) -> Bytes:
     return out
 
 
-def scan(
-    code: Bytes,
-    address: int,
-    starts: Ints,
-    ends: Ints,
-    targets: Ints,
-    watched: Ints,
-    variables: Variables = NOWHERE,
-    *,
-    first: int = 0,
-) -> Scan:
-    """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
+def scan(stretch: Stretch) -> Scan:
+    """All that the functions of a stretch do."""
+    code, address, starts, ends, targets, watched, variables, first = stretch
     # A stretch that begins off the four-byte grid is data; the words start at the next multiple.
     skip = -address % 4
     words = np.frombuffer(code[skip : skip + (len(code) - skip) // 4 * 4].tobytes(), "<u4").astype(np.uint32)
@@ -95,10 +86,8 @@ def _addresses(words: npt.NDArray[np.uint32], base: int) -> tuple[Pairs, Pairs, 
     """(where, address) of ``adrp; add`` (address taken), ``adrp; ldr`` (read) and ``adrp; str`` (written)."""
     at = np.flatnonzero((words & np.uint32(0x9F000000)) == np.uint32(0x90000000))
     word = words[at].astype(np.int64)
-    pages = (word >> 29 & 3) | (word >> 5 & 0x7FFFF) << 2
-    pages = np.where(pages >= 1 << 20, pages - (1 << 21), pages)
     where, register = at * 4 + base, word & 31
-    page = (where & ~0xFFF) + (pages << 12)
+    page = (where & ~0xFFF) + (adrp_pages(word) << 12)
     found: list[list[Pairs]] = [[], [], []]
     # The second half stands right after or a few instructions later.
     for distance in range(1, 6):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,20 @@ class Variables:
 NOWHERE = Variables(0, 0)
 
 
+class Stretch(NamedTuple):
+    """Code that is mapped at ``address``, with the functions in it, of which the library's number ``first`` is the
+    first. ``targets`` and ``watched`` are sorted addresses worth reporting."""
+
+    code: Bytes
+    address: int
+    starts: Ints
+    ends: Ints
+    targets: Ints
+    watched: Ints
+    variables: Variables = NOWHERE
+    first: int = 0
+
+
 def pack(function: Ints, address: Ints, write: npt.NDArray[np.bool_], variables: Variables) -> Ints:
     """One number per (function, address, written or taken), eight bytes instead of twenty-four; each once."""
     return np.unique(function << 33 | (address - variables.low) << 1 | write)
@@ -79,6 +94,12 @@ def displacements(code: Bytes, at: Ints) -> Ints:
     for i in range(4):
         out |= code[at + i].astype(np.uint32) << np.uint32(8 * i)
     return out.astype(np.int32).astype(np.int64)
+
+
+def adrp_pages(words: Ints) -> Ints:
+    """How many pages AArch64's ``adrp`` goes on, for words that are one."""
+    pages = (words >> 29 & 3) | (words >> 5 & 0x7FFFF) << 2
+    return pages - ((pages >> 20) << 21)
 
 
 def summed(owner: Ints, kind: Ints, where: Ints) -> Ints:

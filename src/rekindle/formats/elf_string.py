@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rekindle.formats.code_scan import adrp_pages
 from rekindle.formats.elf import PT_LOAD, SHF_EXECINSTR, SHT_NOBITS, Elf, Section
 from rekindle.formats.view import round_up
 
@@ -22,14 +23,14 @@ _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NEAR = 24
 
 
-class Edit(NamedTuple):
+class ByteEdit(NamedTuple):
     """Bytes to write at a file offset."""
 
     offset: int
     content: bytes
 
 
-def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[Edit, ...] | None:
+def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[ByteEdit, ...] | None:
     """The edits that make the library's code return ``new`` where it returned ``old``, which lies at ``offset`` and
     ends with a zero; None where it cannot be done with certainty."""
     address = elf.address_of(offset)
@@ -44,10 +45,10 @@ def replace_text(elf: Elf, offset: int, old: bytes, new: bytes) -> tuple[Edit, .
     named = [reference for section in code for reference in find(elf, section, address, target)]
     if len(named) != 1 or _told_length(elf, named[0][0].offset, len(old)):
         return None
-    return (Edit(place, new + b"\0"), edit, *named[0])
+    return (ByteEdit(place, new + b"\0"), edit, *named[0])
 
 
-def _room(elf: Elf, size: int) -> tuple[int, int, Edit] | None:
+def _room(elf: Elf, size: int) -> tuple[int, int, ByteEdit] | None:
     """(file offset, address, edit of its segment) of zeros behind a read-only segment, inside its last page."""
     view = elf.view
     phoff, shoff = view.unpack("<QQ", 32)
@@ -66,14 +67,14 @@ def _room(elf: Elf, size: int) -> tuple[int, int, Edit] | None:
         if any(at < place + size and at + length > place for at, length in used if (at, length) != (offset, file_size)):
             continue
         grown = _SEGMENT.pack(kind, flags, offset, address, physical, file_size + size, memory + size, align)
-        return place, target, Edit(phoff + _SEGMENT.size * number, grown)
+        return place, target, ByteEdit(phoff + _SEGMENT.size * number, grown)
     return None
 
 
-def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Edit, ...]]:
+def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[ByteEdit, ...]]:
     """``lea reg, [rip + distance]``: the distance is all that changes."""
     offset, size = elf.content(section)
-    found: list[tuple[Edit, ...]] = []
+    found: list[tuple[ByteEdit, ...]] = []
     for shift in range(4):
         count = (size - shift) // 4
         words = np.frombuffer(elf.view.data, "<i4", count=max(count, 0), offset=offset + shift).astype(np.int64)
@@ -82,22 +83,20 @@ def _find_lea(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Edit
             before = elf.view.take(offset + place - 3, 3) if place >= 3 else b""
             distance = new - (section.address + place + 4)
             if before[:2] in (b"\x48\x8d", b"\x4c\x8d") and before[2] & 0xC7 == 5 and abs(distance) < 1 << 31:
-                found.append((Edit(offset + place, struct.pack("<i", distance)),))
+                found.append((ByteEdit(offset + place, struct.pack("<i", distance)),))
             else:
                 # Some other instruction that reaches it: then we do not know what leads there.
-                found += [(Edit(offset + place, b""),)] * 2
+                found += [(ByteEdit(offset + place, b""),)] * 2
     return found
 
 
-def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Edit, ...]]:
+def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[ByteEdit, ...]]:
     """``adrp reg, page`` and, among the next instructions, ``add reg, reg, low``."""
     offset, size = elf.content(section)
     words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
     at = section.address + np.arange(len(words)) * 4
-    pages = (words >> 29 & 3) | (words >> 5 & 0x7FFFF) << 2
-    pages -= (pages >> 20) << 21
-    hits = np.flatnonzero(((words & 0x9F000000) == 0x90000000) & ((at >> 12) + pages == old >> 12))
-    found: list[tuple[Edit, ...]] = []
+    hits = np.flatnonzero(((words & 0x9F000000) == 0x90000000) & ((at >> 12) + adrp_pages(words) == old >> 12))
+    found: list[tuple[ByteEdit, ...]] = []
     for index in hits.tolist():
         register = int(words[index]) & 31
         for following in range(index + 1, min(index + 9, len(words))):
@@ -110,8 +109,8 @@ def _find_adrp(elf: Elf, section: Section, old: int, new: int) -> list[tuple[Edi
                 second = word & ~(0xFFF << 10) | (new & 0xFFF) << 10
                 found.append(
                     (
-                        Edit(offset + 4 * index, struct.pack("<I", first)),
-                        Edit(offset + 4 * following, struct.pack("<I", second)),
+                        ByteEdit(offset + 4 * index, struct.pack("<I", first)),
+                        ByteEdit(offset + 4 * following, struct.pack("<I", second)),
                     )
                 )
                 break

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rekindle.formats.code_scan import Bytes, displacements
+from rekindle.formats.code_scan import Bytes, adrp_pages, displacements
 from rekindle.formats.elf import Elf, Section, packed_slots
 from rekindle.formats.functions import SYMBOL, code_of, string_table, symbols_of, table_string
 from rekindle.formats.pe import Pe
@@ -154,11 +154,10 @@ def _arm_stubs(elf: Elf, section: Section) -> dict[int, int]:
     words = np.frombuffer(elf.view.data, "<u4", count=size // 4, offset=offset).astype(np.int64)
     out = {}
     for index in np.flatnonzero((words[:-1] & 0x9F00001F) == 0x90000010).tolist() if len(words) > 1 else []:
-        page, load = int(words[index]), int(words[index + 1])
+        load = int(words[index + 1])
         if load & 0xFFC003FF != 0xF9400211:
             continue
-        pages = (page >> 29 & 3) | (page >> 5 & 0x7FFFF) << 2
-        pages -= 1 << 21 if pages >> 20 else 0
+        pages = int(adrp_pages(words[index]))
         at = section.address + index * 4
         # A BTI landing pad may stand before it.
         begin = at - 4 if index and int(words[index - 1]) == 0xD503245F else at

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from rekindle.formats import x86
 from rekindle.formats import x86_tables as tables
 from rekindle.formats.code_scan import (
-    NOWHERE,
     Bytes,
     Ints,
     Scan,
+    Stretch,
     Variables,
     displacements,
     matching,
@@ -30,18 +30,9 @@ RARE_BYTES = 200
 AHEAD = 8
 
 
-def scan(
-    code: Bytes,
-    address: int,
-    starts: Ints,
-    ends: Ints,
-    targets: Ints,
-    watched: Ints,
-    variables: Variables = NOWHERE,
-    *,
-    first: int = 0,
-) -> Scan:
-    """``code`` is mapped at ``address``; ``targets`` and ``watched`` are sorted addresses worth reporting."""
+def scan(stretch: Stretch) -> Scan:
+    """All that the functions of a stretch do."""
+    code, address, starts, ends, targets, watched, variables, first = stretch
     uses = _uses(code, address, starts, ends)
     # These look a few bytes ahead: with room behind it the last instruction is not lost.
     padded = np.concatenate([code, np.zeros(AHEAD, np.uint8)])

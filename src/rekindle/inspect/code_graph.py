@@ -18,7 +18,7 @@ from rekindle.formats.code_scan import Bytes, Ints
 from rekindle.formats.elf import SHF_WRITE
 from rekindle.formats.pe import WRITE, Pe
 from rekindle.inspect.askers import FIELDS, SMALL
-from rekindle.inspect.guards import Check
+from rekindle.inspect.guards import QuestionNames
 from rekindle.inspect.isa_scan import LibraryScan
 from rekindle.inspect.reach import Edges
 
@@ -29,7 +29,7 @@ MOST_BETWEEN = 8 << 20
 class CodeGraph:
     """Calls, pointers and questions to the CPU of one library."""
 
-    def __init__(self, library: LibraryScan, check_function: Check) -> None:
+    def __init__(self, library: LibraryScan, check_function: QuestionNames) -> None:
         self.library = library
         self.functions = library.functions
         self._check = check_function

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.inspect.gpu import Target
+from rekindle.inspect.gpu import GpuTarget
 from rekindle.inspect.reader import Source, WheelSource
 from rekindle.model.arch import parse_gfx, parse_sm
 
@@ -34,7 +34,7 @@ class Declared:
     requires_python: str | None = None
     cuda: str | None = None
     rocm: str | None = None
-    targets: tuple[Target, ...] = ()
+    targets: tuple[GpuTarget, ...] = ()
     claims: dict[str, str] = field(default_factory=dict)
 
 
@@ -95,34 +95,34 @@ def _read_version_file(declared: Declared, raw: bytes | None) -> None:
             declared.rocm = values[key]
 
 
-def find_arch_list(data: Any) -> tuple[Target, ...]:
+def find_arch_list(data: Any) -> tuple[GpuTarget, ...]:
     """The compiled-in list in a library's bytes.
 
     The longest wins, since single names occur in messages; a single name counts only if it is the only one
     (a build for one card).
     """
-    found: set[tuple[Target, ...]] = set()
+    found: set[tuple[GpuTarget, ...]] = set()
     for start in range(0, len(data), _WINDOW):
         found |= arch_lists_in(bytes(data[start : start + _WINDOW + 512]))
     return longest_list(found)
 
 
-def longest_list(found: set[tuple[Target, ...]]) -> tuple[Target, ...]:
+def longest_list(found: set[tuple[GpuTarget, ...]]) -> tuple[GpuTarget, ...]:
     """Of several that are equally long the one with the newer cards: the same answer each time."""
     best = max(found, key=lambda one: (len(one), [target.order for target in one]), default=())
     return () if len(best) == 1 and len(found) > 1 else best
 
 
-def arch_lists_in(piece: bytes) -> set[tuple[Target, ...]]:
+def arch_lists_in(piece: bytes) -> set[tuple[GpuTarget, ...]]:
     """Every list of architectures in these bytes."""
-    found: set[tuple[Target, ...]] = set()
+    found: set[tuple[GpuTarget, ...]] = set()
     for pattern in _SM_LISTS:
         for text in _whole_words(pattern, piece):
             names = text.split(" ")
-            found.add(tuple(Target("sass" if name.startswith("sm_") else "ptx", parse_sm(name)) for name in names))
+            found.add(tuple(GpuTarget("sass" if name.startswith("sm_") else "ptx", parse_sm(name)) for name in names))
     for text in _whole_words(_GFX_LIST, piece):
         with contextlib.suppress(ValueError):
-            found.add(tuple(Target("gfx", parse_gfx(name)) for name in re.split("[ ;]", text)))
+            found.add(tuple(GpuTarget("gfx", parse_gfx(name)) for name in re.split("[ ;]", text)))
     return found
 
 

@@ -41,7 +41,7 @@ _ROCM_FILE = re.compile(r"\.(?:co|hsaco|dat|kdb|txt|db|bin)(?:\.[a-z]+)?$|\.dat\
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class GpuTarget:
     """``kind`` is sass, ptx, lto or gfx. Sorts as people list them: machine code first, old to new."""
 
     kind: str
@@ -62,7 +62,7 @@ class Target:
         return (rank, self.arch.major, self.arch.minor, self.arch.suffix)
 
 
-ArchKey = frozenset[Target]
+ArchKey = frozenset[GpuTarget]
 
 
 @dataclass
@@ -73,8 +73,8 @@ class GpuSurvey:
     file: str
     vendor: bool = False
     sets: Counter[ArchKey] = field(default_factory=Counter)
-    entries: Counter[Target] = field(default_factory=Counter)
-    bytes: Counter[Target] = field(default_factory=Counter)
+    entries: Counter[GpuTarget] = field(default_factory=Counter)
+    bytes: Counter[GpuTarget] = field(default_factory=Counter)
     compression: Counter[str] = field(default_factory=Counter)
     newest_ptx: tuple[int, int] | None = None
     odd: Counter[str] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ class GpuSurvey:
         """Is there any GPU code?"""
         return bool(self.entries or self.sycl)
 
-    def targets(self, kind: str) -> list[Target]:
+    def targets(self, kind: str) -> list[GpuTarget]:
         """The targets of one kind, old to new."""
         return sorted((target for target in self.entries if target.kind == kind), key=lambda t: t.order)
 
@@ -115,7 +115,7 @@ def survey_gpu(binary: Elf | Pe, file: str) -> GpuSurvey:
 def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbin.Container], offset: int) -> None:
     read_to = offset
     # Entries are counted by plain tuples; 3,000 of them then cost milliseconds.
-    known: dict[tuple[str, int, str], Target] = {}
+    known: dict[tuple[str, int, str], GpuTarget] = {}
     counts: Counter[tuple[str, int, str]] = Counter()
     sizes: Counter[tuple[str, int, str]] = Counter()
     sets: Counter[frozenset[tuple[str, int, str]]] = Counter()
@@ -142,7 +142,7 @@ def _walk_fatbin(survey: GpuSurvey, binary: Elf | Pe, containers: Iterable[fatbi
             if len(seen := owners.setdefault(together, [])) < SAMPLES:
                 seen.append(owners_of(binary.view.data, container))
     for key, count in counts.items():
-        target = known[key] = Target(key[0], Sm.from_number(key[1], key[2]))
+        target = known[key] = GpuTarget(key[0], Sm.from_number(key[1], key[2]))
         survey.entries[target] += count
         survey.bytes[target] += sizes[key]
     for together, count in sets.items():
@@ -158,7 +158,7 @@ def _walk_offload(survey: GpuSurvey, binary: Elf | Pe, offset: int, size: int) -
             if code.target is None:
                 continue
             try:
-                target = Target("gfx", parse_gfx_code(code.target))
+                target = GpuTarget("gfx", parse_gfx_code(code.target))
             except ValueError:
                 survey.odd[code.target] += 1
                 continue
@@ -175,8 +175,8 @@ def survey_images(source: Source) -> list[GpuSurvey]:
     named = {name: match[1].lower() for name in source.files if (match := _IMAGE.search(name))}
     if not named:
         return []
-    targets: dict[str, Counter[Target]] = defaultdict(Counter)
-    sizes: dict[str, Counter[Target]] = defaultdict(Counter)
+    targets: dict[str, Counter[GpuTarget]] = defaultdict(Counter)
+    sizes: dict[str, Counter[GpuTarget]] = defaultdict(Counter)
     odd: dict[str, int] = Counter()
     for name, head in source.heads(sorted(named), IMAGE_HEAD):
         place = f"{name.split('/', 1)[0]}/*.{named[name]}"
@@ -196,12 +196,12 @@ def survey_images(source: Source) -> list[GpuSurvey]:
     return out
 
 
-def _image_target(kind: str, head: bytes) -> Target | None:
+def _image_target(kind: str, head: bytes) -> GpuTarget | None:
     if kind == "cubin":
         arch = cubin_arch(head)
-        return None if arch is None else Target("sass", arch)
+        return None if arch is None else GpuTarget("sass", arch)
     match = _PTX_TARGET.search(head)
-    return Target("ptx", parse_sm(match[1].decode())) if match else None
+    return GpuTarget("ptx", parse_sm(match[1].decode())) if match else None
 
 
 def find_data_files(names: Iterable[str]) -> tuple[DataFiles, ...]:

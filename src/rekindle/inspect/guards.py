@@ -34,7 +34,7 @@ class Guard:
 
 
 @dataclass(frozen=True)
-class Check:
+class QuestionNames:
     """The names of functions through which code asks the CPU; ``words`` as in :class:`Guard`."""
 
     pattern: re.Pattern[str]
@@ -50,7 +50,7 @@ class Guards:
     """The table: guards in the order of trust, and how code asks the CPU."""
 
     rows: tuple[Guard, ...]
-    check_function: Check
+    check_function: QuestionNames
     check_variable: re.Pattern[str]
     copy_words: tuple[str, ...]
 
@@ -116,5 +116,5 @@ def load_guards() -> Guards:
     raw = tomllib.loads(resources.files("rekindle.inspect").joinpath("guards.toml").read_text("utf-8"))
 
     rows = tuple(map(_read_guard, raw["guard"]))
-    check = Check(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
+    check = QuestionNames(re.compile(raw["checks"]["function"]), tuple(raw["checks"]["words"]))
     return Guards(rows, check, re.compile(raw["checks"]["variable"]), tuple(raw["copies"]["words"]))

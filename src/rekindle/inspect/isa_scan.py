@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from rekindle.formats import arm64_scan, x86_scan, x86_tables
-from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Variables
+from rekindle.formats.code_scan import NOWHERE, Ints, Scan, Stretch, Variables
 from rekindle.formats.elf import SHF_WRITE, Elf
 from rekindle.formats.functions import (
     Code,
@@ -76,7 +76,7 @@ def scan_code(
         low, high, address, size, offset = piece
         raw = np.frombuffer(binary.view.data, np.uint8, count=size, offset=offset)
         starts, ends = functions.start[low:high], functions.end[low:high]
-        found = scanner(raw, address, starts, ends, targets, watched, variables, first=low)
+        found = scanner(Stretch(raw, address, starts, ends, targets, watched, variables, low))
         release(binary.view.data, offset, size)
         return found
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rekindle.inspect.cubin_names import merge
-from rekindle.inspect.gpu import ArchKey, GpuSurvey, Target
+from rekindle.inspect.gpu import ArchKey, GpuSurvey, GpuTarget
 from rekindle.inspect.packages import is_vendor
 from rekindle.model.arch import Gfx, Sm
 from rekindle.model.wheel import ArchSet, ArchUse, Kernels, LibraryGpu, Origin
@@ -30,7 +30,7 @@ def mark_vendors(surveys: Sequence[GpuSurvey]) -> None:
         survey.vendor = vendor and not all(named)
 
 
-def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[Target]) -> ArchKey:
+def reference_set(surveys: Iterable[GpuSurvey], declared: Iterable[GpuTarget]) -> ArchKey:
     """The targets the wheel's own kernels have: what was declared, or else the most frequent set."""
     given = frozenset(declared)
     if given:
@@ -123,5 +123,5 @@ def describe_library(survey: GpuSurvey, reference: ArchKey) -> LibraryGpu:
     )
 
 
-def _sorted(targets: Iterable[Target]) -> list[Target]:
+def _sorted(targets: Iterable[GpuTarget]) -> list[GpuTarget]:
     return sorted(targets, key=lambda target: target.order)

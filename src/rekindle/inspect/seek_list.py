@@ -13,7 +13,7 @@ import numpy as np
 
 from rekindle.formats.deflate_seek import UNKNOWN, find_block, inflate_from
 from rekindle.inspect.declared import LEAST_LIST, arch_lists_in, longest_list
-from rekindle.inspect.gpu import Target
+from rekindle.inspect.gpu import GpuTarget
 
 # Servers are asked for whole blocks of this size, and a block of a compressor is smaller.
 BLOCK = 1 << 16
@@ -30,7 +30,7 @@ _ARM = np.isin(np.arange(256), list(bytes.fromhex(_ARM_FIRST)))
 _ARM_SHARE = 0.7
 
 
-def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tuple[Target, ...] | None:
+def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tuple[GpuTarget, ...] | None:
     """``stored`` gives compressed bytes of the library, of which there are ``size``; ``shift`` is where they begin in
     the file, modulo a block."""
     if size < LEAST_STORED:
@@ -57,10 +57,10 @@ def find_list(stored: Callable[[int, int], bytes], size: int, shift: int) -> tup
     return None
 
 
-def whole_lists(data: bytes) -> list[tuple[Target, ...]]:
+def whole_lists(data: bytes) -> list[tuple[GpuTarget, ...]]:
     """Lists of which nothing is missing: none that begins right behind bytes that are not known."""
     # What is not known is cut out with the word that touches it.
-    out: list[tuple[Target, ...]] = []
+    out: list[tuple[GpuTarget, ...]] = []
     for piece in data.split(bytes([UNKNOWN])):
         _, mark, rest = piece.partition(b"\0")
         if mark:

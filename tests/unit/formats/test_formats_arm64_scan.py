@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rekindle.formats import arm64_scan
-from rekindle.formats.code_scan import Scan, Variables, unpack
+from rekindle.formats.code_scan import Scan, Stretch, Variables, unpack
 
 capstone = pytest.importorskip("capstone")
 ENGINE = capstone.Cs(capstone.CS_ARCH_ARM64, capstone.CS_MODE_ARM)
@@ -22,10 +22,10 @@ NOP, RET = 0xD503201F, 0xD65F03C0
 def scan(words: list[int], starts: list[int], targets: list[int], watched: list[int], first: int = 0) -> Scan:
     code = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint8)
     ends = [*starts[1:], BASE + 4 * len(words)]
-    return arm64_scan.scan(
+    return arm64_scan.scan(Stretch(
         code, BASE, np.array(starts), np.array(ends), np.array(sorted(targets)), np.array(sorted(watched)), DATA,
         first=first,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def branch(opcode: int, at: int, target: int) -> int:
@@ -115,7 +115,7 @@ def test_code_off_the_grid_is_read_from_the_next_multiple_of_four() -> None:
     words = [0xB8200041, RET]
     code = np.frombuffer(b"\x01\x02\x03" + struct.pack("<2I", *words) + b"\x07", np.uint8)
     none = np.zeros(0, np.int64)
-    found = arm64_scan.scan(code, BASE + 1, np.array([BASE]), np.array([BASE + 100]), none, none)
+    found = arm64_scan.scan(Stretch(code, BASE + 1, np.array([BASE]), np.array([BASE + 100]), none, none))
     assert [row[2:] for row in found.uses.tolist()] == [[BASE + 4, 1]]
 
 

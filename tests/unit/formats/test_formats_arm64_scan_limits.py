@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.formats import arm64_scan
 from rekindle.formats.arm64_scan import CLASSES, classify
-from rekindle.formats.code_scan import Scan, Variables, unpack
+from rekindle.formats.code_scan import Scan, Stretch, Variables, unpack
 
 # One word of every encoding that has a class, with operands that set its free bits, as capstone reads it.
 WORDS = [
@@ -63,7 +63,7 @@ def scan(
     begins = [base + 4 * start for start in starts or [0]]
     ends = [*begins[1:], base + 4 * len(words)]
     wanted = np.array(aims or [], np.int64)
-    return arm64_scan.scan(code, base, np.array(begins), np.array(ends), wanted, wanted, DATA, first=first)
+    return arm64_scan.scan(Stretch(code, base, np.array(begins), np.array(ends), wanted, wanted, DATA, first=first))
 
 
 def adrp(register: int, pages: int) -> int:
@@ -126,10 +126,10 @@ def test_variables_at_their_edges() -> None:
         assert len(scan([adrp(1, pages), ADD | low << 10]).touches) == inside
     owner, _, _ = unpack(scan([NOP, adrp(1, 16), ADD], [0, 1], first=7).touches, DATA)
     assert owner.tolist() == [8]
-    nobody = arm64_scan.scan(
+    nobody = arm64_scan.scan(Stretch(
         np.frombuffer(struct.pack("<2I", adrp(1, 16), ADD), np.uint8), BASE, np.array([BASE + 4]), np.array([BASE + 8]),
         np.array([0x20000]), np.array([0x20000]), DATA,
-    )  # fmt: skip
+    ))  # fmt: skip
     assert not len(nobody.touches) and not len(nobody.takes)
 
 
@@ -194,7 +194,7 @@ def test_words_stand_on_the_grid(shift: int) -> None:
     code = np.frombuffer(b"\x75" * lead + struct.pack("<2I", 0x9AC04E33, NOP) + b"\x75" * 3, np.uint8)
     none = np.zeros(0, np.int64)
     base = 0x10000 + shift
-    found = arm64_scan.scan(code, base, np.array([base]), np.array([base + len(code)]), none, none)
+    found = arm64_scan.scan(Stretch(code, base, np.array([base]), np.array([base + len(code)]), none, none))
     assert [row[2:] for row in found.uses.tolist()] == [[base + lead, 1]]
 
 

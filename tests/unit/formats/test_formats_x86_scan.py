@@ -10,7 +10,7 @@ import pytest
 
 from rekindle.formats import x86, x86_scan
 from rekindle.formats import x86_tables as tables
-from rekindle.formats.code_scan import Scan, Variables, unpack
+from rekindle.formats.code_scan import Scan, Stretch, Variables, unpack
 
 capstone = pytest.importorskip("capstone")
 ENGINE = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
@@ -54,10 +54,10 @@ def placed(head: str, tail: str, at: int, target: int) -> bytes:
 
 def scan(code: bytes, starts: list[int], targets: list[int], watched: list[int], first: int = 0) -> Scan:
     ends = [*starts[1:], BASE + len(code)]
-    return x86_scan.scan(
+    return x86_scan.scan(Stretch(
         np.frombuffer(code, np.uint8), BASE, np.array(starts), np.array(ends), np.array(sorted(targets)),
         np.array(sorted(watched)), DATA, first=first,
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def alone(code: bytes, targets: list[int] | None = None, watched: list[int] | None = None) -> Scan:

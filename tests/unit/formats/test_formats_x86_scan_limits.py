@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rekindle.formats import x86, x86_scan, x86_tables
-from rekindle.formats.code_scan import Bytes, Scan, Variables, unpack
+from rekindle.formats.code_scan import Bytes, Scan, Stretch, Variables, unpack
 from rekindle.formats.x86_scan import may_have_classes
 
 BASE = 0x1000
@@ -33,7 +33,7 @@ def scan(
         ends.append(BASE + len(code) + len(piece))
         code += piece + gap
     aims = np.array(watched or [], np.int64)
-    return x86_scan.scan(array(code), BASE, np.array(starts), np.array(ends), aims, aims, variables)
+    return x86_scan.scan(Stretch(array(code), BASE, np.array(starts), np.array(ends), aims, aims, variables))
 
 
 def marks(text: str) -> list[int]:
@@ -320,7 +320,7 @@ def test_numbers_of_functions_count_from_the_first() -> None:
     aims, data = np.array([BASE]), Variables(BASE, BASE + 0x100)
     starts, ends = np.array([BASE, BASE + 1]), np.array([BASE + 1, BASE + len(code)])
     watched = np.array([BASE + len(code)])
-    found = x86_scan.scan(array(code), BASE, starts, ends, aims, watched, data, first=70)
+    found = x86_scan.scan(Stretch(array(code), BASE, starts, ends, aims, watched, data, first=70))
     assert found.uses[:, 0].tolist() == found.asks.tolist() == found.legacy.tolist() == [71]
     assert found.calls.tolist() == found.takes.tolist() == [[71, BASE]]
     assert found.reads.tolist() == [[71, BASE + len(code)]]

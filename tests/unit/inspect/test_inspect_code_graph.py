@@ -10,11 +10,11 @@ import pytest
 from rekindle.formats.functions import Code
 from rekindle.inspect.askers import FIELDS, SMALL
 from rekindle.inspect.code_graph import MOST_BETWEEN, CodeGraph
-from rekindle.inspect.guards import Check
+from rekindle.inspect.guards import QuestionNames
 from small_code import DATA, FIRST, PAGE, Made, section
 
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
-CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
+CHECK = QuestionNames(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 ASK = "cpuinfo_initialize"
 SLOT, STUB = DATA + 0x800, 0x700000
 
@@ -143,7 +143,7 @@ def test_who_reads_what_is_known_by_name() -> None:
 def test_a_question_by_what_it_does_or_by_its_name() -> None:
     near, far = "x" * 237 + "ask", "x" * 238 + "ask"
     made = Made({"a": [CPUID, RET], "ask": [RET], "b": [RET], near: [RET], far: [RET]})
-    found = CodeGraph(made.scan(), Check(re.compile("ask"), ("ask",)))
+    found = CodeGraph(made.scan(), QuestionNames(re.compile("ask"), ("ask",)))
     assert [found.is_question(number) for number in range(5)] == [True, True, False, True, False]
     assert found.asking == {0}
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from rekindle.inspect import isa_exposure, routes_by_names
-from rekindle.inspect.guards import Check, Guard, Guards
+from rekindle.inspect.guards import Guard, Guards, QuestionNames
 from rekindle.inspect.isa_exposure import TABLES_IN_CODE, Exposed, Exposure, Taking, classify
 from rekindle.inspect.routes_by_names import LEAKED
 from small_code import DATA, Made
@@ -34,7 +34,7 @@ GUARDS = Guards(
         guard("fbgemm", "^gemm", "callers", library="^kernels"),
         guard("named", "avx", "callers"),
     ),
-    Check(re.compile("ask_by_name"), ("ask",)),
+    QuestionNames(re.compile("ask_by_name"), ("ask",)),
     re.compile("^state$"),
     ("avx", "whole"),
 )

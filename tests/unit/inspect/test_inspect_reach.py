@@ -10,11 +10,11 @@ import pytest
 
 from rekindle.inspect.askers import FIELDS, MOST_KEPT, SMALL, WIDE, find_state, readers_of
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.guards import Check
+from rekindle.inspect.guards import QuestionNames
 from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to, pointer_edges
 from small_code import DATA, FIRST, PAGE, Made, section
 
-CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
+CHECK = QuestionNames(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 RET = "c3"
 THREE = {"a": [RET], "b": [RET], "c": [RET]}
 

@@ -12,7 +12,7 @@ from rekindle.inspect import routes_by_calls as rules
 from rekindle.inspect.askers import SMALL
 from rekindle.inspect.baseline import FEWEST_WINDOWS, LEAST_BYTES, PER_WINDOW, Spread
 from rekindle.inspect.code_graph import CodeGraph
-from rekindle.inspect.guards import Check
+from rekindle.inspect.guards import QuestionNames
 from rekindle.inspect.reach import Judgement
 from rekindle.inspect.routes_by_calls import MOST_RATIO, RoutesByCalls
 from small_code import DATA, Made
@@ -20,7 +20,7 @@ from small_code import DATA, Made
 RET, NOP, CPUID, XGETBV = "c3", "90", "0fa2", "0f01d0"
 # je over the next five bytes: a call or a jump
 OVER = "7405"
-CHECK = Check(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
+CHECK = QuestionNames(re.compile("^(?:cpuinfo|__cpu)_"), ("cpu",))
 AVX = ("avx2",)
 ASKER = {"ask": [CPUID, RET]}
 NOTHING = "nothing in this library asks the CPU"

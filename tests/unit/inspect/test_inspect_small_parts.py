@@ -14,7 +14,7 @@ from rekindle.compat.processor import beyond, oldest, runs_from
 from rekindle.inspect.cover import Cover, cards_of, cover
 from rekindle.inspect.cpu import readable
 from rekindle.inspect.diff import compare
-from rekindle.inspect.gpu import GpuSurvey, Target, find_data_files, survey_images
+from rekindle.inspect.gpu import GpuSurvey, GpuTarget, find_data_files, survey_images
 from rekindle.inspect.origin import describe_library, kernels_of, mark_vendors, origin_of, reference_set
 from rekindle.inspect.packages import comes_along, find_provider, is_vendor, promised_glibc
 from rekindle.inspect.reader import DirectorySource, WheelSource
@@ -66,11 +66,11 @@ def test_names_as_people_read_them(symbol: str, name: str) -> None:
     assert readable(symbol) == name
 
 
-def key(text: str) -> frozenset[Target]:
+def key(text: str) -> frozenset[GpuTarget]:
     kinds = {"sm": "sass", "co": "ptx", "lt": "lto"}
     return frozenset(
-        Target("gfx", parse_gfx_code(one)) if one.startswith("gfx")
-        else Target(kinds[one[:2]], parse_sm(one.replace("compute_", "sm_").replace("lto_", "sm_")))
+        GpuTarget("gfx", parse_gfx_code(one)) if one.startswith("gfx")
+        else GpuTarget(kinds[one[:2]], parse_sm(one.replace("compute_", "sm_").replace("lto_", "sm_")))
         for one in text.split()
     )  # fmt: skip
 

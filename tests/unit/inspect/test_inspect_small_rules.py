@@ -12,7 +12,7 @@ from rekindle.inspect import branches
 from rekindle.inspect.baseline import FEW, LEAST_BYTES, MANY, PER_WINDOW, WINDOWS, spread_of, spreads
 from rekindle.inspect.branches import Roads, arm64_roads, x86_roads
 from rekindle.inspect.declared import arch_lists_in, find_arch_list, longest_list, read_declared
-from rekindle.inspect.guards import Check, Guard, Guards, load_guards, short
+from rekindle.inspect.guards import Guard, Guards, QuestionNames, load_guards, short
 from rekindle.inspect.reach import ROOT, UNREACHED, Edges, chain_to
 from rekindle.inspect.reader import DirectorySource, WheelSource
 
@@ -43,7 +43,7 @@ def test_a_guard_covers_by_name_or_file() -> None:
 
 def test_the_first_guard_then_the_library() -> None:
     rows = (guard("a", "one", None), guard("b", "one|two", None), guard("c", None, None, (), "libx"))
-    all_ = Guards(rows, Check(re.compile("q"), ("q",)), re.compile("v"), ("avx",))
+    all_ = Guards(rows, QuestionNames(re.compile("q"), ("q",)), re.compile("v"), ("avx",))
     assert [getattr(all_.find(*names), "id", None) for names in (("one", ""), ("two", ""), ("three", ""))] == [
         "a", "b", None,
     ]  # fmt: skip
@@ -57,7 +57,7 @@ def test_the_first_guard_then_the_library() -> None:
 
 def test_files_named_for_a_cpu() -> None:
     rows = (guard("capability-copy", None, "AVX2"), guard("other", None, "SSE"))
-    all_ = Guards(rows, Check(re.compile("q"), ("q",)), re.compile("v"), ())
+    all_ = Guards(rows, QuestionNames(re.compile("q"), ("q",)), re.compile("v"), ())
     assert all_.marks_copies("a.AVX2.cpp")
     assert not all_.marks_copies("a.SSE.cpp")
     unfiled = Guards((guard("capability-copy", "x", None),), all_.check_function, all_.check_variable, ())
@@ -65,10 +65,10 @@ def test_files_named_for_a_cpu() -> None:
 
 
 def test_a_check_needs_word_and_pattern() -> None:
-    check = Check(re.compile("Has"), ("has",))
+    check = QuestionNames(re.compile("Has"), ("has",))
     assert check.search("Has_avx")
     assert not check.search("has_avx")
-    assert not Check(re.compile("Has"), ("other",)).search("Has_avx")
+    assert not QuestionNames(re.compile("Has"), ("other",)).search("Has_avx")
     assert load_guards().check_function.search("cpuinfo_initialize")
 
 
