@@ -45,6 +45,8 @@ MAX_HEADERS = 4 << 20
 MAX_RECORD = 32 << 20
 MAX_NAME = 1024
 _LOCAL = struct.Struct("<4s22xHH")
+# What zipfile raises at bytes that are no archive.
+_NO_ZIP = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OverflowError, EOFError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +87,7 @@ class WheelZip:
                 stream.seek(0)
                 with zipfile.ZipFile(stream) as archive:
                     infos = archive.infolist()
-            except (
-                zipfile.BadZipFile,
-                struct.error,
-                ValueError,
-                NotImplementedError,
-                OverflowError,
-                EOFError,
-            ) as error:
+            except _NO_ZIP as error:
                 raise BadInput(_why_no_zip(head, what, error), remedy="download it again") from error
         self.members = {member.name: member for member in map(self._member, infos)}
         if len(self.members) != len(infos):

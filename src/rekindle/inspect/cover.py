@@ -15,15 +15,10 @@ from rekindle.model.arch import Gfx, Sm, parse_gfx_code, parse_sm
 from rekindle.model.wheel import LibraryGpu, WheelReport
 
 # What people call a card by, best first: one of a desktop, of a server, of a board; then whatever a table has.
-_KNOWN = tuple(
-    map(
-        re.compile,
-        (
-            r"GeForce (?:GTX?|RTX) \d+(?: Ti| SUPER)*$|GeForce \d+ GTX?$|Radeon RX (?:Vega|\d+)",
-            r"(?:Tesla|TITAN|Instinct|[ABH]\d{2,3}\b)",
-            r"GeForce (?!.*Engineering)|Radeon|Jetson|Quadro",
-        ),
-    )
+_KNOWN = (
+    re.compile(r"GeForce (?:GTX?|RTX) \d+(?: Ti| SUPER)*$|GeForce \d+ GTX?$|Radeon RX (?:Vega|\d+)"),
+    re.compile(r"(?:Tesla|TITAN|Instinct|[ABH]\d{2,3}\b)"),
+    re.compile(r"GeForce (?!.*Engineering)|Radeon|Jetson|Quadro"),
 )
 
 

@@ -65,16 +65,10 @@ def find_wheels(
     if not chosen:
         versions = choose(wheels, str(wish.specifier), python=None, platform=None)
         if not versions:
-            newest = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]).keys())
-            raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {newest[:300]}")
-        tags = sorted(
-            {
-                f"{t.interpreter}-{t.abi}-{t.platform}"
-                for w in versions
-                if w.version == versions[0].version
-                for t in w.tags
-            }
-        )
+            there = ", ".join(dict.fromkeys(str(wheel.version) for wheel in wheels[:200]))
+            raise BadInput(f"{wish.name} has no wheel {wish.specifier}; there are {there[:300]}")
+        newest = [wheel for wheel in versions if wheel.version == versions[0].version]
+        tags = sorted({str(tag) for wheel in newest for tag in wheel.tags})
         raise BadInput(
             f"{wish.name} {versions[0].version} has no wheel for Python {python} on {platform}",
             remedy=f"choose with --python and --platform among {', '.join(tags[:40])}",

@@ -150,13 +150,8 @@ def _architectures(material: Material) -> ClaimCheck:
         return _unclaimed("architectures", "the wheel declares none", shown)
     claimed = {one.split(":")[0] for one in gpu.declared}
     lacking = sorted(claimed - {one.split(":")[0] for one in found})
-    return _answer(
-        "architectures",
-        not lacking,
-        " ".join(gpu.declared),
-        shown,
-        f"no code for {' '.join(lacking)}" if lacking else "",
-    )
+    detail = f"no code for {' '.join(lacking)}" if lacking else ""
+    return _answer("architectures", not lacking, " ".join(gpu.declared), shown, detail)
 
 
 def _isa(material: Material) -> ClaimCheck:

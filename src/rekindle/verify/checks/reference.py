@@ -56,15 +56,8 @@ def pool2d(x, channels, height, width, kernel, pick):
     for c in range(channels):
         for i in range(height // kernel):
             for j in range(width // kernel):
-                out.append(
-                    pick(
-                        [
-                            x[(c * height + i * kernel + u) * width + j * kernel + v]
-                            for u in range(kernel)
-                            for v in range(kernel)
-                        ]
-                    )
-                )
+                corner = (c * height + i * kernel) * width + j * kernel
+                out.append(pick([x[corner + u * width + v] for u in range(kernel) for v in range(kernel)]))
     return out
 
 
