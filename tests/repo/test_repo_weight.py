@@ -10,7 +10,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "rekindle"
 MODULES_OF_ONE_PLAN = 50
-REUSED_CLASS_NAMES = 9
+REUSED_CLASS_NAMES = 5
 # Counts the modules of which any function or class body runs; one that is only imported costs a reader nothing.
 COUNT = """
 import contextlib, io, sys

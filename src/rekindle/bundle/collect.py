@@ -1,6 +1,6 @@
 """Which libraries a wheel lacks, and where they lie: the closure over what its libraries need.
 
-``FoundLibrary`` is a file that goes in; its name inside the wheel is the one others ask for (a soname), whatever the
+``BroughtLibrary`` is a file that goes in; its name inside the wheel is the one others ask for (a soname), whatever the
 file is called on disk. What is left out or cannot be found is told with who needs it.
 """
 
@@ -23,7 +23,7 @@ MAX_LIBRARIES = 2_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundLibrary:
+class BroughtLibrary:
     name: str
     path: Path
     why: str
@@ -34,7 +34,7 @@ class FoundLibrary:
 
 @dataclass
 class Collection:
-    brought: dict[str, FoundLibrary] = field(default_factory=dict)
+    brought: dict[str, BroughtLibrary] = field(default_factory=dict)
     left: dict[str, Left] = field(default_factory=dict)
     missing: dict[str, Left] = field(default_factory=dict)
 
@@ -87,7 +87,9 @@ def collect(
             continue
         patterns, folders = rules.companions(name)
         data = tuple((folder, path.parent / folder) for folder in folders if (path.parent / folder).is_dir())
-        result.brought[key] = FoundLibrary(name=name, path=path, why=f"needed by {who}", opened_by=opened_by, data=data)
+        result.brought[key] = BroughtLibrary(
+            name=name, path=path, why=f"needed by {who}", opened_by=opened_by, data=data
+        )
         if len(result.brought) > MAX_LIBRARIES:
             raise BadInput(f"the wheel would need more than {MAX_LIBRARIES} libraries; something is wrong")
         native = read_native(path)

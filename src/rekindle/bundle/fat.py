@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from rekindle.bundle.collect import Collection, FoundLibrary, collect, fold, read_native
+from rekindle.bundle.collect import BroughtLibrary, Collection, collect, fold, read_native
 from rekindle.bundle.dlls import Placing, place
 from rekindle.bundle.notes import (
     bill_of_materials,
@@ -230,7 +230,7 @@ class _Bundling:
             biggest=tuple(PartSize(file=info.filename, bytes=info.compress_size) for info in biggest),
         )
 
-    def _bring(self, out: Rewriter, lib: FoundLibrary) -> list[tuple[Brought, Path]]:
+    def _bring(self, out: Rewriter, lib: BroughtLibrary) -> list[tuple[Brought, Path]]:
         placing, copy = self.placing, self.shop / "library"
         shutil.copyfile(lib.path, copy)
         native = read_native(copy)
@@ -245,7 +245,7 @@ class _Bundling:
             out.add(row.file, file_chunks(copy), mode=0o755)
         return [(row, lib.path) for row in rows]
 
-    def _rows(self, lib: FoundLibrary, size: int) -> list[Brought]:
+    def _rows(self, lib: BroughtLibrary, size: int) -> list[Brought]:
         """One for each place that the library gets."""
         key, licence = fold(lib.name), self.order.rules.licence_of(lib.name)
         files = [posixpath.join(folder, self.placing.names[key]) for folder in self.placing.folders[key]]

@@ -18,16 +18,9 @@ from typing import Any
 
 from rekindle.formats.view import Malformed, View
 
-MACHINES = {
-    3: "x86",
-    21: "ppc64le",
-    40: "arm",
-    62: "x86_64",
-    183: "aarch64",
-    190: "cuda",
-    224: "amdgpu",
-    243: "riscv64",
-}
+MACHINES = {62: "x86_64", 183: "aarch64", 3: "x86", 40: "arm", 21: "ppc64le", 243: "riscv64"}
+# Code for GPUs.
+MACHINES |= {190: "cuda", 224: "amdgpu"}
 SHT_NULL, SHT_NOBITS = 0, 8
 SHF_WRITE, SHF_EXECINSTR = 1, 4
 PT_LOAD, PT_DYNAMIC = 1, 2
