@@ -179,7 +179,12 @@ BROKEN = (
         name="torch in an isolated build",
         command=("{python}", "-m", "pip", "install", "./proj"),
         pip=True,
-        files={"proj/setup.py": "import torch\n" + _SETUP, "proj/proj.py": ""},
+        files={
+            "proj/setup.py": "import torch\n" + _SETUP,
+            "proj/proj.py": "",
+            "proj/pyproject.toml": "[build-system]\nrequires = ['setuptools', 'wheel']\n"
+            "build-backend = 'setuptools.build_meta:__legacy__'\n",
+        },
         packages=("setuptools==80.9.0", "wheel"),
         wheels=(("torch", "2.6.0", _FLAVOUR.format(cuda=None)),),
         network=True,

@@ -21,6 +21,8 @@ _SUBMODULE_STEP = (
     "If the project keeps it as a git submodule: git submodule update --init --recursive"
     " (source archives of GitHub contain no submodules)."
 )
+# How the tables name the owner of a module whose package is called as the module is.
+_SAME_NAME = "a package of that name"
 # What in a compiler's sentence is the name it does not know.
 _API = (
     re.compile(r"""(?:identifier|class|namespace) "[^"]+" has no member (?:class |template )?"(?P<name>[\w:]+)\""""),
@@ -117,12 +119,18 @@ def _values(what: str, event: Event, scene: Scene) -> dict[str, str]:
     return values | some(
         owner=owner.owner,
         install=owner.install(scene.system),
-        pip_name=owner.pip if owner.pip and re.fullmatch(r"[\w.-]+", owner.pip) else None,
+        pip_name=_pip_name(owner, event),
         owner_note=owner.note,
         since_sentence=_since(owner),
         remedy=owner.remedy,
         submodule_step=_SUBMODULE_STEP if owner.submodule else None,
     )
+
+
+def _pip_name(owner: NameOwner, event: Event) -> str | None:
+    """What pip calls it; None where that is a sentence, or nothing brings it."""
+    name = event.values.get("module", "").split(".")[0] if owner.owner == _SAME_NAME else owner.pip
+    return name if name and re.fullmatch(r"[\w.-]+", name) else None
 
 
 def _is_known(what: str, event: Event, scene: Scene) -> bool | None:

@@ -77,7 +77,7 @@ def _trial(rule: Rule, log: bytes, scene: Scene, ranked: list[Finding]) -> RuleT
         steps += [f"starts with rank {rule.rank}", *finding.reasons]
         steps.append(f"ends with rank {finding.rank:g}, confidence {finding.confidence}, at line {finding.event.line}")
     if finding is not None and place != 1:
-        steps += _lost_to(finding, place, ranked)
+        steps += lost_to(finding, place, ranked)
     return RuleTrial(
         rule=rule.key,
         outcome="did not fire" if finding is None else "won" if place == 1 else "lost",
@@ -138,7 +138,8 @@ def _asked(rule: Rule, scene: Scene) -> Iterator[str]:
             yield f"the condition {name} is answered with no"
 
 
-def _lost_to(finding: Finding, place: int | None, ranked: list[Finding]) -> Iterator[str]:
+def lost_to(finding: Finding, place: int | None, ranked: list[Finding]) -> Iterator[str]:
+    """Who stood above it, or why it is not among the answers."""
     if place is not None:
         above = ranked[0]
         yield f"place {place}: {above.rule.key} stands first with rank {above.rank:g} (line {above.event.line})"

@@ -30,6 +30,10 @@ def test_an_action_is_one_thing_and_no_line_for_a_shell(rule: Rule) -> None:
 def test_what_a_log_says_fills_an_action() -> None:
     first = api.explain("ModuleNotFoundError: No module named 'yaml'").matches[0]
     assert first.actions == (InstallPackages(packages=("pyyaml",)),)
+    first = api.explain("ModuleNotFoundError: No module named 'tqdm.auto'").matches[0]
+    assert first.actions in ((), (InstallPackages(packages=("tqdm",)),))
+    first = api.explain("ModuleNotFoundError: No module named 'tqdm'").matches[0]
+    assert first.actions == (InstallPackages(packages=("tqdm",)),)
     said = "tokenizers>=0.21,<0.22 is required for a normal functioning of this module, but found tokenizers==0.20.0."
     assert api.explain(f"ImportError: {said}").matches[0].actions[0] == InstallPackages(
         packages=("tokenizers>=0.21,<0.22",)

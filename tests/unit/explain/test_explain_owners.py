@@ -111,6 +111,7 @@ def test_a_full_row_says_everything(table: dict[tuple[str, str], NameOwner]) -> 
     assert "git submodule update --init --recursive" in values.pop("submodule_step")
     assert values == {
         "owner": "somebody",
+        "pip_name": "x",
         "install": "apt install libx-dev (Debian, Ubuntu), or pip install x, or on Windows: vcpkg install x",
         "owner_note": "A note.",
         "since_sentence": "It is there from 2.0 on.",

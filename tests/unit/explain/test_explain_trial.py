@@ -9,8 +9,10 @@ import pytest
 from rekindle import api
 from rekindle.cli.main import main
 from rekindle.errors import BadInput
-from rekindle.explain.rule import RuleFile, read_file
-from rekindle.explain.trial import try_rules
+from rekindle.explain.events import Event
+from rekindle.explain.ranking import Finding, load_opposites
+from rekindle.explain.rule import RuleFile, load_rules, read_file
+from rekindle.explain.trial import lost_to, try_rules
 from rekindle.model.diagnosis import RuleTrial
 
 RULE = """
@@ -150,3 +152,85 @@ def test_the_command_line_shows_it(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "reel-jammed: won" in capsys.readouterr().out
     assert main(["explain", "--try", str(path), "all is well with it"]) == 1
     assert "reel-jammed: did not fire" in capsys.readouterr().out
+
+
+TWO_LINES = RULE.replace("unless = 'not a fault' }", "before = 1, lines = 2 }").replace(
+    "reel of batch (?P<batch>\\d+) is jammed", "above reel of batch (?P<batch>\\d+) is jammed below"
+)
+
+
+def test_the_text_around_a_word_is_as_wide_as_the_pattern_says(tmp_path: Path) -> None:
+    fits = "other\nabove\nreel of batch 7 is jammed\nbelow\nmore\n"
+    assert tried(tmp_path, TWO_LINES, fits).outcome == "won"
+    apart = tried(tmp_path, TWO_LINES, fits.replace("above", "not it").replace("below", "and this"))
+    shown = next(step for step in apart.steps if "does not match" in step)
+    assert shown.endswith(": not it reel of batch 7 is jammed and this")
+
+
+def test_a_word_at_the_very_beginning_is_found(tmp_path: Path) -> None:
+    trial = tried(tmp_path, RULE, "reel of batch x")
+    assert any("'reel of batch' stands in line 1" in step for step in trial.steps)
+
+
+def test_long_texts_are_cut_and_others_are_not(tmp_path: Path) -> None:
+    exact = "reel of batch " + "x" * 146
+    assert any(step.endswith(f": {exact}") for step in tried(tmp_path, RULE, exact).steps)
+    longer = tried(tmp_path, RULE, f"{exact}y")
+    assert any(step.endswith(f": {exact}…") for step in longer.steps)
+
+
+def test_only_the_signals_that_matter_and_the_first_events_are_told(tmp_path: Path) -> None:
+    windows = "[WinError 126] The specified module\n"
+    assert not [
+        step for step in tried(tmp_path, RULE + 'needs = ["windows"]', windows + FAULT).steps if "signal" in step
+    ]
+    assert not [step for step in tried(tmp_path, RULE + 'forbids = ["windows"]', FAULT).steps if "signal" in step]
+    text = RULE.replace("match =", "on = [\"missing-header\"]\nwhere = { header = '^cute/' }\nmatch =")
+    log = "".join(f"a.cpp:{n}:1: fatal error: boost/a{n}.hpp: No such file or directory\n" for n in range(1, 9))
+    steps = [
+        step for step in tried(tmp_path, text, f"{log}RuntimeError: CUDA out of memory\n").steps if "header is" in step
+    ]
+    assert len(steps) == 4 and "'boost/a1.hpp'" in steps[0]
+
+
+def test_a_condition_is_told_only_where_the_rule_fired(tmp_path: Path) -> None:
+    trial = tried(tmp_path, RULE + 'when = ["card-between"]', "all is well")
+    assert not [step for step in trial.steps if "condition" in step]
+    yes = tried(tmp_path, RULE + 'when = ["machine-is-arm"]', FAULT + "\nuname: aarch64")
+    assert yes.outcome == "won" and not [step for step in yes.steps if "condition" in step]
+
+
+def test_the_winner_is_the_first_and_an_answer_that_excludes_is_named() -> None:
+    log = b"UserWarning: x\nRuntimeError: CUDA error: out of memory\n"
+    lost = try_rules("gpu-error", [log]).trials
+    assert all(trial.winner in (None, "cuda-out-of-memory") for trial in lost)
+    rule = next(rule for rule in load_rules() if load_opposites().get(rule.id) and not rule.general)
+    other = min(load_opposites()[rule.id])
+    finding = Finding(rule=rule, event=_event(), count=1, confidence="high", rank=50)
+    rival = Finding(
+        rule=next(each for each in load_rules() if each.id == other),
+        event=_event(),
+        count=1,
+        confidence="high",
+        rank=60,
+    )
+    beside = Finding(
+        rule=next(each for each in load_rules() if each.id == "disk-full"),
+        event=_event(),
+        count=1,
+        confidence="high",
+        rank=70,
+    )
+    assert list(lost_to(finding, None, [beside, rival])) == [
+        f"left out: {rival.rule.key} excludes it (explain/opposites.toml)"
+    ]
+    assert list(lost_to(finding, None, [beside])) == []
+    assert "disk-full" in next(iter(lost_to(rival, 2, [beside, rival])))
+    general = Finding(
+        rule=next(each for each in load_rules() if each.general), event=_event(), count=1, confidence="low", rank=40
+    )
+    assert "it is general" in next(iter(lost_to(general, None, [beside])))
+
+
+def _event() -> Event:
+    return Event(line=3, values={}, evidence="", text="", around="", after="")
