@@ -87,11 +87,14 @@ class ObjectStore:
         while True:
             with self._told("the list"):
                 answer = self._client.list_objects_v2(**asked)
-            for row in answer.get("Contents", ()):
-                listed[row["Key"].removeprefix(lead)] = (row.get("ETag", "").strip('"'), int(row.get("Size", 0)))
-            if not answer.get("NextContinuationToken"):
-                return listed
-            asked["ContinuationToken"] = answer["NextContinuationToken"]
+                before = len(listed)
+                for row in answer.get("Contents", ()):
+                    listed[row["Key"].removeprefix(lead)] = (row.get("ETag", "").strip('"'), int(row.get("Size", 0)))
+                if not answer.get("NextContinuationToken"):
+                    return listed
+                if len(listed) == before:
+                    raise ValueError("it goes on and names nothing new")
+                asked["ContinuationToken"] = answer["NextContinuationToken"]
 
     def digest(self, name: str) -> str | None:
         """The SHA-256 that was written beside an object when it was sent."""
@@ -154,7 +157,9 @@ class ObjectStore:
                 there |= {int(row["PartNumber"]): row["ETag"].strip('"') for row in answer.get("Parts", ())}
                 if not answer.get("IsTruncated"):
                     return there
-                marker = answer["NextPartNumberMarker"]
+                if int(answer["NextPartNumberMarker"]) <= marker:
+                    raise ValueError("it goes on and names no later part")
+                marker = int(answer["NextPartNumberMarker"])
         return None
 
     def _object(self, name: str) -> dict[str, Any]:
@@ -174,6 +179,11 @@ class ObjectStore:
                 return
             words = f"{code}: {message}".strip(": ")
             raise BadInput(f"{self.place} refused {name}: {words}", remedy=_next_step(status)) from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                f"{self.place} answers {name} with what no store says: {str(error)[:300]}",
+                remedy="is --endpoint the address of an S3-like store?",
+            ) from error
         except (BotoCoreError, OSError) as error:
             raise BadInput(
                 f"{self.place} at {self.place.endpoint} does not answer: {str(error)[:300]}",
