@@ -21,7 +21,7 @@ import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,16 @@ ODD: tuple[Any, ...] = (
 
 @dataclass(frozen=True)
 class Document:
-    """A well-formed document, and the commands that read it from ``FILE`` (or from the folder ``FOLDER``)."""
+    """A well-formed document, and the commands that read it from ``FILE`` (or from the folder ``FOLDER``).
+
+    ``beside`` are files that lie around it.
+    """
 
     value: dict[str, Any]
     name: str
     commands: tuple[tuple[str, ...], ...]
     env: tuple[str, ...] = ()
+    beside: dict[str, bytes] = field(default_factory=dict)
 
 
 def documents() -> dict[str, Document]:
@@ -80,6 +84,7 @@ def documents() -> dict[str, Document]:
             "defaults": {"source": "git", "launcher": "ccache", "jobs": 2, "settings": {"USE_NCCL": "0"}},
         }, "matrix.toml", (("matrix", "plan", "FILE", "--dry-run", "-q"),)),
     }  # fmt: skip
+    found |= _of_a_wheelhouse()
     for name in ("nvidia", "amd", "cuda", "cudnn", "rocm", "torch", "wheels", "companions", "beside", "cpu", "hazards",
                  "costs", "images", "sources", "supply", "distros"):  # fmt: skip
         value = tomllib.loads((ROOT / "src" / "rekindle" / "facts" / f"{name}.toml").read_text(encoding="utf-8"))
@@ -90,6 +95,35 @@ def documents() -> dict[str, Document]:
         )  # fmt: skip
         found[f"facts-{name}"] = Document(value, f"{name}.toml", commands, env=("REKINDLE_FACTS",))
     return found
+
+
+def _of_a_wheelhouse() -> dict[str, Document]:
+    """What lies in a wheelhouse with one wheel and its variant: records, and what was written when it was built."""
+    from binaries import make_entry
+    from gpu_libraries import make_gpu_library
+    from rekindle import api
+    from tiny_wheels import make_wheel
+
+    with tempfile.TemporaryDirectory(prefix="rekindle-fuzz-") as folder:
+        root = Path(folder) / "house"
+        library = make_gpu_library([[make_entry(2, 80)]], between=0)
+        files = {"torch/__init__.py": b"", "torch/lib/libtorch_cuda.so": library}
+        wheel = make_wheel(Path(folder), "torch", "2.6.0+cu124", tag="cp311-cp311-linux_x86_64", files=files)
+        api.index_add(str(root), [str(wheel)])
+        api.index_build(str(root), variants=True)
+        held = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    commands = (
+        ("index", "search", "--root", "FOLDER", "--gpu", "A100", "-q"), ("index", "build", "--root", "FOLDER", "-q"),
+        ("index", "build", "--root", "FOLDER", "--variants", "-q"), ("index", "check", "--root", "FOLDER", "-q"),
+        ("plan", "--gpu", "A100", "--os", "linux", "--wheelhouse", "FOLDER", "-q"),
+    )  # fmt: skip
+    records = {
+        name: raw for name, raw in held.items() if name.startswith(("records/", "variants/")) and name.endswith(".json")
+    }
+    return {
+        f"house-{name.split('/')[0]}": Document(json.loads(raw), name, commands, beside=held)
+        for name, raw in records.items()
+    }
 
 
 def places_in(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -173,6 +207,9 @@ def tried(name: str, document: Document, draw: random.Random, folder: Path) -> I
         # A place of its own: facts are read once for each.
         own = folder / str(number)
         own.mkdir()
+        for name_beside, raw in document.beside.items():
+            (own / name_beside).parent.mkdir(parents=True, exist_ok=True)
+            (own / name_beside).write_bytes(raw)
         path = own / document.name
         text = written(document, mutate(draw, document.value, places))
         path.write_text(text, encoding="utf-8", errors="replace")
