@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rekindle.bundle.collect import search_places
 from rekindle.bundle.fat import Order, make_fat
 from rekindle.bundle.rules import load_rules
-from rekindle.errors import BadInput, CommandFailed, MissingTool
-from rekindle.host.files import sha256_of
+from rekindle.errors import BadInput, CommandFailed, MissingTool, StageFailed
+from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.live import LiveHost
 from rekindle.host.made import mark_wheel_made, wheel_was_made_here
 from rekindle.model.arch import parse_sm
@@ -51,8 +51,16 @@ def bundle(
         allow_missing=allow_missing,
         dry_run=dry_run,
     )
+    state = file_state(wheel)
     report = make_fat(order, progress or Silent())
-    if report.sha256 and wheel_was_made_here(sha256_of(wheel)):
+    own = wheel_was_made_here(sha256_of(wheel))
+    try:
+        refuse_changed(wheel, state, "bundled")
+    except StageFailed:
+        if report.out:
+            Path(report.out).unlink(missing_ok=True)
+        raise
+    if own and report.sha256:
         mark_wheel_made(report.sha256)
     return report
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rekindle.errors import BadInput
+from rekindle.errors import BadInput, StageFailed
 from rekindle.host.protocol import Host
 
 # What NTFS and HFS+ take for .git although it is spelled otherwise: short names, streams, trailing dots and
@@ -20,6 +20,25 @@ from rekindle.host.protocol import Host
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """The same as long as nobody changes, replaces or moves the file, not even for a moment."""
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") -> None:
+    """A file that changed since it was looked at is not the one that was judged; ``state`` is from before that."""
+    try:
+        now = file_state(path)
+    except OSError:
+        now = ()
+    if now != state:
+        raise StageFailed(
+            f"{path.name} was changed while it was {doing}, so nothing is known about the file that is there now",
+            remedy="run the same command again",
+        )
 
 
 def write_atomically(path: Path, content: bytes | str) -> None:

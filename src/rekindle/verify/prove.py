@@ -17,9 +17,9 @@ from rekindle.emulate.python import EmulatedPython, find_emulated_python
 from rekindle.emulate.qemu import choose_cpu, find_emulator
 from rekindle.emulate.root import compile_ahead
 from rekindle.emulate.stubs import write_stubs
-from rekindle.errors import BadInput, RekindleError, StageFailed
+from rekindle.errors import BadInput, RekindleError
 from rekindle.facts import load_facts
-from rekindle.host.files import sha256_of
+from rekindle.host.files import file_state, refuse_changed, sha256_of
 from rekindle.host.protocol import Host
 from rekindle.host.sandbox import links_of, parts_of
 from rekindle.interpreters.search import ask_interpreter, find_interpreter, search_version, usual_python
@@ -62,6 +62,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
     A companion (torchvision, torchaudio and the others that an operation is known for) brings its torch along: that
     torch is proven, and the companion's operation beside it.
     """
+    state = file_state(wheel)
     subject = read_subject(wheel)
     beside = provable([subject.distribution])
     package = "torch" if beside else subject.package
@@ -85,8 +86,9 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
                 progress=progress,
             )
         except RekindleError:
-            refuse_changed(wheel, sha256)  # what the installer says of half a file is no help
+            refuse_changed(wheel, state)  # what the installer says of half a file is no help
             raise
+        refuse_changed(wheel, state)  # before anything of it runs: another one was judged
         # What an interpreter needs to see of itself: where its standard library and its links lead.
         own = [*parts_of(Path(interpreter.base_prefix or interpreter.path)), *links_of(Path(interpreter.path))]
         shown = [Path(folder) / "env", *own, *links_of(exe)]
@@ -102,7 +104,7 @@ def prove_wheel(host: Host, wheel: Path, trial: Trial, *, progress: Progress) ->
         progress.stage("verifying", wheel.name)
         if not beside:
             trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
-        return about_wheel(run_checks(target, trial, beside=beside, progress=progress), wheel, sha256)
+        return about_wheel(run_checks(target, trial, beside=beside, progress=progress), wheel, sha256, state)
 
 
 @disk_errors()
@@ -151,23 +153,10 @@ def python_for(host: Host, subject: Subject, given: str | None) -> Interpreter:
     )
 
 
-def about_wheel(report: VerifyReport, wheel: Path, sha256: str) -> VerifyReport:
+def about_wheel(report: VerifyReport, wheel: Path, sha256: str, state: tuple[int, ...]) -> VerifyReport:
     """The report with the digest it speaks about."""
-    refuse_changed(wheel, sha256)
+    refuse_changed(wheel, state)
     return msgspec.structs.replace(report, wheel_sha256=sha256)
-
-
-def refuse_changed(wheel: Path, sha256: str) -> None:
-    """A file that changed meanwhile was not the one that was tried."""
-    try:
-        now = sha256_of(wheel)
-    except OSError:
-        now = ""
-    if now != sha256:
-        raise StageFailed(
-            f"{wheel.name} was changed while it was verified, so nothing is known about the file that is there now",
-            remedy="run the same command again",
-        )
 
 
 def extras(subject: Subject) -> list[str]:
@@ -202,6 +191,7 @@ def prove_emulated(
     """Try a wheel on a CPU this machine does not have."""
     from rekindle.verify import emulated_layout as laying
 
+    state = file_state(wheel)
     subject = read_subject(wheel)
     _known(subject.package)
     sha256 = sha256_of(wheel)
@@ -220,6 +210,7 @@ def prove_emulated(
         site, stubs = Path(folder) / "site", Path(folder) / "stubs"
         site.mkdir()
         laying.unpack(subject, site, progress)
+        refuse_changed(wheel, state)
         fits = not subject.pythons or python.version in subject.pythons
         # The C functions alone need neither Python dependencies nor byte code: that saves most of the preparation.
         importing = fits and not (trial.only and all(one.split(".")[0] == "core" for one in trial.only))
@@ -241,4 +232,4 @@ def prove_emulated(
         target = dataclasses.replace(target, sandbox=box, environment={**target.environment, **about})
         progress.stage("verifying", target.subject)
         trial = msgspec.structs.replace(trial, expect={"version": subject.version, **trial.expect})
-        return about_wheel(run_checks(target, trial, progress=progress), wheel, sha256)
+        return about_wheel(run_checks(target, trial, progress=progress), wheel, sha256, state)
