@@ -101,6 +101,8 @@ def graft(
 
         ready = recipe is not None and not notes
         unseen = dry_run and not (sources and Path(sources).is_dir())
+        if ready and unseen:
+            notes = ("no source tree was looked into: units of its submodules (flash attention) may stay without code",)
         ways = functools.partial(
             _ways, tools=tools, wheel=source.name, facts=facts, recipe=recipe if ready else None, gather=gather,
             unseen=unseen,

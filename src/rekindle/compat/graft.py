@@ -14,6 +14,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from rekindle.compat.answer import CompatAnswer, answer
+from rekindle.compat.images import GpuCode, covers
 from rekindle.compat.toolkit import cudnn_covers, emits_for
 from rekindle.facts import Facts
 from rekindle.model.arch import Sm
@@ -150,18 +151,27 @@ def graft_hint(torch: str | None, cuda: str | None, card: object, threads: int |
     return f"a graft gives torch {release} code for {card} in {minutes}: rekindle graft torch=={release} --gpu {card}"
 
 
-def stays_without(cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
+def stays_without(torch: str, cuda: str, cudnn: str | None, card: Sm, facts: Facts) -> tuple[str, ...]:
     """What will not work on the card though the wheel was grafted: the vendor's libraries stay as they are."""
     found: list[str] = []
     seen = cudnn_covers(cudnn, cuda, card, facts)
     if seen.kind == "partly":
         found.append(seen.text)
+    release = Version(torch.split("+")[0])
+    inside = [row for row in facts.graft.library if row.torch and release in SpecifierSet(row.torch)]
+    for row in inside:
+        code = covers(GpuCode((*row.sass, *row.ptx), row.cuda), card, None, facts)
+        if code.kind == "none":
+            found.append(f"{row.name} inside the wheel {code.text}: {', '.join(row.operators)} fail")
+        elif code.kind == "jit":
+            found.append(f"{row.name} inside the wheel {code.text} at first use: {', '.join(row.operators)} start late")
     kit = facts.toolkit(cuda)
-    if kit is not None and card not in kit.sass and emits_for(cuda, card, facts) is None:
+    if not inside and kit is not None and emits_for(cuda, card, facts) is None:
         side = "older than" if card > kit.sass[-1] else "newer than"
         found.append(
             f"cuBLAS, cuFFT, cuSPARSE, cuSOLVER and NCCL of CUDA {cuda} are {side} {card}: what they have no code for"
             " fails, or their PTX is compiled at first use (matrix products, FFT, sparse and linear algebra)"
         )
-    found.append("MAGMA and other parts whose code names no source file stay without code for the card")
+    if not any(row.name == "MAGMA" for row in inside):
+        found.append("MAGMA and other parts whose code names no source file stay without code for the card")
     return tuple(found)

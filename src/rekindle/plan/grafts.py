@@ -193,7 +193,9 @@ def decide_graft(candidate: Candidate, question: Question) -> GraftOutline:
     jobs = graft_jobs(cpu.threads or cpu.cores or 8, question.memory_gib, row) if row else 1
     time = None if candidate.wheel else planned_time(candidate.torch, made, jobs, facts)
     losses = dict.fromkeys(
-        loss for arch in archs for loss in stays_without(candidate.cuda, candidate.flavour.cudnn, arch, facts)
+        loss
+        for arch in archs
+        for loss in stays_without(candidate.torch, candidate.cuda, candidate.flavour.cudnn, arch, facts)
     )
     here = next((each.path for each in question.machine.toolkits if each.kind == "cuda" and each.version and kit
                  and compare(".".join(each.version.split(".")[:2]), kit) == 0), None)  # fmt: skip

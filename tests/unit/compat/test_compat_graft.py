@@ -98,8 +98,12 @@ def test_a_recipe_is_found_by_release() -> None:
 
 
 def test_closed_libraries_are_told() -> None:
-    told = " ".join(stays_without("11.7", "8.5.0.96", H200, FACTS))
-    assert "cuBLAS" in told and "older than sm_90" in told and "cuDNN" not in told
-    old = " ".join(stays_without("12.6", "9.10.2.21", KEPLER, FACTS))
+    told = stays_without("1.13.1", "11.7", "8.5.0.96", H200, FACTS)
+    assert any("cuSPARSE inside the wheel" in one and "torch.sparse.mm" in one and "fail" in one for one in told)
+    assert any("cuFFT inside the wheel" in one and "torch.fft start late" in one for one in told)
+    assert not any("cuDNN" in one for one in told)
+    newer = " ".join(stays_without("2.12.1", "12.6", "9.10.2.21", parse_sm("sm_120"), FACTS))
+    assert "of CUDA 12.6 are older than sm_120" in newer and "MAGMA" in newer
+    old = " ".join(stays_without("2.12.1", "12.6", "9.10.2.21", KEPLER, FACTS))
     assert "cuDNN 9.10.2.21 has no code for sm_35" in old and "newer than sm_35" in old
-    assert "cuBLAS" not in " ".join(stays_without("13.0", "9.20.0.48", parse_sm("sm_110"), FACTS))
+    assert "cuBLAS" not in " ".join(stays_without("2.12.1", "13.0", "9.20.0.48", parse_sm("sm_110"), FACTS))
