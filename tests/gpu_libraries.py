@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from binaries import make_entry, make_fatbin
+from binaries import make_entry, make_fatbin, make_pe
 
 PAGE = 0x1000
 NAMES = ("", ".rela.dyn", ".relr.dyn", ".rodata", ".nv_fatbin", ".eh_frame", ".nvFatBinSegment", ".shstrtab")
@@ -146,3 +146,19 @@ def write_library(path: Path, data: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
+
+
+def make_gpu_dll(containers: Sequence[Sequence[bytes]], *, base: int = 0x180000000) -> bytes:
+    """A Windows library: the containers, one wrapper each that leads to it, and the relocations of those pointers."""
+    content, wrappers = b"", b""
+    for entries in containers:
+        content += bytes(-len(content) % 8)
+        wrappers += struct.pack("<IIQQ", WRAPPER, 1, base + 0x2000 + len(content), 0)
+        content += make_fatbin(entries)
+    second = 0x2000 + 0x1000 * max(1, -(-len(content) // 0x1000))
+    slots = [24 * number + 8 for number in range(len(containers))]
+    rows = b"".join(struct.pack("<H", 10 << 12 | slot) for slot in slots)
+    rows += bytes(-len(rows) % 4)
+    relocations = struct.pack("<II", second, 8 + len(rows)) + rows
+    sections = {".nv_fatb": content, ".nvFatBi": wrappers, ".reloc": relocations}
+    return make_pe(sections, more={5: (second + 0x1000, len(relocations))})

@@ -36,19 +36,11 @@ def rename_imports(path: Path, names: Mapping[str, str]) -> tuple[str, ...]:
         for old in used:
             at[old.lower()] = len(blob)
             blob += wanted[old.lower()].encode("ascii") + b"\0"
-        layout = _Layout(pe, blob)
+        layout = ImageLayout(pe, blob)
         edits = layout.edits() | _table_edits(pe, {old: layout.address + place for old, place in at.items()})
         beside = path.with_name(path.name + ".renamed")
         with beside.open("w+b") as out:
-            layout.copy(file, out)
-            for offset, piece in edits.items():
-                out.seek(layout.moved(offset))
-                out.write(piece)
-            out.seek(layout.checksum_at)
-            out.write(bytes(4))
-            total = checksum(out)
-            out.seek(layout.checksum_at)
-            out.write(struct.pack("<I", total))
+            layout.write(file, out, edits)
     shutil.copymode(path, beside)
     beside.replace(path)
     return tuple(used)
@@ -66,13 +58,13 @@ def checksum(file: IO[bytes]) -> int:
     return folded + size
 
 
-class _Layout:
+class ImageLayout:
     """Where things lie in the old file and where they will lie in the new one. ``moved`` tells a file offset's new
     place: behind the headers if those had to grow, and behind the new section for what follows the image."""
 
-    def __init__(self, pe: Pe, blob: bytes) -> None:
+    def __init__(self, pe: Pe, blob: bytes, name: bytes = SECTION) -> None:
         view = pe.view
-        self.pe, self.blob = pe, blob
+        self.pe, self.blob, self.name = pe, blob, name
         self.start = view.number("<I", 0x3C)
         header = self.start + 24
         self.optional = header
@@ -157,7 +149,7 @@ class _Layout:
         out |= self._debug()
         # Written last: headers that grew have its place only in the new file, where nothing else lies.
         where = (len(self.blob), self.address, self.raw_size, self.section_at)
-        self.head = struct.pack("<8sIIIIIIHHI", SECTION, *where, 0, 0, 0, 0, _READABLE_DATA)
+        self.head = struct.pack("<8sIIIIIIHHI", self.name, *where, 0, 0, 0, 0, _READABLE_DATA)
         return out
 
     def _debug(self) -> dict[int, bytes]:
@@ -170,6 +162,18 @@ class _Layout:
             if place:
                 out[at] = struct.pack("<I", self.behind(place))
         return out
+
+    def write(self, file: IO[bytes], out: IO[bytes], edits: Mapping[int, bytes]) -> None:
+        """The whole new image into an empty file: ``edits`` are old file offsets and what lies there now."""
+        self.copy(file, out)
+        for offset, piece in edits.items():
+            out.seek(self.moved(offset))
+            out.write(piece)
+        out.seek(self.checksum_at)
+        out.write(bytes(4))
+        total = checksum(out)
+        out.seek(self.checksum_at)
+        out.write(struct.pack("<I", total))
 
     def copy(self, file: IO[bytes], out: IO[bytes]) -> None:
         """The file with room for the new section: headers, image, new section, what follows."""

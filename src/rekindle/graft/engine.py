@@ -36,10 +36,10 @@ from rekindle.model.arch import Sm
 from rekindle.model.graft import GraftReport, LibraryBeside, Making, UnitOutcome, UnitProof
 from rekindle.model.progress import Progress
 
-_LIBRARY = re.compile(r"\.so(\.\d+)*$")
+_LIBRARY = re.compile(r"\.so(\.\d+)*$|\.(dll|pyd)$")
 _LEAST_BYTES = 4096
 # Shared libraries of NVIDIA itself that some wheels bring along: closed, and not ours to change.
-_VENDOR = re.compile(r"/lib(cu(blas|dnn|fft|rand|solver|sparse|dart|file|pti)|nv|nccl)[^/]*$")
+_VENDOR = re.compile(r"/(lib)?(cu(blas|dnn|fft|rand|solver|sparse|dart|file|pti)|nv|nccl)[^/]*(?(1)|\.dll)$")
 BUILD_TYPE = "rekindle/graft/v1"
 SUFFIX = ".graft"
 UNWANTED = "not wanted (--without)"

@@ -1,7 +1,8 @@
 """A library of a wheel as graft sees it: its containers by number, the unit each comes from, room for more.
 
-Only what is understood whole is touched: every container must be plain (``.nv_fatbin``), and each pointer to the
-section must lead to one. Anything else is a :class:`Malformed` that says why this library stays as it is.
+Only what is understood whole is touched: every container must be plain (``.nv_fatbin``, in Windows' libraries
+``.nv_fatb``), and each pointer to the section must lead to one. Anything else is a :class:`Malformed` that says why
+this library stays as it is.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rekindle.formats.cubin import Face, ModuleId, module_id, read_face
-from rekindle.formats.elf import Elf, is_elf
+from rekindle.formats.elf import Elf, Section, is_elf
 from rekindle.formats.elf_move import SectionPiece, move_section, pointers_into
 from rekindle.formats.fatbin import Container, Entry, container_head, read_containers, read_image, read_options
+from rekindle.formats.pe import Pe, PeSection, is_pe
+from rekindle.formats.pe_move import image_pointers_into, move_image_section
 from rekindle.formats.view import Malformed, release
 from rekindle.model.arch import Sm
 from rekindle.model.graft import State, UnitOutcome
 
-SECTION = ".nv_fatbin"
+SECTIONS = (".nv_fatbin", ".nv_fatb")
 
 
 @dataclass(frozen=True)
@@ -59,31 +62,47 @@ class GpuLibrary:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.__dict__.pop("elf", None)
+        self.__dict__.pop("headers", None)
         self._data.close()
         self._file.close()
 
     @functools.cached_property
-    def elf(self) -> Elf:
+    def headers(self) -> Elf | Pe:
         """Its headers."""
-        return Elf(self._data, self.name)
+        return Pe(self._data, self.name) if is_pe(self._data[:64]) else Elf(self._data, self.name)
+
+    @functools.cached_property
+    def _section(self) -> Section | PeSection | None:
+        if not (is_elf(self._data[:64]) or is_pe(self._data[:64])):
+            return None
+        return next((section for section in self.headers.sections if section.name in SECTIONS), None)
 
     @functools.cached_property
     def units(self) -> tuple[Unit, ...]:
         """All containers in the order of the section; empty where the library has none."""
-        section = self.elf.section(SECTION) if is_elf(self._data[:64]) else None
-        if section is None:
-            return ()
-        offset, size = self.elf.content(section)
-        rows = enumerate(read_containers(self._data, offset, size, self.name))
-        return tuple(Unit(number, row, section.address + row.offset - offset) for number, row in rows)
+        offset, size, address = self._place()
+        rows = enumerate(read_containers(self._data, offset, size, self.name)) if size else ()
+        return tuple(Unit(number, row, address + row.offset - offset) for number, row in rows)
+
+    def _place(self) -> tuple[int, int, int]:
+        """Where the section lies in the file, its size, and the address it is mapped to."""
+        section, headers = self._section, self.headers if self._section else None
+        if isinstance(headers, Pe) and isinstance(section, PeSection):
+            return (*headers.content(section), headers.image_base + section.address)
+        if isinstance(headers, Elf) and isinstance(section, Section):
+            return (*headers.content(section), section.address)
+        return 0, 0, 0
 
     def check_pointers(self) -> None:
         """Every container must be led to by a pointer that can be set, and every pointer must lead to a container."""
-        section = self.elf.section(SECTION)
-        if section is None:
+        section, headers = self._section, self.headers
+        if isinstance(headers, Pe) and isinstance(section, PeSection):
+            pointers = image_pointers_into(headers, section)
+        elif isinstance(headers, Elf) and isinstance(section, Section):
+            pointers = pointers_into(headers, section)
+        else:
             raise Malformed(f"{self.name} has no containers")
-        targets = {pointer.target for pointer in pointers_into(self.elf, section)}
+        targets = {pointer.target for pointer in pointers}
         known = {unit.address for unit in self.units}
         if lost := known - targets:
             raise Malformed(
@@ -115,13 +134,16 @@ class GpuLibrary:
 
     def write_with(self, additions: Mapping[int, Sequence[bytes]], path: Path) -> None:
         """A copy at ``path`` with more entries (container number -> finished entries), read back before it counts."""
-        section = self.elf.section(SECTION)
+        section, headers = self._section, self.headers
         if section is None or not additions.keys() <= {unit.number for unit in self.units}:
             raise Malformed(f"{self.name} has no container {sorted(additions)[-1]}")
         self.check_pointers()
         pieces = [self._piece(unit, additions.get(unit.number, ())) for unit in self.units]
         with path.open("wb+") as out:
-            move_section(self.elf, section, pieces, out)
+            if isinstance(headers, Pe) and isinstance(section, PeSection):
+                move_image_section(headers, section, pieces, self._file, out)
+            elif isinstance(headers, Elf) and isinstance(section, Section):
+                move_section(headers, section, pieces, out)
         try:
             self._check_written(additions, path)
         except Malformed as error:
