@@ -51,7 +51,7 @@ def graft(
     compiled from its release's sources: ``sources`` is a tree, or where one is fetched from (git, debian, an archive);
     ``headers`` are folders searched before headers are fetched. ``without`` are patterns of units that are not wanted;
     ``prove`` units are first compiled for an architecture the wheel has and held against its own machine code.
-    ``launcher`` is a compiler cache (ccache, sccache) that nvcc is called through.
+    ``launcher`` is a compiler cache (ccache) that nvcc is called through.
     ``index`` is asked for a name instead of pip's own; ``links`` are folders or pages of wheels besides; ``offline``
     asks no index.
     """
@@ -251,13 +251,13 @@ def _libraries(opened: WheelZip, file: str, cards: Sequence[Sm], facts: Facts) -
 
 def _cache(host: Host, name: str | None, place: Workspace) -> tuple[str, dict[str, str]] | None:
     """A script that calls what it is given through a compiler cache, and the cache's own settings."""
-    from rekindle.build.launchers import CACHES, behind_one_name, find_launcher
+    from rekindle.build.launchers import behind_one_name, find_launcher
     from rekindle.errors import BadInput
 
     if name is None:
         return None
-    if name not in CACHES:
-        raise BadInput(f"{name} cannot start nvcc", remedy=f"--launcher {' or '.join(CACHES)}")
+    if name != "ccache":
+        raise BadInput(f"{name} does not cache device code alone", remedy="--launcher ccache")
     found = find_launcher(host, name, host.env, place.root, place.logs)
     script = behind_one_name(found.env, place.root / "tools")["CMAKE_CUDA_COMPILER_LAUNCHER"]
     return script, found.env

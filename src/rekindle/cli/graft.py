@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offline", action="store_true", help="for a name: ask no index, only --find-links")
     parser.add_argument("--jobs", metavar="N", type=int, help="at most so many compilers at once")
     parser.add_argument("--memory", metavar="SIZE", help="budget for all compilers together, such as 8G")
-    parser.add_argument("--launcher", choices=("ccache", "sccache"), help="a compiler cache to call nvcc through")
+    parser.add_argument("--launcher", choices=("ccache",), help="a compiler cache to call nvcc through")
     sources = "sources of the same release (default: fetched; torch without PTX)"
     parser.add_argument("--source", dest="sources", metavar="DIR|git|debian", help=sources)
     add_repeatable(parser, "--headers", "DIR", "look for headers here before fetching them", type=path)

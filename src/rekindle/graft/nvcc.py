@@ -37,10 +37,25 @@ exec REAL "$@"
 """
 
 
+# ccache caches what -c makes and nothing else: behind this name it makes a cubin. It hashes the script in place of the
+# compiler, so the script says which compiler it is.
+_CACHED = """#!/bin/sh
+# STAMP
+for word; do
+  shift
+  [ "$word" = -c ] && word=--cubin
+  set -- "$@" "$word"
+done
+exec REAL "$@"
+"""
+CACHED = "cached/nvcc"
+
+
 def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
     """The nvcc to call: in ``folder``, with the toolkit of ``nvcc`` and a device compiler that takes a given module id.
 
-    The id is told in the variable ``REKINDLE_MODULE_ID`` of each call.
+    The id is told in the variable ``REKINDLE_MODULE_ID`` of each call. For a compiler cache there is :data:`CACHED`
+    beside it, which makes a cubin where ``-c`` is asked for.
     """
     # Debian's /usr/bin/nvcc is a script; the program and its profile lie below /usr/lib.
     inner = nvcc.parent.parent / "lib/nvidia-cuda-toolkit/bin/nvcc"
@@ -68,6 +83,11 @@ def wrap_nvcc(nvcc: Path, folder: Path) -> Path:
     if not (link.is_symlink() and link.readlink() == nvcc):
         link.unlink(missing_ok=True)
         link.symlink_to(nvcc)
+    stamp = " ".join(f"{tool.stat().st_size}-{tool.stat().st_mtime_ns}" for tool in (nvcc, cicc))
+    cached = folder / CACHED
+    cached.parent.mkdir(exist_ok=True)
+    write_if_changed(cached, _CACHED.replace("STAMP", stamp).replace("REAL", shlex.quote(str(link))).encode())
+    cached.chmod(0o755)
     return link
 
 

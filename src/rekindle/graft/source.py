@@ -24,7 +24,7 @@ from rekindle.formats.cubin import ModuleId, machine_code
 from rekindle.formats.fatbin import Entry
 from rekindle.graft.compile import Job, write_if_changed
 from rekindle.graft.library import GpuLibrary, Unit, nearest, outcome
-from rekindle.graft.nvcc import MODULE_ID
+from rekindle.graft.nvcc import CACHED, MODULE_ID
 from rekindle.model.arch import Sm, parse_sm
 from rekindle.model.graft import GraftRecipe, HeaderPackage, UnitOutcome, UnitProof
 
@@ -257,6 +257,11 @@ def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources:
     """The jobs that compile ``units``; ``number`` tells libraries apart."""
     jobs: list[Job] = []
     common = common_flags(sources)
+    compiler, phase = [str(sources.nvcc)], "--cubin"
+    if sources.launcher:
+        compiler, phase = [sources.launcher, str(sources.nvcc.parent / CACHED)], "-c"
+    if sources.preprocessor:
+        compiler += ["-ccbin", sources.preprocessor]
     for each in units:
         stem = f"{number}-{each.unit.number}"
         cubin = f"cubin/{stem}.{each.arch}.cubin"
@@ -270,10 +275,8 @@ def source_jobs(folder: Path, number: int, units: Sequence[SourceUnit], sources:
         write_if_changed(folder / first, header.encode())
         short = str(each.arch).removeprefix("sm_")
         command = (
-            *("env", f"{MODULE_ID}={each.module.text}"),
-            *([sources.launcher] if sources.launcher else []),
-            *(str(sources.nvcc), *(["-ccbin", sources.preprocessor] if sources.preprocessor else [])),
-            *("-gencode", f"arch=compute_{short},code=sm_{short}", "--cubin", str(each.file), "-o", cubin),
+            *("env", f"{MODULE_ID}={each.module.text}", *compiler),
+            *("-gencode", f"arch=compute_{short},code=sm_{short}", phase, str(each.file), "-o", cubin),
             *(*common, *part_flags(each.file, sources), "-include", first),
         )
         title = f"object {cubin} ({each.name})"

@@ -23,7 +23,7 @@ from rekindle.graft.engine import Tools
 from rekindle.graft.headers import has_header, take_headers, take_include
 from rekindle.graft.hold import other_arch
 from rekindle.graft.library import GpuLibrary
-from rekindle.graft.nvcc import wrap_nvcc
+from rekindle.graft.nvcc import CACHED, wrap_nvcc
 from rekindle.graft.source import (
     FlagSearch,
     Sources,
@@ -117,8 +117,9 @@ def test_units_with_a_variant_of_their_own_get_both(tmp_path: Path) -> None:
     assert [str(unit.arch) for unit in units] == ["sm_90", "sm_90a"]
 
 
-def test_the_list_of_architectures_is_the_releases(tmp_path: Path) -> None:
-    named = make_cubin(80, {"_ZN6thrust24THRUST_300001_SM_750_800_1200_NS3fooEv": (8,)}, unit=FILL)
+@pytest.mark.parametrize("space", ["THRUST_300001_SM_750_800_1200_NS", "THRUST_200302_750_800_1200_NS"])
+def test_the_list_of_architectures_is_the_releases(tmp_path: Path, space: str) -> None:
+    named = make_cubin(80, {f"_ZN6thrust{len(space)}{space}3fooEv": (8,)}, unit=FILL)
     with _library(tmp_path, named, make_cubin(80, unit=FILL)) as library:
         units, _ = survey_source(library, SM_120, SM_120, _sources(tmp_path), load_facts())
     assert [unit.arch_list for unit in units] == [(750, 800, 1200), (800,)]
@@ -218,6 +219,49 @@ def test_the_wrapped_nvcc_hands_on_the_given_module_id(tmp_path: Path) -> None:
     said = subprocess.run(cicc, env={"REKINDLE_MODULE_ID": "_id"}, capture_output=True, text=True, check=True).stdout
     assert said == f"--a b --module_id_file_name {tmp_path / 'id'} x.ii\n" and (tmp_path / "id").read_text() == "_id"
     assert "--gen_module_id_file" in subprocess.run(cicc, env={}, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("torch", "standard", "cccl"), [("1.13.1", "c++14", "cu11"), ("2.6.0+cu124", "c++17", "cu12")])
+def test_older_releases_have_recipes_and_bring_their_own_cub(torch: str, standard: str, cccl: str) -> None:
+    recipe = find_recipe(torch, load_facts())
+    assert recipe and recipe.standard == standard and "_GLIBCXX_USE_CXX11_ABI=0" in recipe.defines
+    always = [package.name for package in find_packages(torch, load_facts()) if package.always]
+    assert always == [f"nvidia-cuda-cccl-{cccl}"]
+
+
+def test_behind_a_cache_nvcc_makes_a_cubin_where_an_object_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nvcc.profile").write_text("")
+    for name in ("nvcc", "cicc"):
+        (tmp_path / "bin" / name).write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+        (tmp_path / "bin" / name).chmod(0o755)
+    ours = wrap_nvcc(tmp_path / "bin/nvcc", tmp_path / "our own")
+    words = ["-c", "a b.cu", "-o", "x.cubin"]
+    said = subprocess.run([ours.parent / CACHED, *words], capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == ["--cubin", "a b.cu", "-o", "x.cubin"]
+    before = (ours.parent / CACHED).read_bytes()
+    (tmp_path / "bin/cicc").write_text("#!/bin/sh\n# another compiler\n")
+    wrap_nvcc(tmp_path / "bin/nvcc", tmp_path / "our own")
+    assert (ours.parent / CACHED).read_bytes() != before
+
+
+def test_a_cache_and_a_host_compiler_come_before_the_flags(tmp_path: Path) -> None:
+    with _library(tmp_path, make_cubin(80, unit=FILL)) as library:
+        sources = _sources(tmp_path, launcher="/cache", preprocessor="/usr/bin/g++-11")
+        units, _ = survey_source(library, SM_120, SM_120, sources, load_facts())
+        (job,) = source_jobs(tmp_path, 0, units, sources)
+    assert job.command[0][2:6] == ("/cache", str(tmp_path / CACHED), "-ccbin", "/usr/bin/g++-11")
+    assert "-c" in job.command[0] and "--cubin" not in job.command[0]
+
+
+def test_debians_nvcc_is_a_script_and_the_real_one_is_taken(tmp_path: Path) -> None:
+    real = tmp_path / "usr/lib/nvidia-cuda-toolkit/bin"
+    real.mkdir(parents=True)
+    for name in ("nvcc", "cicc", "nvcc.profile"):
+        (real / name).write_text("")
+    (tmp_path / "usr/bin").mkdir()
+    (tmp_path / "usr/bin/nvcc").write_text("#!/bin/sh\n")
+    assert wrap_nvcc(tmp_path / "usr/bin/nvcc", tmp_path / "ours").readlink() == real / "nvcc"
 
 
 def test_a_toolkit_without_profile_or_device_compiler_is_named(tmp_path: Path) -> None:
