@@ -32,10 +32,14 @@ _STYLE = """
 LANE = 14
 MAX_BARS = 2500
 MAX_LANES = 64
+MAX_SLOW = 25
+MEMORY_HEIGHT = 160
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bar:
+    """A step in the time line."""
+
     x: float
     width: float
     y: int
@@ -45,6 +49,8 @@ class Bar:
 
 @dataclass(frozen=True, kw_only=True)
 class Slow:
+    """A step that took long."""
+
     name: str
     seconds: float
     peak_mib: int | None
@@ -139,15 +145,17 @@ def time_line(edges: Sequence[Edge]) -> tuple[list[Bar], int, float, list[float]
     return bars, len(free), total / 1000, [round(offsets[run] * scale, 1) for run in sorted(offsets)][1:]
 
 
-def slowest(edges: Sequence[Edge], learnt: Learnt | None, count: int = 25) -> list[Slow]:
+def slowest(edges: Sequence[Edge], learnt: Learnt | None) -> list[Slow]:
+    """The steps that took longest, with the memory they took."""
     rows = []
-    for edge in sorted(edges, key=lambda edge: edge.start - edge.end)[:count]:
+    for edge in sorted(edges, key=lambda edge: edge.start - edge.end)[:MAX_SLOW]:
         peak = learnt.peak(edge.outputs[0]) if learnt else None
         rows.append(Slow(name=edge.outputs[0], seconds=edge.seconds, peak_mib=peak >> 20 if peak else None))
     return rows
 
 
 def by_kind(edges: Sequence[Edge]) -> list[tuple[str, int, float]]:
+    """How many steps of each kind, and their seconds together; what took most first."""
     totals: dict[str, tuple[int, float]] = {}
     for edge in edges:
         count, seconds = totals.get(kind_of(edge.outputs[0]), (0, 0.0))
@@ -155,10 +163,10 @@ def by_kind(edges: Sequence[Edge]) -> list[tuple[str, int, float]]:
     return sorted(((kind, *value) for kind, value in totals.items()), key=lambda row: -row[2])
 
 
-def memory_lines(samples: Sequence[Sample], *, height: int = 160) -> dict[str, object]:
+def memory_lines(samples: Sequence[Sample]) -> dict[str, object]:
     """Polylines for what the build used, what was free, and how many jobs ran."""
-    step = max(1, len(samples) // 1100)
-    kept = list(samples[::step])
+    height = MEMORY_HEIGHT
+    kept = list(samples[:: max(1, len(samples) // WIDTH)])
     if len(kept) < 2:
         return {}
     end = kept[-1].seconds or 1.0

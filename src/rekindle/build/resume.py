@@ -72,12 +72,11 @@ def forget_python(build_tree: Path) -> int:
     return gone
 
 
-def refuse_future(root: Path, *, now: float | None = None) -> None:
+def refuse_future(root: Path) -> None:
     """Ninja and CMake decide by file times; with files from the future they never finish deciding."""
-    now = time.time() if now is None else now
     for name in _WATCHED:
         path = root / name
-        if path.is_file() and (ahead := path.stat().st_mtime - now) > FUTURE_SECONDS:
+        if path.is_file() and (ahead := path.stat().st_mtime - time.time()) > FUTURE_SECONDS:
             raise BadInput(
                 f"{path} is {ahead / 60:.0f} minutes in the future: this machine's clock has jumped back",
                 remedy=f"set the clock, or 'touch {path}' if the clock is right",
@@ -85,6 +84,7 @@ def refuse_future(root: Path, *, now: float | None = None) -> None:
 
 
 def free_bytes(path: Path) -> int:
+    """How much more fits."""
     return shutil.disk_usage(path).free
 
 

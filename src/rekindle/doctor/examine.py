@@ -178,7 +178,7 @@ def _guarded(probe: Probe, asking: Asking, box: dict[str, Any]) -> None:
         box["error"] = error
 
 
-def write_examination(examined: Examined, directory: Path, *, host_name: str | None = None) -> Path:
+def write_examination(examined: Examined, directory: Path) -> Path:
     """Write all that was asked and answered as a capture, with nobody named in it, to be replayed anywhere."""
     record = join_records(asking.record for asking in examined.answers.asked)
     record.about = {
@@ -187,5 +187,4 @@ def write_examination(examined: Examined, directory: Path, *, host_name: str | N
         + (", ".join(gpu.name or gpu.vendor for gpu in examined.examination.gpus) or "no GPU"),
         "written_by": f"rekindle {__version__} doctor --capture",
     }
-    name = platform.node() if host_name is None else host_name
-    return write_capture(redactor_for(record.env, name).record(record), directory)
+    return write_capture(redactor_for(record.env, platform.node()).record(record), directory)

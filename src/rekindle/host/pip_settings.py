@@ -29,9 +29,9 @@ class PipSettings:
     certificates: str | None = None
 
 
-def read_pip_settings(host: Host, python: str = sys.executable) -> PipSettings:
-    """What ``pip install`` run with ``python`` would use."""
-    listed = host.run([python, "-m", "pip", "config", "list"], timeout=20)
+def read_pip_settings(host: Host) -> PipSettings:
+    """What our own ``pip install`` would use."""
+    listed = host.run([sys.executable, "-m", "pip", "config", "list"], timeout=20)
     values: dict[str, str] = {}
     # `pip config list` prints key='value'; sections global, install, download and :env: in rising order here.
     order = {"global": 0, "install": 1, "download": 1, ":env:": 2}
@@ -47,7 +47,7 @@ def read_pip_settings(host: Host, python: str = sys.executable) -> PipSettings:
     index = values.get("index-url") or host.env.get("UV_DEFAULT_INDEX")
     was_told = index is not None
     if index is None:
-        asked = host.run([python, "-c", _DEFAULT], timeout=20)
+        asked = host.run([sys.executable, "-c", _DEFAULT], timeout=20)
         index = asked.out.strip() or None if asked.ok else None
     no_index = values.get("no-index", "").lower() in ("1", "true", "yes", "on")
     return PipSettings(

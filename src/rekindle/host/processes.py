@@ -27,30 +27,30 @@ class Proc:
     stopped: bool = False
 
 
-def tree_of(root: int, proc: Path = Path("/proc")) -> list[Proc]:
+def tree_of(root: int) -> list[Proc]:
     """Every live process below ``root``."""
     if sys.platform != "linux":
         return _tree_by_psutil(root)
-    place = str(proc)
-    if _children(place, str(root)) is not None:
-        return _walk(place, str(root))
-    names = [name for name in os.listdir(place) if name.isdigit()]  # noqa: PTH208
-    return below(root, by_parent([found for name in names if (found := _read(place, name))]))
+    if _children(str(root)) is not None:
+        return _walk(str(root))
+    names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    return below(root, by_parent([process for name in names if (process := _read(name))]))
 
 
-def _walk(proc: str, root: str) -> list[Proc]:
+def _walk(root: str) -> list[Proc]:
     """From the root downwards: a build has tens of processes, a machine hundreds."""
     found: list[Proc] = []
     waiting = [root]
     while waiting:
-        for pid in _children(proc, waiting.pop()) or ():
-            if process := _read(proc, pid):
+        for pid in _children(waiting.pop()) or ():
+            if process := _read(pid):
                 found.append(process)
             waiting.append(pid)
     return found
 
 
 def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
+    """Every process below one of them."""
     found: list[Proc] = []
     waiting = [root]
     while waiting:
@@ -61,13 +61,14 @@ def below(root: int, children: dict[int, list[Proc]]) -> list[Proc]:
 
 
 def by_parent(processes: list[Proc]) -> dict[int, list[Proc]]:
+    """The children of each."""
     children: dict[int, list[Proc]] = {}
     for process in processes:
         children.setdefault(process.parent, []).append(process)
     return children
 
 
-def _read(proc: str, pid: str) -> Proc | None:
+def _read(pid: str, proc: str = "/proc") -> Proc | None:
     try:
         # Plain strings and descriptors: this runs for every process of the machine, four times a second.
         handle = os.open(f"{proc}/{pid}/stat", os.O_RDONLY)
@@ -87,12 +88,12 @@ def _read(proc: str, pid: str) -> Proc | None:
     return Proc(int(pid), int(fields[1]), name, float(fields[19]), int(fields[21]) * _PAGE, fields[0] == b"T")
 
 
-def _children(proc: str, pid: str) -> list[str] | None:
+def _children(pid: str) -> list[str] | None:
     """The kernel's own lists of a process's children, one per thread; None where it was built without them."""
     found: list[str] = []
     try:
-        for thread in os.listdir(f"{proc}/{pid}/task"):  # noqa: PTH208
-            with open(f"{proc}/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 (as above)
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:  # noqa: PTH123 (as above)
                 found += file.read().decode().split()
     except OSError:
         return None
@@ -112,18 +113,17 @@ def _tree_by_psutil(root: int) -> list[Proc]:
     return found
 
 
-def peak_rss(pid: int, proc: Path = Path("/proc")) -> int:
+def peak_rss(pid: int) -> int:
     """The most a process ever had resident (VmHWM), or 0 where the system does not say."""
-    try:
-        for line in (proc / str(pid) / "status").read_bytes().splitlines():
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/status").read_bytes().splitlines():
             if line.startswith(b"VmHWM:"):
                 return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
     return 0
 
 
 def command_line(pid: int, proc: Path = Path("/proc")) -> list[str]:
+    """The words it was started with; none where they cannot be read."""
     if sys.platform != "linux":
         import psutil
 
@@ -143,10 +143,12 @@ def pause(pids: list[int]) -> None:
 
 
 def go_on(pids: list[int]) -> None:
+    """Let them run again."""
     _each(pids, "SIGCONT", "resume")
 
 
 def kill(pids: list[int]) -> None:
+    """End them at once."""
     _each(pids, "SIGKILL", "kill")
 
 

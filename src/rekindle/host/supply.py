@@ -38,12 +38,11 @@ def lacking(host: Host, rows: Iterable[SupplyNeed], env: Mapping[str, str] | Non
     return tuple(found)
 
 
-def system_version(host: Host, row: ThirdParty, env: Mapping[str, str] | None = None) -> str | None:
+def system_version(host: Host, row: ThirdParty) -> str | None:
     """The version a system header says of itself, as 9.1.0."""
     if row.version is None:
         return None
-    told = {**host.env, **(env or {})}
-    for place in _includes(told):
+    for place in _includes(host.env):
         # fmt 11 keeps the macro in base.h, which core.h includes.
         for path in host.glob(str(PurePosixPath(place, row.version.header).with_name("*.h"))):
             text = (host.read(path) or b"").decode("utf-8", "replace")

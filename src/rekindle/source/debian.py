@@ -37,11 +37,6 @@ def source_entries(apt: Path, suite: str) -> list[str]:
     return stanzas
 
 
-def fetch_tarball(package: DebianSource, folder: Path, *, progress: Progress, apt: Path = Path("/etc/apt")) -> Path:
-    """The original tarball, in ``folder``."""
-    return fetch_file(package, folder, ".orig.tar.*", progress=progress, apt=apt)
-
-
 def fetch_file(
     package: DebianSource, folder: Path, ending: str, *, progress: Progress, apt: Path = Path("/etc/apt")
 ) -> Path:

@@ -26,7 +26,7 @@ from rekindle.model.supply import TreePart
 from rekindle.source import journal
 from rekindle.source.archive import unpack
 from rekindle.source.checkout import Mirror, check_out, check_place
-from rekindle.source.debian import Packaging, fetch_tarball
+from rekindle.source.debian import Packaging, fetch_file
 from rekindle.source.headers import Headers
 from rekindle.source.origins import debian_package, upstream
 from rekindle.source.patches import status
@@ -116,7 +116,7 @@ def _bring(wanted: Wanted, room: Path, cache: Path, progress: Progress) -> tuple
     """Unpack or copy what is wanted into ``room``: where it came from, and what to say about it."""
     if wanted.place == "debian":
         package = debian_package(wanted.project, wanted.version or "")
-        archive = fetch_tarball(package, cache / "debian", progress=progress)
+        archive = fetch_file(package, cache / "debian", ".orig.tar.*", progress=progress)
         notes = _unpack(archive, room, progress)
         return f"Debian {package.suite or 'pool'} {archive.name} sha256:{sha256_of(archive)}", notes
     if wanted.place.endswith(_ARCHIVES) or wanted.place == "tarball":

@@ -14,7 +14,7 @@ from rekindle.host.protocol import Host
 from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.arch import Sm
 from rekindle.model.machine import Toolkit
-from rekindle.toolkits.programs import find_below, program_in
+from rekindle.toolkits.programs import find_below, list_toolkits, program_in
 
 CUDA_VARIABLES = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDA_BIN_PATH")
 # NVIDIA's own, Arch's, Debian's.
@@ -31,13 +31,7 @@ _KERNEL = "__global__ void probe() {}\nint main() { return 0; }\n"
 
 def find_cuda(host: Asking) -> tuple[Toolkit, ...]:
     """Every toolkit, newest first, not only the one on PATH."""
-    found: dict[str, Toolkit] = {}
-    for root in _roots(host):
-        real = host.realpath(root)
-        if real not in found and (version := _version(host, root)) is not None:
-            note = None if program_in(host, root, "nvcc") else "no nvcc in it: libraries only"
-            found[real] = Toolkit(kind="cuda", version=version, path=root, note=note)
-    return tuple(sorted(found.values(), key=lambda t: version_key(t.version), reverse=True))
+    return list_toolkits(host, "cuda", _roots(host), lambda root: _version(host, root), "nvcc")
 
 
 def _roots(host: Host) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from rekindle.errors import BadInput, MissingTool
 from rekindle.host.asking import Asking, ask_each
 from rekindle.host.protocol import Completed, Host
 from rekindle.host.supply import is_root
-from rekindle.host.text import joined, version_in
+from rekindle.host.text import joined, version_in, version_key
+from rekindle.model.machine import Toolkit
 from rekindle.model.supply import Lack, Manager
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
@@ -150,10 +151,24 @@ def bring_lacking(host: Host, lacks: Sequence[Lack]) -> str | None:
     return how_to_install(lacks, manager_here(host), root=is_root(host))
 
 
+def list_toolkits(
+    host: Host, kind: str, roots: Sequence[str], version_of: Callable[[str], str | None], compiler: str
+) -> tuple[Toolkit, ...]:
+    """What lies at these roots, each once however many links lead there, newest first."""
+    found: dict[str, Toolkit] = {}
+    for root in roots:
+        real = host.realpath(root)
+        if real not in found and (version := version_of(root)):
+            note = None if program_in(host, root, compiler) else f"no {compiler} in it: libraries only"
+            found[real] = Toolkit(kind=kind, version=version, path=root, note=note)
+    return tuple(sorted(found.values(), key=lambda kit: version_key(kit.version), reverse=True))
+
+
 def program_in(host: Host, root: str, name: str) -> str | None:
     """The program in a toolkit's ``bin``."""
-    file = f"{name}.exe" if host.system == "windows" else name
-    return next(iter(host.glob(joined(host.system, root.rstrip("/\\"), "bin", file))), None)
+    files = (f"{name}.exe", f"{name}.bat", name) if host.system == "windows" else (name,)
+    places = [joined(host.system, root.rstrip("/\\"), "bin", file) for file in files]
+    return next((path for place in places for path in host.glob(place)), None)
 
 
 def find_below(

@@ -10,7 +10,7 @@ from rekindle.host.asking import Asking
 from rekindle.host.protocol import Host
 from rekindle.host.text import joined, text_of, version_key
 from rekindle.model.machine import Toolkit
-from rekindle.toolkits.programs import find_below
+from rekindle.toolkits.programs import find_below, list_toolkits, program_in
 
 _VARIABLES = ("ROCM_PATH", "ROCM_HOME", "HIP_PATH")
 _USUAL = "/opt/rocm"
@@ -18,13 +18,7 @@ _USUAL = "/opt/rocm"
 
 def find_rocm(host: Asking) -> tuple[Toolkit, ...]:
     """Every ROCm, newest first."""
-    found: dict[str, Toolkit] = {}
-    for root in _roots(host):
-        real = host.realpath(root)
-        if real not in found and (version := _version(host, root)):
-            note = None if _hipcc_in(host, root) else "no hipcc in it: libraries only"
-            found[real] = Toolkit(kind="rocm", version=version, path=root, note=note)
-    return tuple(sorted(found.values(), key=lambda t: version_key(t.version), reverse=True))
+    return list_toolkits(host, "rocm", _roots(host), lambda root: _version(host, root), "hipcc")
 
 
 def _roots(host: Host) -> list[str]:
@@ -61,17 +55,12 @@ def _version(host: Host, root: str) -> str | None:
     return tail if re.fullmatch(r"\d+\.\d+(\.\d+)?", tail) else None
 
 
-def _hipcc_in(host: Host, root: str) -> str | None:
-    names = ("hipcc", "hipcc.exe", "hipcc.bat")
-    return next((path for name in names for path in host.glob(joined(host.system, root, "bin", name))), None)
-
-
 def find_hipcc(host: Host, settings: Mapping[str, str]) -> str | None:
     """The hipcc that settings or shell name, the usual one, the one on PATH; else that of the newest ROCm here."""
     if usual := find_below(host, "hipcc", settings, _VARIABLES, _USUAL):
         return usual
     roots = sorted(_roots(host), key=lambda root: version_key(PurePosixPath(root).name), reverse=True)
-    return next((hipcc for root in roots if (hipcc := _hipcc_in(host, root))), None)
+    return next((hipcc for root in roots if (hipcc := program_in(host, root, "hipcc"))), None)
 
 
 def hip_release(host: Host, hipcc: str) -> str | None:

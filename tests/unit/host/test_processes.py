@@ -36,7 +36,7 @@ def family() -> Any:
 
 def test_both_ways_agree(family: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     walked = {process.pid for process in processes.tree_of(family.pid)}
-    monkeypatch.setattr(processes, "_children", lambda proc, pid: None)
+    monkeypatch.setattr(processes, "_children", lambda pid: None)
     assert {process.pid for process in processes.tree_of(family.pid)} == walked
     assert len(walked) == 1
 
@@ -81,6 +81,6 @@ def test_names_with_brackets(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
     fields = "S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 555 100 3 0"
     (tmp_path / "7/stat").write_text(f"7 (a (odd) name) {fields}\n")
-    found = processes._read(str(tmp_path), "7")
+    found = processes._read("7", str(tmp_path))
     assert found is not None
     assert (found.name, found.parent, found.started) == ("a (odd) name", 1, 555.0)
