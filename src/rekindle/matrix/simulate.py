@@ -10,7 +10,6 @@ import heapq
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -23,54 +22,17 @@ from rekindle.model.matrix import Cell, Simulation, Worker
 RESTART_SECONDS = 60.0
 
 
-@dataclass(kw_only=True)
 class World:
-    """Virtual time and the truth about every cell. ``compiled`` is what a killed cell left in its tree, in seconds."""
+    """Cells and workers in virtual time: what the loop asks of its ledger and of its engine.
 
-    now_seconds: float = 0.0
-    built: set[str] = field(default_factory=set)
-    tries: dict[str, int] = field(default_factory=dict)
-    hopeless: set[str] = field(default_factory=set)
-    warm: set[str] = field(default_factory=set)
-    kept: dict[str, float] = field(default_factory=dict)
-    lost_seconds: float = 0.0
-    failures: int = 0
-
-
-class SimulatedLedger:
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
-        if cell.id in self._world.built:
-            return Decision(False, "already built")
-        if cell.id in self._world.hopeless:
-            return Decision(False, "it does not compile")
-        return Decision(True, "never built" if fresh_run else "its worker was lost")
-
-    def done(self, cell: Cell) -> bool:
-        return cell.id in self._world.built
-
-    def held(self, cell: Cell) -> bool:
-        return False
-
-    def ended(self, cell: Cell, ending: Ending) -> None: ...
-
-    def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
-        return Task(cell=cell.id, attempt=self._world.tries.get(cell.id, 0) + 1, argv=(), worker=worker)
-
-
-class SimulatedEngine:
-    """``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles.
-
-    What a dead worker had compiled stays in the tree; only the objects in flight (``redo``) are lost.
+    ``failure_rate`` is the chance that a worker dies during a task, ``broken`` that a cell never compiles. What a dead
+    worker had compiled stays in the tree (``kept``); only the objects in flight (``redo_seconds``) are lost.
     """
 
     name = "simulated"
 
     def __init__(
         self,
-        world: World,
         cells: Sequence[Cell],
         count: int,
         *,
@@ -79,84 +41,113 @@ class SimulatedEngine:
         seed: int,
         redo_seconds: float = 120.0,
     ) -> None:
-        self._world = world
+        self.now_seconds = 0.0
+        self.built: set[str] = set()
+        self.lost_seconds = 0.0
+        self.failures = 0
+        self._tries: dict[str, int] = {}
+        self._hopeless: set[str] = set()
+        self._warm: set[str] = set()
+        self._kept: dict[str, float] = {}
+        self._away: dict[str, float] = {}
+        self._events: list[tuple[float, int, Ending, str]] = []
         self._cells = {cell.id: cell for cell in cells}
         self._random = random.Random(seed)  # noqa: S311 (a model, not a secret)
         self._failure_rate = failure_rate
         self._redo = redo_seconds
-        self._away: dict[str, float] = {}
         self._workers = [
             Worker(name=f"w{number:04}", system=cells[0].system if cells else "linux-x86_64", memory_gib=64.0)
             for number in range(count)
         ]
-        self._events: list[tuple[float, int, Ending, str]] = []
         self._number = 0
         # Estimates are off by about a fifth.
         self._truth = {cell.id: cell.minutes * 60 * self._random.lognormvariate(0.0, 0.2) for cell in cells}
         self._broken = {cell.id for cell in cells if self._random.random() < broken}
 
-    def workers(self) -> Sequence[Worker]:
-        now = self._world.now_seconds
-        return [worker for worker in self._workers if self._away.get(worker.name, 0.0) <= now]
+    def decide(self, cell: Cell, *, fresh_run: bool) -> Decision:
+        """Shall it be built?"""
+        if cell.id in self.built:
+            return Decision(False, "already built")
+        if cell.id in self._hopeless:
+            return Decision(False, "it does not compile")
+        return Decision(True, "never built" if fresh_run else "its worker was lost")
 
-    def work(self, cell: Cell) -> float:
-        """Seconds of work in a cell, given what its tree already holds."""
-        whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._world.warm else 1.0)
-        return max(5.0, whole - self._world.kept.get(cell.id, 0.0))
+    def done(self, cell: Cell) -> bool:
+        """Is its wheel there?"""
+        return cell.id in self.built
+
+    def held(self, cell: Cell) -> bool:
+        """Nobody else builds here."""
+        return False
+
+    def ended(self, cell: Cell, ending: Ending) -> None:
+        """What was lost is counted when it is waited for."""
+
+    def task(self, cell: Cell, worker: str, decision: Decision) -> Task:
+        """One more try."""
+        return Task(cell=cell.id, attempt=self._tries.get(cell.id, 0) + 1, argv=(), worker=worker)
+
+    def workers(self) -> Sequence[Worker]:
+        """Those that are not being started again."""
+        return [worker for worker in self._workers if self._away.get(worker.name, 0.0) <= self.now_seconds]
 
     def submit(self, task: Task) -> None:
+        """When the task will end, and how, is decided now."""
         cell = self._cells[task.cell]
-        needs = self.work(cell)
-        self._world.tries[cell.id] = task.attempt
+        whole = self._truth[cell.id] * (SHARED_SHARE if cell.tree in self._warm else 1.0)
+        needs = max(5.0, whole - self._kept.get(cell.id, 0.0))
+        self._tries[cell.id] = task.attempt
         dies = self._random.random() < self._failure_rate
         seconds = needs * self._random.random() if dies else needs
         if not dies and cell.id in self._broken:
             seconds = needs * self._random.random()
         ending = Ending(cell=cell.id, code=137 if dies else 0, seconds=seconds, why="lost" if dies else "")
         self._number += 1
-        heapq.heappush(self._events, (self._world.now_seconds + seconds, self._number, ending, task.worker))
+        heapq.heappush(self._events, (self.now_seconds + seconds, self._number, ending, task.worker))
 
     def wait(self, seconds: float) -> list[Ending]:
+        """The next ending; time jumps to it."""
         if not self._events:
-            self._world.now_seconds += seconds
+            self.now_seconds += seconds
             return []
         moment, _, ending, worker = heapq.heappop(self._events)
-        self._world.now_seconds = max(self._world.now_seconds, moment)
+        self.now_seconds = max(self.now_seconds, moment)
         cell = self._cells[ending.cell]
         if ending.why == "lost":
             lost = min(self._redo, ending.seconds)
-            self._world.failures += 1
-            self._world.lost_seconds += lost
-            self._world.kept[cell.id] = self._world.kept.get(cell.id, 0.0) + ending.seconds - lost
-            self._away[worker] = self._world.now_seconds + RESTART_SECONDS
+            self.failures += 1
+            self.lost_seconds += lost
+            self._kept[cell.id] = self._kept.get(cell.id, 0.0) + ending.seconds - lost
+            self._away[worker] = self.now_seconds + RESTART_SECONDS
         elif cell.id in self._broken:
-            self._world.hopeless.add(cell.id)
+            self._hopeless.add(cell.id)
         else:
-            self._world.built.add(cell.id)
-            self._world.warm.add(cell.tree)
+            self.built.add(cell.id)
+            self._warm.add(cell.tree)
         return [ending]
 
-    def cancel(self, cell: str) -> None: ...
+    def cancel(self, cell: str) -> None:
+        """Nobody cancels here."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing runs on."""
 
-    def lower_bound(self, cells: Sequence[Cell], count: int) -> float:
+    def lower_bound(self) -> float:
         """No schedule is shorter than all work spread evenly, or than the longest chain."""
-        whole = [cell for cell in cells if cell.id not in self._broken]
+        whole = [cell for cell in self._cells.values() if cell.id not in self._broken]
         true = [msgspec.structs.replace(cell, minutes=self._truth[cell.id] / 60) for cell in whole]
         chains = chain_costs(true, ())
-        return 60.0 * max(sum(chains.values()) / count, max(chains.values(), default=0.0))
+        return 60.0 * max(sum(chains.values()) / len(self._workers), max(chains.values(), default=0.0))
 
 
 def simulate(
     cells: Sequence[Cell], workers: int, *, failure_rate: float = 0.02, broken: float = 0.0, seed: int = 1
 ) -> Simulation:
     """One run in virtual time."""
-    world = World()
-    engine = SimulatedEngine(world, cells, workers, failure_rate=failure_rate, broken=broken, seed=seed)
+    world = World(cells, workers, failure_rate=failure_rate, broken=broken, seed=seed)
     begun = time.process_time()
-    bound = engine.lower_bound(cells, workers)
-    Loop(cells, SimulatedLedger(world), engine, lambda: world.now_seconds, wait_seconds=1e9).run()
+    bound = world.lower_bound()
+    Loop(cells, world, world, lambda: world.now_seconds, wait_seconds=1e9).run()
     spent = time.process_time() - begun
     return Simulation(
         cells=len(cells),
