@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,64 +15,50 @@ from rekindle.host.live import LiveHost
 from rekindle.host.workspace import Workspace, default_workspace
 from rekindle.model.document import load
 from rekindle.model.plan import Plan
+from rekindle.model.source import FetchOptions, SourceTree
 from rekindle.source.patches import Choice, Context, apply, choose, load_patches, status, unapply
 from rekindle.source.tree import check_wanted, tree_version
 
 if TYPE_CHECKING:
     from rekindle.model.progress import Progress
-    from rekindle.model.source import SourceTree
 
 
 def source_fetch(
     target: Path | None = None,
+    options: FetchOptions | None = None,
     *,
-    project: str = "torch",
-    release: str | None = None,
-    plan: Path | None = None,
-    match: Path | None = None,
-    revision: str | None = None,
-    place: str | None = None,
-    sha256: str | None = None,
-    mirrors: Sequence[str] = (),
-    reference: Path | None = None,
-    submodules: bool = True,
-    find_links: Sequence[str] = (),
-    offline: bool = False,
-    workspace: Path | None = None,
     progress: Progress | None = None,
+    **choices: Any,
 ) -> SourceTree:
-    """Get a tree. ``match`` is a torch tree whose pins, or our table of companions, say which vision or audio.
-
-    Headers that come from the package index are looked for in ``find_links`` first; ``offline`` asks no index.
-    """
+    """Get a tree. What can be chosen are the fields of :class:`~rekindle.model.source.FetchOptions`: given as that
+    value, or each by its name."""
     from rekindle.source import checkout, fetch
 
-    wish = load(plan, Plan) if plan else None
-    torch = release if project == "torch" else None
+    chosen = msgspec.structs.replace(options or FetchOptions(), **choices)
+    project, release, revision = chosen.project, chosen.release, chosen.revision
+    wish = load(chosen.plan, Plan) if chosen.plan else None
     if wish and wish.torch:
-        torch = torch or wish.torch.split("+")[0]
+        torch = wish.torch.split("+")[0]
         release = release or (torch if project == "torch" else _companion(project, torch))
-    if match is not None and project != "torch":
+    if chosen.match is not None and project != "torch":
         from rekindle.source.origins import pinned_commit
-        from rekindle.source.tree import tree_version
 
-        revision = revision or pinned_commit(match, project)
+        revision = revision or pinned_commit(chosen.match, project)
         if revision is None:
-            release = release or _companion(project, tree_version(match)[1])
-    home = Workspace(workspace) if workspace else default_workspace()
-    place = place or (wish.build.origin if wish and wish.build else None)
-    if place is None:
-        place = fetch.default_place(project, release, revision, LiveHost())
+            release = release or _companion(project, tree_version(chosen.match)[1])
+    home = Workspace(chosen.workspace) if chosen.workspace else default_workspace()
+    place = chosen.place or (wish.build.origin if wish and wish.build else None)
+    backend = wish.backend if wish else None
     wanted = fetch.Wanted(
         project=project,
         version=release,
         revision=revision,
-        place=place,
-        sha256=sha256,
-        mirrors=tuple(checkout.parse_mirror(mirror) for mirror in mirrors),
-        reference=reference,
-        submodules=submodules,
-        filling=fetch.Filling(backend=wish.backend if wish else None, find_links=tuple(find_links), offline=offline),
+        place=place or fetch.default_place(project, release, revision, LiveHost()),
+        sha256=chosen.sha256,
+        mirrors=tuple(checkout.parse_mirror(mirror) for mirror in chosen.mirrors),
+        reference=chosen.reference,
+        submodules=chosen.submodules,
+        filling=fetch.Filling(backend=backend, find_links=tuple(chosen.find_links), offline=chosen.offline),
     )
     where = target or home.source / f"{project}-{release or (revision or 'tree')[:12]}"
     return fetch.fetch(wanted, where, cache=home.cache, windows=LiveHost().system == "windows", progress=progress)

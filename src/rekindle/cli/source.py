@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, add_workspace, path
+from rekindle.cli.verb import Answer, Session, add_common, add_repeatable, add_workspace, path, read_options
 
 EXAMPLES = """examples:
   rekindle source fetch --release 2.6.0 --source pytorch
@@ -113,11 +113,12 @@ def _add_context(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, session: Session) -> Answer:
     from rekindle import api
+    from rekindle.model.source import FetchOptions
 
     if args.step == "rewrite-cmake":
         return Answer(session.call(api.rewrite_cmake, args, Path(args.root)))
     if args.step == "fetch":
-        got = session.call(api.source_fetch, args, args.source)
+        got = api.source_fetch(args.source, read_options(FetchOptions, args), progress=session.progress)
         return Answer(got, good=not (got.missing_submodules and args.submodules))
     root = api.find_tree(path(args.tree or args.source), args.workspace)
     if args.step == "hipify":

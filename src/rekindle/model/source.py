@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from rekindle.model.document import Document, Part
 from rekindle.model.supply import TreePart
@@ -19,6 +22,34 @@ _NOT_EXTENSIONS = ("torch", "spark")
 def compiles_against_torch(project: str) -> bool:
     """torchvision, torchaudio and every other extension; not torch itself."""
     return project not in _NOT_EXTENSIONS
+
+
+class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``source fetch`` can be told; everything has a default.
+
+    release, revision    a version, or a full commit instead of one
+    plan                 the file of a plan: its release, and where its sources come from
+    match                a torch tree whose pins, or our table of companions, say which vision or audio
+    place                git, tarball, debian, a directory, an archive, or the address of one or of a repository
+    sha256               what the archive must be
+    mirrors, reference   other addresses (``FROM=TO``), and a checkout on this machine to borrow objects from
+    find_links, offline  where headers of the package index are looked for first; ask no index
+    workspace            where the tree goes (default: the user's data directory)
+    """
+
+    project: str = "torch"
+    release: str | None = None
+    revision: str | None = None
+    plan: Path | None = None
+    match: Path | None = None
+    place: str | None = None
+    sha256: str | None = None
+    mirrors: tuple[str, ...] = ()
+    reference: Path | None = None
+    submodules: bool = True
+    find_links: tuple[str, ...] = ()
+    offline: bool = False
+    workspace: Path | None = None
 
 
 class AppliedPatch(Part, frozen=True, kw_only=True):
