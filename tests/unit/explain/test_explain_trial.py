@@ -12,7 +12,7 @@ from rekindle.errors import BadInput
 from rekindle.explain.events import Event
 from rekindle.explain.ranking import Finding, load_opposites
 from rekindle.explain.rule import RuleFile, load_rules, read_file
-from rekindle.explain.trial import lost_to, try_rules
+from rekindle.explain.trial import MAX_TRIAL_BYTES, lost_to, try_rules
 from rekindle.model.diagnosis import RuleTrial
 
 RULE = """
@@ -165,6 +165,10 @@ def test_the_text_around_a_word_is_as_wide_as_the_pattern_says(tmp_path: Path) -
     apart = tried(tmp_path, TWO_LINES, fits.replace("above", "not it").replace("below", "and this"))
     shown = next(step for step in apart.steps if "does not match" in step)
     assert shown.endswith(": not it reel of batch 7 is jammed and this")
+
+
+def test_of_a_huge_log_so_much_is_looked_at() -> None:
+    assert MAX_TRIAL_BYTES == 67_108_864
 
 
 def test_a_word_at_the_very_beginning_is_found(tmp_path: Path) -> None:

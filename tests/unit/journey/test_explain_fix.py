@@ -135,7 +135,7 @@ def test_an_installer_that_fails_leaves_everything_as_it_was(monkeypatch: pytest
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     monkeypatch.setattr("rekindle.journey.fix.package_places", lambda *_: [])
-    report, said = fixed("raise ModuleNotFoundError(\"No module named 'yaml'\")\n")
+    report, said = fixed("raise ModuleNotFoundError(\"No module named 'skimage'\")\n")
     assert [each.outcome for each in report.attempts] == ["undone"]
     assert any(line.startswith("that could not be done") for line in said)
 
