@@ -36,7 +36,7 @@ from rekindle.formats.linked import Linked
 from rekindle.formats.pe_rewrite import rename_imports
 from rekindle.formats.rewrite import Rewriter, extract, file_chunks
 from rekindle.formats.wheel import check_wheel
-from rekindle.host.files import free_space
+from rekindle.host.files import free_space, sweep_left_behind
 from rekindle.host.live import LiveHost
 from rekindle.model.arch import Sm
 from rekindle.model.bundle import Brought, BundleReport, PartSize, Trimmed
@@ -117,6 +117,7 @@ class _Bundling:
     def run(self) -> BundleReport:
         order = self.order
         order.out.mkdir(parents=True, exist_ok=True)
+        sweep_left_behind(order.out, ".bundle-*")
         with tempfile.TemporaryDirectory(prefix=".bundle-", dir=order.out, ignore_cleanup_errors=True) as shop:
             self.shop = Path(shop)
             own = self._own()

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -20,6 +21,16 @@ from rekindle.host.protocol import Host
 _UNSEEN = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _GIT = re.compile(r"(?:\.git|git~\d+)[ .]*", re.IGNORECASE)
 _RESERVED = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(?: *[.:].*)?", re.IGNORECASE)
+
+LEFT_BEHIND_SECONDS = 86_400
+
+
+def sweep_left_behind(folder: Path, pattern: str = "*") -> None:
+    """Throw away files and folders that a kill left there, but nothing that may still be growing."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def file_state(path: Path) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ import hashlib
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from rekindle.errors import BadInput, StageFailed
-from rekindle.host.files import write_atomically
+from rekindle.host.files import sweep_left_behind, write_atomically
 from rekindle.host.workspace import Workspace
 from rekindle.index.wheelhouse.names import parse_name
 from rekindle.index.wheelhouse.reading import ReadWheel, read_wheel
@@ -33,7 +32,6 @@ from rekindle.model.wheel import WheelReport
 from rekindle.model.wheelhouse import AddedWheel, Origin, StoredWheel
 
 LOCK_WAIT_SECONDS = 120.0
-_STALE_SECONDS = 86_400
 _CHUNK = 1 << 20
 
 
@@ -108,7 +106,7 @@ def receive(house: Wheelhouse, source: Path, *, progress: Progress | None = None
     try:
         with disk_errors(house.root):
             waiting.mkdir(parents=True, exist_ok=True)
-            _sweep(waiting)
+            sweep_left_behind(waiting)
             progress.stage("copy", name.file)
             sha256, size = copy_whole(source, copy, progress)
         progress.stage("check", name.file)
@@ -201,14 +199,6 @@ def copy_whole(source: Path, target: Path, progress: Progress) -> tuple[str, int
         writing.flush()
         os.fsync(writing.fileno())
     return digest.hexdigest(), done
-
-
-def _sweep(waiting: Path) -> None:
-    """Throw away what a killed ``add`` left behind, but nothing that may still be growing."""
-    for path in waiting.iterdir():
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                path.unlink()
 
 
 @contextlib.contextmanager
