@@ -28,6 +28,7 @@ from rekindle.plan.rules import refusals
 
 BUILD_AS_ASKED = 2.6
 BUILD_CHANGED = 5.0
+UNASKED_GRAFT = 3.0  # nobody ran it, and nobody asked for this release: a build that is known comes first
 GRAFT_BEFORE_BUILD = 0.05  # of equal evidence: minutes instead of hours, and everything else stays the official build
 WHEELHOUSE = 2.4  # after an official wheel with a small change, before a build
 DRIVER = 2.0
@@ -78,8 +79,10 @@ def cost(assessed: Assessed, question: Question) -> float:
     if candidate.answer != "install":
         total += BUILD_CHANGED if changes else BUILD_AS_ASKED
         if candidate.answer == "graft":
-            proven = assessed.evidence is not None and assessed.evidence.grade == "proven"
-            total -= GRAFT_BEFORE_BUILD if proven else GRAFT_BEFORE_BUILD / 2
+            grade = assessed.evidence.grade if assessed.evidence else "untried"
+            total -= GRAFT_BEFORE_BUILD if grade == "proven" else GRAFT_BEFORE_BUILD / 2
+            if grade == "untried" and question.torch is None:
+                total += UNASKED_GRAFT
         elif question.wish.build:
             total -= 100.0
     elif question.torch is None and releases_behind(candidate.torch, question) > ANCIENT_RELEASES:

@@ -138,3 +138,10 @@ def test_an_official_wheel_one_step_up_beats_even_a_graft_that_was_run() -> None
 def test_another_torch_than_asked_is_not_grafted() -> None:
     plan = make_plan(machine_from_flags(gpu=["RTX 5090"], os="linux", arch="x86_64"), Wish(torch="1.12.1"))
     assert all(other.answer != "graft" for other in plan.alternatives)
+
+
+def test_an_untried_graft_of_a_release_nobody_asked_for_only_stands_beside() -> None:
+    plan = make_plan(machine_from_flags(gpu=["Tesla K40c"], os="linux", arch="x86_64"), Wish(python="3.12"))
+    assert plan.answer == "build"
+    asked = make_plan(machine_from_flags(gpu=["Tesla K40c"], os="linux", arch="x86_64"), Wish(torch="2.6.0"))
+    assert any(other.answer == "graft" and "untried" in other.why for other in asked.alternatives)
