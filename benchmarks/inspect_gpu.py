@@ -32,7 +32,7 @@ for _ in range(3):
     start, cpu = time.perf_counter(), time.process_time()
     with open(sys.argv[1], 'rb') as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        survey = survey_gpu((Pe if data[:2] == b'MZ' else Elf)(data, 'library'), 'library', names=False)
+        survey = survey_gpu((Pe if data[:2] == b'MZ' else Elf)(data, 'library'), 'library')
     rounds.append((time.process_time() - cpu, time.perf_counter() - start))
 cpu, wall = min(rounds)
 print(json.dumps({'entries': {t.name: n for t, n in survey.entries.items()},

@@ -94,7 +94,7 @@ def try_copy(python: str, folder: Path, level: str, device: str) -> tuple[str, l
     """The verdict, and the checks that failed (without the one that compares digests)."""
     target = Target(command=(python,), env={"PYTHONPATH": str(folder), "OMP_NUM_THREADS": "2"}, subject="planted")
     only = [f"gpu*.{name}" for name in _ON_GPU] if device == "cuda" else []
-    report = run_checks(target, Trial(level="full" if level == "full" or only else "smoke", only=only))
+    report = run_checks(target, Trial(level="full" if level == "full" or only else "smoke", only=tuple(only)))
     if only and not any(check.status == "passed" for check in report.checks):
         raise SystemExit(f"no check of a GPU passed: {[(check.id, check.detail[:90]) for check in report.checks]}")
     failed = [f"{check.id} ({check.detail[:90]})" for check in report.checks if check.status == "failed"]

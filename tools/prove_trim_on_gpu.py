@@ -47,10 +47,10 @@ def trimmed(python: str, package: Path, card: Sm, folder: Path) -> subprocess.Co
     copy_torch(package, folder)
     total = 0
     for file in sorted((folder / "torch" / "lib").iterdir()):
-        outcome = trim(file, [card])
+        outcome = trim(file, [card], file.name)
         if outcome.bytes:
             total += outcome.bytes
-            print(f"  {file.name}: {outcome.bytes / 1e6:.0f} MB of {', '.join(outcome.dropped)}")
+            print(f"  {file.name}: {outcome.bytes / 1e6:.0f} MB of {', '.join(outcome.archs)}")
     print(f"  {total / 1e6:.0f} MB of device code taken out for {card}")
     return run(python, SMOKE, folder)
 

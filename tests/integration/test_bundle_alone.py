@@ -133,8 +133,8 @@ def test_trimmed_code_is_what_nvidias_tool_lists(tmp_path: Path) -> None:
     made = _run(["nvcc", "-shared", "-Xcompiler", "-fPIC", *codes, "-o", str(library), str(tmp_path / "k.cu")])
     if made.returncode:
         pytest.skip(f"this nvcc cannot build it: {made.stderr.strip().splitlines()[-1][:120]}")
-    outcome = trim(library, [Sm(8, 6)])
-    assert "sm_75" in outcome.dropped and "sm_90" in outcome.dropped and outcome.bytes > 0
+    outcome = trim(library, [Sm(8, 6)], library.name)
+    assert "sm_75" in outcome.archs and "sm_90" in outcome.archs and outcome.bytes > 0
     report = api.inspect(str(library))
     assert all(set(lib.sass) <= {"sm_80", "sm_86"} and not lib.ptx for lib in report.gpu.libraries)
     loaded = _run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({str(library)!r})"])
