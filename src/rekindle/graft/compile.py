@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rekindle.host.files import write_atomically
 from rekindle.model.arch import Sm
+from rekindle.model.version import at_least
 
 _STAMP = "tools.txt"
 
@@ -52,10 +53,13 @@ def write_jobs(folder: Path, jobs: Sequence[Job], tools: Mapping[str, str]) -> N
     write_if_changed(folder / "build.ninja", ("\n".join(lines) + "\n").encode())
 
 
-def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str) -> Job:
-    """A cubin into a fat binary of one entry by NVIDIA's own tool, beside it."""
+def pack_job(fatbinary: str, cubin: str, arch: Sm, *, compression: str, release: str) -> Job:
+    """A cubin into a fat binary of one entry by NVIDIA's own tool of CUDA ``release``, beside it. Up to CUDA 12 it
+    compresses by LZ4 where nothing is said (11.8 and 12.4 know no other way); 13 has to be told."""
     output = cubin.removesuffix(".cubin") + ".fatbin"
-    how = {"zstd": ("--compress-all",), "lz4": ("--compress-all", "--compress-mode=speed"), "none": ()}[compression]
+    how = ["--compress-all"] if compression != "none" else []
+    if compression == "lz4" and at_least(release, "13.0"):
+        how.append("--compress-mode=speed")
     image = f"--image3=kind=elf,sm={str(arch).removeprefix('sm_')},file={cubin}"
     return Job(output=output, command=((fatbinary, f"--create={output}", "-64", *how, image),), inputs=(cubin,))
 

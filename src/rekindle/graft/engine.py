@@ -291,7 +291,13 @@ def _compile(
     made = [job.output for job in jobs]
     if order.tools.fatbinary:
         jobs += [
-            pack_job(order.tools.fatbinary, _cubin(each, unit), unit.arch, compression=unit_compression(unit.unit))
+            pack_job(
+                order.tools.fatbinary,
+                _cubin(each, unit),
+                unit.arch,
+                compression=unit_compression(unit.unit),
+                release=order.tools.release,
+            )
             for each in libraries
             for unit in each.units
         ]
