@@ -69,6 +69,6 @@ def package_places(host: Host, python: str) -> list[Path]:
 
 def _link(source: str, target: str) -> None:
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target)
     except OSError:
-        shutil.copy2(source, target, follow_symlinks=False)
+        shutil.copy2(source, target)

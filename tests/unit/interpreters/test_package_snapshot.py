@@ -92,3 +92,29 @@ def test_packages_of_the_system_are_refused(tmp_path: Path, answer: str) -> None
 def test_a_python_that_does_not_answer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="does not answer"):
         package_places(LiveHost(), str(tmp_path / "none"))
+
+
+def test_the_scripts_of_a_python_that_is_no_environment_are_left_alone(tmp_path: Path) -> None:
+    for name in ("lib/site-packages", "bin"):
+        (tmp_path / name).mkdir(parents=True)
+    python = tmp_path / "python"
+    lib, scripts = tmp_path / "lib" / "site-packages", tmp_path / "bin"
+    python.write_text(f'#!/bin/sh\necho \'[false, "{lib}", "{lib}", "{scripts}"]\'\n', encoding="utf-8")
+    python.chmod(0o755)
+    assert package_places(LiveHost(), str(python)) == [lib]
+    (tmp_path / "pyvenv.cfg").touch()
+    assert package_places(LiveHost(), str(python)) == [lib, scripts]
+    scripts.rmdir()
+    assert package_places(LiveHost(), str(python)) == [lib]
+
+
+def test_several_places_are_put_back_together(packages: Path, tmp_path: Path) -> None:
+    other = tmp_path / "bin"
+    other.mkdir()
+    (other / "tool").write_text("1", encoding="utf-8")
+    snapshot = PackageSnapshot([packages, other])
+    change(packages)
+    (other / "tool").unlink()
+    snapshot.restore()
+    assert (other / "tool").read_text() == "1" and (packages / "other.py").is_file()
+    assert sorted(os.listdir(tmp_path)) == ["bin", "site-packages"]
