@@ -147,7 +147,8 @@ def preference(assessed: Assessed, question: Question) -> tuple[float | int, ...
     flawed = any(hazard.flavour for hazard in hazards_met(candidate, question))
     foreign, trial = flavour.publisher != "pytorch", flavour.status != "stable"
     return (
-        *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question), trial, rare),
+        *(assessed.cost, *rank, other, flawed, foreign, _driver_is_late(candidate, question)),
+        *(_predates_card(candidate, question), trial, rare),
         *toolkit_order(kit),
     )
 
@@ -156,6 +157,12 @@ def toolkit_order(version: str | None) -> tuple[int, int]:
     """Newest toolkit first."""
     parts = key(version) if version else (0,)
     return -parts[0], -(parts[1] if len(parts) > 1 else 0)
+
+
+def _predates_card(candidate: Candidate, question: Question) -> bool:
+    """Is the CUDA of a wheel older than a card, so that only a sibling's code runs there?"""
+    row = question.facts.toolkit(candidate.cuda) if candidate.cuda else None
+    return row is not None and any(sm > max(row.sass) for sm in question.sms)
 
 
 def _driver_is_late(candidate: Candidate, question: Question) -> bool:

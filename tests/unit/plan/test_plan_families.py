@@ -102,3 +102,15 @@ def test_old_systems_are_planned_as_what_they_are() -> None:
     assert plan("none", os="windows-8.1").python == "3.12" and plan("none", os="windows-10").python == "3.12"
     centos = plan("none", distro="centos-6")
     assert centos.answer == "none" and "container" in told(centos)
+
+
+def test_a_wheel_whose_cuda_knows_the_card_comes_before_one_that_does_not() -> None:
+    assert plan("GB10", torch="2.10.0").variant == "cu130"
+    assert plan("RTX 5090", torch="2.10.0").variant == "cu128", "both know it: PyPI's own"
+
+
+def test_the_last_torch_of_a_card_is_said_to_be_the_last() -> None:
+    pascal = next(warning.text for warning in plan("GTX 1080").warnings if warning.code == "last-torch")
+    assert "2.14.1 is the last" in pascal and "R580" in pascal
+    for card, flags in (("RTX 3060", {}), ("GTX 1080", {"torch": "2.10.0"}), ("Arc A770", {})):
+        assert "last-torch" not in codes(plan(card, **flags))

@@ -28,6 +28,7 @@ def warnings_for(assessed: Assessed, outcome: PlanOutcome, cudnn: str | None) ->
     question, candidate = outcome.question, assessed.candidate
     yield from _cards_not_served(outcome)
     yield from _price_of_sharing(outcome)
+    yield from _how_long_it_holds(assessed, outcome)
     yield from hopeless_cards(question)
     yield from _driver_needed(candidate, question)
     yield from _intel_gpus(candidate, question)
@@ -87,6 +88,23 @@ def _price_of_sharing(outcome: PlanOutcome) -> Iterator[Reason]:
     yield Reason(
         code="older-for-all", text=f"{text}: --serve newest plans for that.", source=row.source[0] if row else None
     )
+
+
+def _how_long_it_holds(assessed: Assessed, outcome: PlanOutcome) -> Iterator[Reason]:
+    """Where newer releases have no wheel for a card any more: this is the last, and so is its driver branch."""
+    question, candidate = outcome.question, assessed.candidate
+    newer = [one for one in outcome.wheels if compare(one.candidate.torch, candidate.torch) > 0]
+    if candidate.answer != "install" or question.torch is not None or not newer:
+        return
+    ended = [no for one in newer for no in one.refusals if no.code == "gpu-not-in-wheel"]
+    if len({no.what for no in ended}) < len(newer):
+        return
+    text = f"torch {candidate.torch} is the last with a wheel for {', '.join(map(card, question.gpus))}"
+    text += f": {max(newer, key=lambda one: key(one.candidate.torch)).candidate.torch} has none. Keep a copy of it"
+    sms = [gpu.arch for gpu in question.gpus if isinstance(gpu.arch, Sm)]
+    last = min((row.last for sm in sms if (row := card_drivers(sm, question.side, question.facts)).last), default=None)
+    text += f"; R{last} is the last driver branch too" if last else ""
+    yield Reason(code="last-torch", text=f"{text}.", source=ended[0].source)
 
 
 def _how_much_older(old: Candidate, new: Assessed | None, outcome: PlanOutcome) -> str:
