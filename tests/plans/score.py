@@ -20,6 +20,7 @@ from rekindle.model.plan import Plan, Wish
 from rekindle.plan.describe import machine_from_flags
 from rekindle.plan.solve import make_plan
 
+WISHED = ("torch", "variant", "cuda", "rocm", "cudnn", "compiler", "python", "serve")
 CASES = Path(__file__).with_name("cases.jsonl")
 
 
@@ -33,10 +34,10 @@ def answer(ask: dict[str, Any], *, by_name: bool = False) -> Plan:
     names = ask.get("gpu") if by_name or ask.get("gpu") == "none" else ask.get("gpu_arch")
     names = names or ask.get("gpu_arch") or ask.get("gpu") or []
     gpu = [names] if isinstance(names, str) else names
-    keys = ("cpu", "os", "distro", "glibc", "driver", "cuda", "rocm", "cudnn", "compiler", "python")
+    keys = ("cpu", "os", "distro", "glibc", "arch", "driver", "cuda", "rocm", "cudnn", "compiler", "python")
     given = {name: ask[name] for name in keys if name in ask}
     machine = machine_from_flags(facts, gpu=gpu, memory=ask.get("memory_gib"), **given)
-    wish = Wish(**{name: ask[name] for name in ("torch", "cuda", "rocm", "cudnn", "compiler", "python") if name in ask})
+    wish = Wish(**{name: ask[name] for name in WISHED if name in ask})
     return make_plan(machine, Wish(**{**_fields(wish), "build": ask.get("build", False)}), facts)
 
 
@@ -56,6 +57,11 @@ def misses(case: dict[str, Any], plan: Plan) -> list[str]:
     for axis in ("torch", "cuda", "rocm", "python"):
         if expect.get(axis) and not _some(document, axis, expect[axis]):
             found.append(f"{axis} {expect[axis]} not met by {document.get(axis)}")
+    for axis, spec in (expect.get("main") or {}).items():
+        value = document.get(axis)
+        same = value == spec if axis == "variant" else value is not None and _in(value, spec)
+        if not same:
+            found.append(f"{axis} is {value}, not {spec}")
     for words in expect.get("must_mention") or []:
         if not any(word.lower() in text for word in words):
             found.append(f"none of {words} is mentioned")
