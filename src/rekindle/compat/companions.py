@@ -202,7 +202,12 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
     if version and not _in_span(row, version):
         no("version", f"{who} is not {version}.")
     if at.backend not in row.backends:
-        vendor = {"cuda": "NVIDIA cards", "rocm": "AMD cards", "cpu": "a machine without a GPU"}
+        vendor = {
+            "cuda": "NVIDIA cards",
+            "rocm": "AMD cards",
+            "xpu": "Intel's GPUs",
+            "cpu": "a machine without a GPU",
+        }
         serves = " and ".join(vendor[name] for name in row.backends)
         no("backend", f"{who} is made for {serves}, not for {vendor[at.backend]}.")
     else:
@@ -222,6 +227,8 @@ def refusals(row: Bounds, at: TorchSurroundings, facts: Facts, version: str = ""
         no("python", f"{who} wants Python {row.python}.")
     if row.cuda and at.backend == "cuda" and at.cuda and not any(same_prefix(at.cuda, one) for one in row.cuda):
         no("cuda", f"{who} goes with a torch for CUDA {' or '.join(row.cuda)}, and this one is for CUDA {at.cuda}.")
+    if row.rocm and at.backend == "rocm" and at.rocm and not any(same_prefix(at.rocm, one) for one in row.rocm):
+        no("cuda", f"{who} goes with a torch for ROCm {' or '.join(row.rocm)}, and this one is for ROCm {at.rocm}.")
     if row.torch and at.torch is None:
         no("torch", f"{who} wants torch {row.torch}, and there is none for this machine.")
     elif row.torch and at.torch and not matches(at.torch.partition("+")[0], row.torch):

@@ -9,7 +9,7 @@ from rekindle.model.facts import Flavour, Platform
 from rekindle.model.machine import Os, cpu_arch
 from rekindle.model.version import same_prefix
 
-_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|cu\d+|(?:rocm|amd)[\d.]+))?")
+_VERSION = re.compile(r"(\d+\.\d+\.\d+)(?:\+(cpu|xpu|(?:cu|jp)\d+|(?:rocm|amd)[\d.]+))?")
 
 
 def platform_of(os: Os) -> Platform | None:
@@ -19,6 +19,7 @@ def platform_of(os: Os) -> Platform | None:
         ("linux", "x86_64"): "linux_x86_64",
         ("linux", "aarch64"): "linux_aarch64",
         ("windows", "x86_64"): "windows",
+        ("windows", "aarch64"): "windows_arm64",
         ("macos", "x86_64"): "macos_x86_64",
         ("macos", "aarch64"): "macos_arm64",
     }

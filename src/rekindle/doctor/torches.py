@@ -7,11 +7,13 @@ native libraries only (a fraction of a second), with ``try_it`` a real import an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
+from rekindle.compat import BACKENDS
+from rekindle.compat.hazards import ever_supported
 from rekindle.compat.images import GpuCode, covers, flavour_code
 from rekindle.compat.published import find_flavour, platform_of
 from rekindle.compat.toolkit import cudnn_covers
@@ -21,7 +23,7 @@ from rekindle.host.text import read_answer, text_of
 from rekindle.model.arch import parse_sm
 from rekindle.model.facts import Flavour
 from rekindle.model.interpreter import Interpreter
-from rekindle.model.machine import InstalledTorch, Machine
+from rekindle.model.machine import Gpu, InstalledTorch, Machine
 from rekindle.readiness.cuda import driver_misfit
 
 _MAX_TRIED = 3
@@ -135,15 +137,16 @@ def code_of(machine: Machine, torch: InstalledTorch) -> GpuCode:
 
 
 def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | None:
-    if not machine.gpus:
-        return None
+    facts = load_facts()
+    meant = [gpu for gpu in machine.gpus if gpu.vendor != "intel" or ever_supported(gpu, facts).kind == "yes"]
+    if not meant:
+        return None  # graphics that no torch drives
     if not (torch.cuda or torch.rocm):
-        return "it is a CPU build, so it cannot use the GPU"
+        return _without_cuda(machine, torch, meant)
     vendor = "nvidia" if torch.cuda else "amd"
     ours = [gpu for gpu in machine.gpus if gpu.vendor == vendor]
     if not ours:
         return f"it is built for {'CUDA' if torch.cuda else 'ROCm'}, and there is no such card"
-    facts = load_facts()
     answers = [(gpu, covers(code, gpu.arch, machine.os.system, facts)) for gpu in ours]
     for gpu, answer in answers:
         if answer.kind == "none" and answer.code != "gpu-math-library":
@@ -156,6 +159,18 @@ def _reason(machine: Machine, torch: InstalledTorch, code: GpuCode) -> str | Non
         return wrong
     cudnn = (cudnn_covers(code.cudnn, code.cuda, gpu.arch, facts) for gpu in ours)
     return next((f"its {answer.text}" for answer in cudnn if answer.kind == "partly"), None)
+
+
+def _without_cuda(machine: Machine, torch: InstalledTorch, cards: Sequence[Gpu]) -> str | None:
+    """A CPU build uses no card; one for Intel's GPUs drives those that its release knows."""
+    facts, platform = load_facts(), platform_of(machine.os)
+    flavour = find_flavour(torch.version, facts)
+    if flavour is None or not flavour.xpu or platform is None:
+        return "it is a CPU build, so it cannot use the GPU"
+    found = [BACKENDS["xpu"].covers(flavour, platform, gpu, facts) for gpu in cards if gpu.vendor == "intel"]
+    if not found:
+        return "it is built for Intel's GPUs, and there is no such card"
+    return next((f"it {coverage.text}" for coverage in found if coverage.kind == "none"), None)
 
 
 def _spelled(targets: tuple[str, ...], flavour: Flavour) -> tuple[str, ...]:

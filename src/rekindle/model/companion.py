@@ -32,7 +32,7 @@ class CompanionPackage(Row, frozen=True, kw_only=True):
 class Bounds(Row, frozen=True, kw_only=True):
     """Where something runs. What is not said is no limit; ``backends`` are the kinds of machine it uses.
 
-    ``torch``, ``python``: version conditions. ``cuda``: the CUDA of the torch it goes with (``12``: any 12.x).
+    ``torch``, ``python``: version conditions. ``cuda``, ``rocm``: those of the torch it goes with (``12``: any 12.x).
     ``targets``: the code inside, per platform or ``any``; ``toolkit`` made it. ``sm_min``, ``sm_max``: what its own
     code asks for at run time. ``limits`` is what does not work everywhere (``below sm_75: no int8``).
     """
@@ -43,6 +43,7 @@ class Bounds(Row, frozen=True, kw_only=True):
     torch: str = ""
     python: str = ""
     cuda: tuple[str, ...] = ()
+    rocm: tuple[str, ...] = ()
     backends: tuple[Backend, ...] = ("cuda",)
     targets: dict[str, tuple[str, ...]] = {}
     toolkit: str | None = None

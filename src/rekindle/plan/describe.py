@@ -72,6 +72,9 @@ def machine_from_flags(
         raise BadInput(f"--arch {arch!r} is not known", remedy="write x86_64 or aarch64")
     toolkits = [Toolkit(kind=k, version=v) for k, v in (("cuda", cuda), ("rocm", rocm), ("cudnn", cudnn)) if v]
     cards = _gpus(gpu, facts)
+    boards = [card.name for card in cards if (card.name or "").startswith("Jetson")]
+    if boards and system != "linux":
+        raise BadInput(f"{boards[0]} is a board that runs Linux (JetPack)", remedy=f"leave --os {os} out")
     return Machine(
         os=Os(system=system, distro=distro, glibc=glibc, arch=arch, wsl=_is_wsl(system, distro)),
         cpu=processor,

@@ -8,7 +8,7 @@ from pathlib import Path
 PLANS = Path(__file__).parents[2] / "plans"
 sys.path.insert(0, str(PLANS))
 
-from score import answer, load_cases, misses
+from score import answer, load_cases, misses  # noqa: E402
 
 
 def test_machines_of_every_family_are_answered_right() -> None:
