@@ -69,6 +69,8 @@ def cost(assessed: Assessed, question: Question) -> float:
     total += DOUBT * min(len(assessed.doubts), 2) + (ONLY_PTX if only_ptx else 0)
     if assessed.evidence is not None and assessed.evidence.grade == "untried":
         total += NEAR if assessed.evidence.near else UNTRIED + (OUR_CHOICE if question.torch is None else 0)
+        if candidate.answer == "graft" and question.torch is None and not assessed.evidence.near:
+            total += SMALL  # as much as another Python costs a build that is known
     overridden = [coverage for _, coverage in assessed.covered if coverage.kind == "override"]
     if overridden:
         total += OVERRIDE + (DOUBT if any(coverage.risky for coverage in overridden) else 0)
