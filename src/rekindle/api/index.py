@@ -129,9 +129,7 @@ def index_build(
     """
     from rekindle.index.pages.site import build_site
 
-    house = Wheelhouse(Path(root))
-    if not house.exists():
-        raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    house = _existing_house(root)
     facts = load_facts() if variants else None
     if sign is None:
         return build_site(house, variants=facts, progress=progress or Silent())
@@ -149,6 +147,13 @@ def index_build(
             house, pieces, key, days=days, now=now, believed=checker(trusted_keys()), seen=seen or _lists_seen()
         ),
     )
+
+
+def _existing_house(root: str) -> Wheelhouse:
+    house = Wheelhouse(Path(root))
+    if not house.exists():
+        raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    return house
 
 
 def _lists_seen() -> Path:
@@ -199,9 +204,7 @@ def index_sync(root: str, target: str, *, endpoint: str | None = None, progress:
     """
     from rekindle.index.publishing import sync_house
 
-    house = Wheelhouse(Path(root))
-    if not house.exists():
-        raise BadInput(f"{root} is no wheelhouse yet", remedy=f"rekindle index add WHEEL --root {root}")
+    house = _existing_house(root)
     if not target.startswith("s3:"):
         return sync_house(house, Path(target), progress or Silent())
     from rekindle.host.object_store import ObjectStore, read_credentials, read_place

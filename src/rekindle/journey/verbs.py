@@ -45,13 +45,10 @@ def up(
     given = UpOptions(wish=options) if isinstance(options, Wish) else options or UpOptions()
     if choices.get("wish", given) is None:
         choices.pop("wish")
+    for name in {"gpu", "find_links"} & choices.keys():
+        choices[name] = tuple(choices[name])
     chosen = msgspec.structs.replace(given, **choices)
-    chosen = msgspec.structs.replace(
-        chosen,
-        gpu=tuple(chosen.gpu),
-        find_links=tuple(chosen.find_links),
-        jobs=most_jobs(chosen.jobs, chosen.wish.settings),
-    )
+    chosen = msgspec.structs.replace(chosen, jobs=most_jobs(chosen.jobs, chosen.wish.settings))
     return run_up(workspace_at(chosen.workspace), chosen, progress or Silent(), confirm or (lambda *_: True))
 
 
