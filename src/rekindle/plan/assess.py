@@ -83,7 +83,7 @@ def cost(assessed: Assessed, question: Question) -> float:
         if candidate.answer == "graft":
             grade = assessed.evidence.grade if assessed.evidence else "untried"
             total -= GRAFT_BEFORE_BUILD if grade == "proven" else GRAFT_BEFORE_BUILD / 2
-            if grade == "untried" and question.torch is None:
+            if grade != "proven" and question.torch is None:
                 total += UNASKED_GRAFT
         elif question.wish.build:
             total -= 100.0

@@ -145,3 +145,10 @@ def test_an_untried_graft_of_a_release_nobody_asked_for_only_stands_beside() -> 
     assert plan.answer == "build"
     asked = make_plan(machine_from_flags(gpu=["Tesla K40c"], os="linux", arch="x86_64"), Wish(torch="2.6.0"))
     assert any(other.answer == "graft" and "untried" in other.why for other in asked.alternatives)
+
+
+def test_for_a_box_of_two_cards_the_graft_stands_beside_the_build() -> None:
+    both = machine_from_flags(gpu=["GTX 1080", "RTX 5090"], os="linux", arch="x86_64")
+    plan = make_plan(both, Wish())
+    assert plan.answer in ("build", "install")
+    assert any(other.answer == "graft" for other in plan.alternatives)
