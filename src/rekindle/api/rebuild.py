@@ -50,10 +50,11 @@ def rebuild(
     refused (:class:`rekindle.errors.Untrusted`, with what it would run and who signed it) unless ``trust`` is given.
     """
     said, signed = _read(statement)
+    definition = _inside(said)
+    written = None if definition.get("buildType") == GRAFT_TYPE else _written_plan(definition, statement)
     name, sha256 = _subject(said, statement)
     original = wheel or statement.with_name(name)
     place = Workspace((workspace or statement.parent / f"rebuilt-{sha256[:12]}").absolute())
-    definition = _inside(said)
     if definition.get("buildType") == GRAFT_TYPE:
         return rebuild_graft(
             definition,
@@ -66,7 +67,7 @@ def rebuild(
             progress=progress,
         )
     here = {"source": str(source or place.source / "spark"), "workspace": str(place.root), "home": str(Path.home())}
-    plan = _plan(said, statement, here)
+    plan = decode(json.dumps(fill_places(written, here)).encode(), Plan, origin=statement.name)
     admit_here(plan, trust=trust, kind="statement", signed=signed)
     if (place.root / "wheels" / name).resolve() == original.resolve():
         raise BadInput("the rebuilt wheel would replace the original", remedy="give another place with --workspace DIR")
@@ -134,8 +135,7 @@ def _inside(said: Mapping[str, Any]) -> Mapping[str, Any]:
     return place if isinstance(place, Mapping) else {}
 
 
-def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> Plan:
-    definition = _inside(said)
+def _written_plan(definition: Mapping[str, Any], origin: Path) -> Any:
     if definition.get("buildType") != "rekindle/build/v1":
         raise BadInput(
             f"{origin.name} is about a build of another kind ({definition.get('buildType')!r})",
@@ -145,7 +145,7 @@ def _plan(said: Mapping[str, Any], origin: Path, places: Mapping[str, str]) -> P
     written = inner.get("plan") if isinstance(inner, Mapping) else None
     if written is None:
         raise BadInput(f"{origin.name} holds no plan, so it cannot be repeated", remedy="it is from an older version")
-    return decode(json.dumps(fill_places(written, places)).encode(), Plan, origin=origin.name)
+    return written
 
 
 def _subject(said: Mapping[str, Any], origin: Path) -> tuple[str, str]:

@@ -34,18 +34,17 @@ def sweep_left_behind(folder: Path, pattern: str = "*") -> None:
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """The same as long as nobody changes, replaces or moves the file, not even for a moment."""
-    found = path.stat()
+    """The same as long as nobody changes, replaces or moves the file, not even for a moment; empty where none is."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def refuse_changed(path: Path, state: tuple[int, ...], doing: str = "verified") -> None:
     """A file that changed since it was looked at is not the one that was judged; ``state`` is from before that."""
-    try:
-        now = file_state(path)
-    except OSError:
-        now = ()
-    if now != state:
+    if file_state(path) != state:
         raise StageFailed(
             f"{path.name} was changed while it was {doing}, so nothing is known about the file that is there now",
             remedy="run the same command again",

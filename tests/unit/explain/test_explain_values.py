@@ -261,7 +261,7 @@ def test_the_wheel_for_an_amd_card_and_its_override() -> None:
     assert "torch==2.7.1 --index-url https://download.pytorch.org/whl/rocm6.3" in vega["wheel_hint"]
     assert "HSA_OVERRIDE" not in vega["override_hint"]  # no neighbour's code runs on Vega
     assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in look.wheel_for_gfx(event(gfx="gfx1031"), scene())["override_hint"]
-    assert '"torch[device-gfx1151]==' in look.wheel_for_gfx(event(gfx="gfx1151"), scene())["wheel_hint"]
+    assert '"torch[device-gfx1152]==' in look.wheel_for_gfx(event(gfx="gfx1152"), scene())["wheel_hint"]
 
 
 @pytest.mark.parametrize(
