@@ -314,7 +314,7 @@ def test_costs_come_from_the_tables() -> None:
         (Os(system="linux", arch="aarch64"), "linux_aarch64"),
         (Os(system="linux", arch="arm64"), "linux_aarch64"),
         (Os(system="windows", arch="x86_64"), "windows"),
-        (Os(system="windows", arch="aarch64"), None),
+        (Os(system="windows", arch="aarch64"), "windows_arm64"),
         (Os(system="macos", arch="arm64"), "macos_arm64"),
         (Os(system="macos", arch="x86_64"), "macos_x86_64"),
         (Os(system="linux", arch="i686"), None),
