@@ -39,7 +39,8 @@ ODD: tuple[Any, ...] = (
 
 @dataclass(frozen=True)
 class Document:
-    """A well-formed document, and the commands that read it from ``FILE`` (or from the folder ``FOLDER``).
+    """A well-formed document, and the commands that read it from ``FILE`` (or from the folder ``FOLDER``, in which
+    ``WHEEL`` lies).
 
     ``beside`` are files that lie around it.
     """
@@ -71,7 +72,7 @@ def documents() -> dict[str, Document]:
     found = {
         "machine": Document(json.loads(encode(machine)), "machine.json", (
             ("plan", "--machine", "FILE", "-q"), ("plan", "--machine", "FILE", "--build", "--json", "-q"),
-            ("export", "pixi", "--machine", "FILE", "-q"),
+            ("export", "pixi", "--machine", "FILE", "-q"), ("variant", "env", "--machine", "FILE", "-q"),
         )),
         "plan": Document(plan, "plan.json", (
             ("export", "sh", "--plan", "FILE", "-q"), ("export", "dockerfile", "--plan", "FILE", "-q"),
@@ -102,6 +103,8 @@ def _of_a_wheelhouse() -> dict[str, Document]:
     from binaries import make_entry
     from gpu_libraries import make_gpu_library
     from rekindle import api
+    from rekindle.model.document import encode
+    from rekindle.model.wheel import Kernels, WheelGpu, WheelReport
     from tiny_wheels import make_wheel
 
     with tempfile.TemporaryDirectory(prefix="rekindle-fuzz-") as folder:
@@ -109,19 +112,25 @@ def _of_a_wheelhouse() -> dict[str, Document]:
         library = make_gpu_library([[make_entry(2, 80)]], between=0)
         files = {"torch/__init__.py": b"", "torch/lib/libtorch_cuda.so": library}
         wheel = make_wheel(Path(folder), "torch", "2.6.0+cu124", tag="cp311-cp311-linux_x86_64", files=files)
-        api.index_add(str(root), [str(wheel)])
+        # Only a wheel whose toolkit is known has a variant.
+        report = WheelReport(gpu=WheelGpu(torch_kernels=Kernels(sass=("sm_80",))), cuda="12.4")
+        (Path(folder) / "report.json").write_bytes(encode(report))
+        api.index_add(str(root), [str(wheel)], report=str(Path(folder) / "report.json"))
         api.index_build(str(root), variants=True)
         held = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
     commands = (
         ("index", "search", "--root", "FOLDER", "--gpu", "A100", "-q"), ("index", "build", "--root", "FOLDER", "-q"),
         ("index", "build", "--root", "FOLDER", "--variants", "-q"), ("index", "check", "--root", "FOLDER", "-q"),
         ("plan", "--gpu", "A100", "--os", "linux", "--wheelhouse", "FOLDER", "-q"),
+        ("index", "add", "WHEEL", "--root", "FOLDER", "-q"),
     )  # fmt: skip
     records = {
         name: raw for name, raw in held.items() if name.startswith(("records/", "variants/")) and name.endswith(".json")
     }
     return {
-        f"house-{name.split('/')[0]}": Document(json.loads(raw), name, commands, beside=held)
+        f"house-{name.split('/')[0]}{'-kept' * name.endswith('.variant.json')}": Document(
+            json.loads(raw), name, commands, beside=held
+        )
         for name, raw in records.items()
     }
 
@@ -213,7 +222,8 @@ def tried(name: str, document: Document, draw: random.Random, folder: Path) -> I
         path = own / document.name
         text = written(document, mutate(draw, document.value, places))
         path.write_text(text, encoding="utf-8", errors="replace")
-        words = [{"FILE": str(path), "FOLDER": str(own)}.get(word, word) for word in draw.choice(document.commands)]
+        places_by_word = {"FILE": path, "FOLDER": own, "WHEEL": next(own.glob("wheels/*/*.whl"), own)}
+        words = [str(places_by_word.get(word, word)) for word in draw.choice(document.commands)]
         os.environ.update(dict.fromkeys(document.env, str(own)))
         try:
             with within(SECONDS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 import sys
 from pathlib import Path
@@ -78,3 +79,15 @@ def test_a_table_that_is_none_is_told_where(text: str, words: str, tmp_path: Pat
     (tmp_path / "matrix.toml").write_text(text, encoding="utf-8")
     code, said = in_process("matrix", "plan", str(tmp_path / "matrix.toml"), "--dry-run", "-q")
     assert code == 2 and words in said, said
+
+
+@pytest.mark.parametrize("version", ["~", "1.2~3", "9" * 6000])
+def test_a_record_whose_version_is_none_has_no_variant_and_hides_no_other(version: str, tmp_path: Path) -> None:
+    house = DOCUMENTS["house-records"]
+    assert {"house-variants", "house-variants-kept"} <= set(DOCUMENTS), "a wheel that has a variant"
+    for name, content in house.beside.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / house.name).write_text(json.dumps(house.value | {"version": version}), encoding="utf-8")
+    code, said = in_process("index", "build", "--root", str(tmp_path), "--variants", "-q")
+    assert code == 0 and "no version" in said, said

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.compat.answer import CompatAnswer, answer
 from rekindle.compat.images import GpuCode, covers
@@ -35,7 +35,7 @@ def find_recipe(torch: str, facts: Facts) -> GraftRecipe | None:
     """How a release compiles its device code, where that is known."""
     try:
         release = Version(torch.split("+")[0])
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return None
     return next((recipe for recipe in facts.graft.recipe if release in SpecifierSet(recipe.torch)), None)
 

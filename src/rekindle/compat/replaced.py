@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.model.guard import Culprit, PackageRecord, Replaced
 
@@ -45,7 +44,7 @@ def same_build(was: str, now: str) -> bool:
     """The same release; and the same build of it, where the one that was meant names its build (``+cu126``)."""
     try:
         left, right = Version(was), Version(now)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return was == now
     if Version(left.public) != Version(right.public):
         return False
@@ -105,7 +104,7 @@ def _takes(wants: str, version: str) -> bool:
 
     try:
         return SpecifierSet(wants).contains(Version(version), prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:  # no version, or a number of more digits than Python reads
         return True
 
 

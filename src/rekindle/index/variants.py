@@ -59,7 +59,8 @@ def build_variants(
     taken: dict[str, str] = {}
     labels: dict[tuple[str, str, str], Properties] = {}
     # Of wheels that differ only in their local version the newest wins, so look at it first.
-    for row in sorted(rows, key=lambda each: (each.project, Version(each.version)), reverse=True):
+    left += [f"{row.file}: its record says {row.version!r}, which is no version" for row in rows if not _versioned(row)]
+    for row in sorted(filter(_versioned, rows), key=lambda each: (each.project, Version(each.version)), reverse=True):
         if row.yanked is not None:
             continue
         found = variants_of(row, facts)
@@ -79,6 +80,13 @@ def build_variants(
                 made.append(_brought_up_to_date(house, row, Variant("", {}), plain, signer))
     _sweep(house, {(one.project, one.file) for one in made})
     return made, left
+
+
+def _versioned(row: WheelRow) -> bool:
+    try:
+        return bool(Version(row.version))
+    except ValueError:  # also a number of more digits than Python reads
+        return False
 
 
 def _apart(variant: Variant, row: WheelRow, labels: dict[tuple[str, str, str], Properties]) -> Variant:

@@ -79,7 +79,7 @@ def look_for_network(places: Sequence[str]) -> str | None:
     """Why one of these addresses cannot be reached; None where all answer."""
     for place in dict.fromkeys(places):
         if (why := why_unreachable(place)) is not None:
-            return f"{without_password(place)} does not answer: {without_password(why)}"
+            return f"{without_password(place)} does not answer: {without_password(why)[:300]}"
     return None
 
 

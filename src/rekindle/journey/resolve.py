@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import tempfile
 import urllib.parse
 import urllib.request
@@ -30,6 +31,8 @@ from rekindle.model.spoken import spoken_bytes
 
 RESOLVE_SECONDS = 3600.0
 HEAD_SECONDS = 10.0
+# A petabyte; a server that tells more is not believed.
+_LENGTH_DIGITS = 15
 # What a refusal is about when the index was reached and lacks something.
 _ABOUT_VERSIONS = ("python-unsupported", "index-lacks-version", "dependency-conflict", "wrong-package-name")
 _CANNOT_TELL = ("no such option: --report", "no such option: --dry-run", "No module named pip")
@@ -125,9 +128,16 @@ def _package(row: dict[str, Any]) -> Package:
         name=str(canonicalize_name(row["metadata"]["name"])),
         version=str(row["metadata"]["version"]),
         url=str(source["url"]),
-        sha256=digests.get("sha256"),
+        sha256=_digest(digests.get("sha256")),
         asked=bool(row.get("requested")),
     )
+
+
+def _digest(told: object) -> str | None:
+    """The digest an index tells, which becomes a line that pip reads: a digest or a refusal, never more words."""
+    if told is None or (isinstance(told, str) and re.fullmatch(r"[0-9a-fA-F]{64}", told)):
+        return told
+    raise ValueError(f"{str(told)[:80]!r} is no SHA-256")
 
 
 def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
@@ -155,15 +165,15 @@ def _refusal(group: Sequence[Request], said: str, python: str) -> StageFailed:
 
 def size_of(url: str) -> int | None:
     """How large a download is, asked without fetching it; None where nobody tells."""
-    parts = urllib.parse.urlsplit(url)
     try:
+        parts = urllib.parse.urlsplit(url)
         if parts.scheme == "file":
             return Path(urllib.request.url2pathname(parts.path)).stat().st_size
         if parts.scheme in ("http", "https"):
             request = urllib.request.Request(url, method="HEAD")  # noqa: S310 (the scheme is checked above)
             with urllib.request.urlopen(request, timeout=HEAD_SECONDS) as answer:  # noqa: S310
-                length = answer.headers.get("Content-Length")
-                return int(length) if length and length.isdigit() else None
+                length = answer.headers.get("Content-Length") or ""
+                return int(length) if length.isdecimal() and len(length) <= _LENGTH_DIGITS else None
     except NO_ANSWER:
         return None
     return None

@@ -51,23 +51,30 @@ def digest_in_record(path):
 
 
 def contents(record, folder, read_files):
-    listed = sorted(brought(record))
+    try:
+        listed = sorted(brought(record))
+    except csv.Error:
+        listed = []
     found = [(name, digest_in_record(os.path.join(folder, name))) for name, _ in listed] if read_files else listed
     edited = [name for (name, digest), (_, now) in zip(listed, found) if digest != now]
     lines = "".join("%s %s\n" % row for row in found)
     return hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest() if found else "", edited
 
 
-def row(name, version, folder, read, requires, date):
+def came_from(text):
     try:
-        url = json.loads(read("direct_url.json") or "{}").get("url")
-    except ValueError:
-        url = None
+        url = json.loads(text or "{}").get("url")
+    except (ValueError, AttributeError, RuntimeError):  # no JSON, no object, nested without end
+        return None
+    return None if url is None else str(url)
+
+
+def row(name, version, folder, read, requires, date):
     record = read("RECORD")
     digest, edited = contents(record, folder, name.lower() in TO_READ)
     return {
         "name": name,
-        "version": version,
+        "version": version or "",
         "folder": folder,
         "record": hashlib.sha256((record or "").encode("utf-8")).hexdigest(),
         "contents": digest,
@@ -75,9 +82,19 @@ def row(name, version, folder, read, requires, date):
         "asked": read("REQUESTED") is not None,
         "installer": (read("INSTALLER") or "").strip(),
         "when": date,
-        "url": url,
+        "url": came_from(read("direct_url.json")),
         "requires": requires,
     }
+
+
+def reader(found):
+    def read(name):
+        try:
+            return found.read_text(name)
+        except UnicodeError:
+            return ""
+
+    return read
 
 
 def distributions():
@@ -88,10 +105,13 @@ def distributions():
             yield row(found.project_name, found.version, found.location, read, requires, 0.0)
         return
     for found in metadata.distributions():
-        if found.metadata["Name"]:
-            folder = str(found.locate_file(""))
-            requires = list(found.requires or [])
-            yield row(found.metadata["Name"], found.version, folder, found.read_text, requires, when(found))
+        try:
+            name, version, requires = found.metadata["Name"], found.version, list(found.requires or [])
+        except UnicodeError:  # one package that cannot be read hides no other
+            name, _, version = os.path.basename(str(found._path)).rpartition(".")[0].partition("-")
+            requires = []
+        if name:
+            yield row(name, version, str(found.locate_file("")), reader(found), requires, when(found))
 
 
 def about_torch():

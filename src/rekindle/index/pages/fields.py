@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.compat.images import GpuCode, covers
 from rekindle.facts import load_facts
@@ -187,7 +187,7 @@ def version_key(text: str) -> tuple[bool, Any]:
     """By version, and what is none below all."""
     try:
         return True, Version(text)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return False, text
 
 
@@ -200,7 +200,7 @@ def version_order(text: str) -> str:
     """A text that sorts as the version does (PEP 440); what is no version sorts below all."""
     try:
         version = Version(text)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return f"0{text}"
     release = list(version.release)
     while len(release) > 1 and release[-1] == 0:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.errors import BadInput
 from rekindle.formats.wheel import Member, WheelZip, check_wheel
@@ -110,7 +110,7 @@ def _dist_info(wheel: WheelZip, name: WheelName) -> str:
 def _agrees(project: str, version: str, name: WheelName) -> bool:
     try:
         return normal_project(project) == name.project and Version(version) == name.version
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return False
 
 

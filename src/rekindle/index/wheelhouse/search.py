@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from rekindle.compat.answer import Coverage
 from rekindle.compat.images import GpuCode, covers
@@ -198,7 +198,7 @@ def _gaps(row: WheelRow, gpu: GpuArch, wanted: WantedWheel) -> str:
 def _newest_first(version: str) -> tuple[int, ...]:
     try:
         return tuple(-part for part in Version(version).release)
-    except InvalidVersion:
+    except ValueError:  # no version, or a number of more digits than Python reads
         return (0,)
 
 
