@@ -201,7 +201,7 @@ def main() -> None:
         if is_fresh(dev):
             return
         pins = read_pins(ROOT / "tools" / "locked" / ("dev.txt" if dev else "use.txt"))
-        print(f"rekindle: first use: {len(pins)} packages go into .venv (about a minute)", file=sys.stderr)
+        print(f"rekindle: first use, setting up .venv: {len(pins)} packages (about a minute)", file=sys.stderr)
         make_environment()
         install(dev)
         # Written last: an interrupted set-up is done again.
