@@ -101,6 +101,8 @@ def read_interpreter(path: str, answer: Mapping[str, Any] | None) -> Interpreter
     said = dict(answer or {})
     if not said.get("version"):
         return str(said.get("error") or "it said nothing a Python says")
+    if not re.match(r"\d{1,3}\.\d{1,6}(?!\d)", str(said["version"])):
+        return f"its answer makes no sense (version {str(said['version'])[:40]!r})"
     try:
         return msgspec.convert({**said, "path": path}, Interpreter)
     except msgspec.ValidationError as error:

@@ -53,5 +53,7 @@ def test_what_is_no_answer_says_why() -> None:
     assert read_interpreter("p", None) == "it said nothing a Python says"
     assert read_interpreter("p", {"error": "Exec format error"}) == "Exec format error"
     assert "makes no sense" in str(read_interpreter("p", {"version": "3.11", "bits": "many"}))
+    for nonsense in (";h99", "9" * 30, "3." + "9" * 30, "three"):
+        assert "makes no sense" in str(read_interpreter("p", {"version": nonsense}))
     found = read_interpreter("p", {"version": "3.11.7", "unknown": 1})
     assert isinstance(found, Interpreter) and found.path == "p"
